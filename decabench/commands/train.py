@@ -103,7 +103,7 @@ def train(
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
     from decabench.tasks import DECATHLON
-    from decabench.training import TrainingRequest, plan_training, run_training, show_score
+    from decabench.training import plan_training, run_training, show_score
 
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
@@ -112,11 +112,11 @@ def train(
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     say = note if is_set("quiet") else (lambda text: echo(folded(text)))
-    request = TrainingRequest(
-        output=output,
-        tasks=chosen,
-        model=model or "",
-        settings=[*given, *settings],
+    run = plan_training(
+        output,
+        chosen,
+        model or "",
+        [*given, *settings],
         config=config,
         init=init or "",
         home=home,
@@ -124,11 +124,9 @@ def train(
         resume=resume,
         include=include,
         report=say,
+        trackers=trackers,
     )
-    run = plan_training(request)
-    finished = run_training(
-        replace(run, bar=is_chatty(), stop_after=60 * (stop_after or 0.0), trackers=trackers)
-    )
+    finished = run_training(replace(run, bar=is_chatty(), stop_after=60 * (stop_after or 0.0)))
     if os.environ.get("RANK", "0") == "0":
         if is_set("json"):
             from decabench.commands._documents import TrainingDocument

@@ -21,8 +21,6 @@ def vectors() -> None:
 
 
 def _output(suffix: str, text: str) -> Callable[[Command], Command]:
-    """Make `--output`, whose suffix decides the file's format, and `--force`."""
-
     def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
         if value.suffix != suffix:
             raise click.BadParameter(f"{value} must end with {suffix}, which says how to read it.")
@@ -40,7 +38,6 @@ def _output(suffix: str, text: str) -> Callable[[Command], Command]:
 
 
 def _refuse(force: bool, *paths: Path) -> None:
-    """Refuse to replace a file without --force."""
     for path in paths:
         if path.exists() and not force:
             raise click.UsageError(

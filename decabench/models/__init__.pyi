@@ -10,12 +10,13 @@ from .batches import TextReader as TextReader
 from .batches import TooLongError as TooLongError
 from .batches import label_names as label_names
 from .batches import with_label_names as with_label_names
+from .checkpoint import OPTIMIZER as OPTIMIZER
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import CheckpointRecord as CheckpointRecord
 from .checkpoint import TrainedModel as TrainedModel
 from .checkpoint import batch_by_length as batch_by_length
+from .checkpoint import check_size as check_size
 from .checkpoint import latest_checkpoint as latest_checkpoint
-from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
 from .checkpoint import newest_checkpoint as newest_checkpoint
 from .checkpoint import output_record as output_record
@@ -65,4 +66,3 @@ from .layers import max_over_time as max_over_time
 from .layers import token_mask as token_mask
 from .portable import export_checkpoint as export_checkpoint
 from .portable import write_vectors as write_vectors
-from .tensors import check_size as check_size

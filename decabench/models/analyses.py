@@ -175,7 +175,6 @@ def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example])
 
 
 def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `pointers.json` and `pointers.png`."""
     found = {}
     for name, (task, examples) in samples.items():
         found[name] = share_pointers(model, task, examples)
@@ -234,7 +233,6 @@ def map_attention(model: TrainedModel, task: Task, example: Example) -> Attentio
 
 
 def _analyze_attention(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
-    """Write `attention.json` and `attention.png`."""
     ((task, (example,)),) = samples.values()
     found = map_attention(model, task, example)
     yield f"{example.question}\n{''.join(found.answer).strip()}"

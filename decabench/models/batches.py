@@ -32,7 +32,7 @@ class TooLongError(Exception):
 
 
 class TextReader:
-    """Encodes texts and labels of one task as numbers. Caches the last few texts, because contexts often repeat."""
+    """Encodes texts and labels of one task as numbers; caches the last few texts, because contexts often repeat."""
 
     def __init__(
         self,
@@ -65,8 +65,7 @@ class TextReader:
         return self._encode(text)
 
     def tokens(self, text: str, lower: bool = True) -> Ids:
-        """Number all whitespace tokens of a context, lower-cased or not, because each token has its part of the
-        answer."""
+        """Number all whitespace tokens of a context, for models that answer each token."""
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:

@@ -17,7 +17,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ import msgspec
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
@@ -42,23 +43,19 @@ from decabench.models.family import (
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import MODEL, build_to_fit, load_tensors, stored_shapes
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
 
 FORMAT = "decabench.checkpoint/1"
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
-OPTIMIZER = "optimizer.safetensors"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
-
-
 _UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
 
 
 def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], tasks: Sequence[Task]) -> None:
-    """Check that a model with heads for some outputs can answer the tasks. Raises DecabenchError."""
     family.check_tasks(model, tasks)
     missing = [task.name for task in tasks if task.name not in outputs]
     if family.has_heads and missing:
@@ -188,8 +185,6 @@ def latest_checkpoint(run: Path) -> Checkpoint | None:
 
 
 def _pointed_to(run: Path, *pointers: str) -> Path | None:
-    """Return the folder that the first existing pointer names, or else the newest; None if there is no
-    checkpoint."""
     # A run killed just after its first checkpoint has only one of the two pointers, or neither.
     folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
     return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
@@ -216,14 +211,56 @@ def _read_pointer(pointer: Path) -> Path | None:
         ) from error
 
 
-def load_weights(folder: Path) -> dict[str, Tensor]:
-    """Load the weights of a checkpoint, in full precision. Raises DataError."""
-    return load_tensors(folder / MODEL)
+def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
+    """Load the weights of a checkpoint, or another of its files, in full precision.
+
+    Raises DataError, also for NaN and infinity.
+    """
+    path, advice = folder / name, "use an unchanged copy of the checkpoint"
+    try:
+        found = {
+            key: value.float() if value.is_floating_point() and value.dtype != torch.float64 else value
+            for key, value in load_file(path).items()
+        }
+    except (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError) as error:
+        raise DataError(f"{path} cannot be read ({error}): {advice}.") from error
+    for key, value in found.items():
+        if value.is_floating_point() and not value.isfinite().all():
+            raise DataError(f"{path} has a value in {key!r} that is not a finite number: {advice}.")
+    return found
 
 
-def load_optimizer(folder: Path) -> dict[str, Tensor]:
-    """Load the optimizer state from a checkpoint of a run. Raises DataError."""
-    return load_tensors(folder / OPTIMIZER)
+def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None:
+    """Build a network without memory, and refuse a network that this machine cannot train. Raises DecabenchError.
+
+    Training takes at least eight bytes for each weight: four for its value and four for its gradient.
+
+    Returns the network, whose weights have no values, or None if it cannot be built in this way.
+    """
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings about tables of an empty vocabulary
+            network = build()
+    except Exception as error:
+        if not re.search("alloc|[Oo]verflow|negative dimension|storage size", str(error)):
+            return None
+        fault = str(error).splitlines()[0][:200]  # numbers beyond any memory
+    else:
+        size = sum(value.numel() for value in network.state_dict().values())
+        if 8 * size <= _memory():
+            return network
+        fault = f"{size:,} weights"
+    raise DecabenchError(
+        f"The network of these settings is too large for this machine ({fault}): give smaller sizes, such as "
+        "model.dimension or model.layers."
+    )
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # unknown, as on Windows
+        return 1 << 60
 
 
 _OUTPUTS: Mapping[str, type[Output]] = {
@@ -237,7 +274,6 @@ def output_record(output: Output) -> dict[str, Any]:
 
 
 def _output_from_record(record: Mapping[str, Any]) -> Output:
-    """Read what `output_record` wrote. Raises ValueError, DecabenchError."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
         raise ValueError(f"an output has the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
@@ -367,7 +403,6 @@ class Checkpoint:
         return file_digest(*self._files())
 
     def _files(self) -> list[Path]:
-        """Return the files of weights and the vocabulary. Raises DataError if one is missing."""
         files = [self.folder / MODEL, self.folder / VOCABULARY]
         if missing := [path.name for path in files if not path.is_file()]:
             raise DataError(
@@ -425,19 +460,23 @@ class Checkpoint:
         """
         self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())
-        place = pick_device(device)
-        network = build_to_fit(
-            lambda: self.family.build(self.config, self.outputs, words),
-            stored_shapes(self.folder / MODEL),
-            str(self.folder / RECORD),
-            self.family.training_only,
-        )
-        weights, optional = load_weights(self.folder), self.family.training_only
-        left_out = {name: value for name, value in network.state_dict().items() if name.startswith(optional)}
+        place, weights = pick_device(device), load_weights(self.folder)
+        check_size(lambda: self.family.build(self.config, self.outputs, words))
         try:
+            network = self.family.build(self.config, self.outputs, words)
+            left_out = {
+                name: value
+                for name, value in network.state_dict().items()
+                if name.startswith(self.family.training_only)
+            }
             network.load_state_dict({**left_out, **weights})
-        except RuntimeError as error:
-            raise DataError(f"The weights of {self.folder} do not fit its {RECORD} ({error}).") from error
+        except DecabenchError:
+            raise
+        except Exception as error:  # impossible sizes
+            raise DataError(
+                f"The weights of {self.folder} do not fit its {RECORD} ({error}): use an unchanged copy of the "
+                "checkpoint."
+            ) from error
         cuts = dict(self.record.config["cut_context"])
         network = network.to(place).eval()
         return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place, precision)
@@ -456,7 +495,6 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors, flushed to disk. Raises StorageError, OSError."""
     try:
         save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
     except SafetensorError as error:  # a full disk raises this too, instead of an OSError

@@ -66,7 +66,6 @@ def greedy(
 
 
 def _collect(outputs: Tensor) -> GeneratedWords:
-    """Copy the words to the CPU, dropping the steps after the last answer ended."""
     outputs = outputs.cpu()
     ends = outputs == EOS
     longest = int((~ends).sum(1).max()) + 1 if len(outputs) else 1
@@ -79,8 +78,8 @@ def beam_search(
 ) -> GeneratedWords:
     """Find the answer with the highest mean log-probability per token that a beam of `width` reaches.
 
-    The greedy answer never leaves the beam, so the result is at least as likely. A width of 1 is greedy decoding.
-    `look_every` is that of `greedy`.
+    The greedy answer never leaves the beam, so the result is at least as likely. A width of 1 is greedy decoding, and
+    `look_every` works as in `greedy`.
     """
     look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     past.select(torch.arange(count, device=device).repeat_interleave(width))
@@ -97,7 +96,7 @@ def beam_search(
 
 
 class _Beam:
-    """The hypotheses for each unfinished example, most likely first."""
+    """The hypotheses for each example, most likely first."""
 
     def __init__(self, count: int, width: int, steps: int, device: torch.device) -> None:
         self.score = torch.full((count, width), -torch.inf, device=device)  # sums of log-probabilities
@@ -108,7 +107,7 @@ class _Beam:
         self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # the position of the greedy answer
 
     def extend(self, p: Tensor, step: int) -> Tensor:
-        """Keep the best extensions by p, (B, width, words); return the hypotheses that they extend, (B, width)."""
+        """Keep the best extensions by p, (B, width, words), and return the hypotheses that they extend, (B, width)."""
         size = p.shape[-1]
         # A finished answer can only be followed by <eos>, at no cost.
         only_eos = torch.full((size,), -torch.inf, device=p.device)

@@ -129,10 +129,9 @@ def reuse_memory() -> Iterator[None]:
 
 @cache
 def _c_function(name: str, *arguments: type) -> Callable[..., int] | None:
-    """Find a function of the C library; None on Windows and with libraries other than glibc."""
     try:
         found = getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError, TypeError):  # Windows has no handle to the process
+    except (AttributeError, OSError, TypeError):  # on Windows, and in libraries other than glibc
         return None
     found.argtypes, found.restype = arguments, ctypes.c_int
     return cast("Callable[..., int]", found)

@@ -1,4 +1,4 @@
-"""The models that come with decabench. Nothing is imported here, so that the command line can list them."""
+"""The models that come with decabench, which the command line lists without importing torch."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "mqan": ("mqan", "catt", "satt", "s2s"),
@@ -14,4 +14,4 @@ MODELS: dict[str, tuple[str, ...]] = {
 FAMILIES: dict[str, str] = {
     name: f"decabench.models.{file}:FAMILY" for file, names in MODELS.items() for name in names
 }
-"""Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
+"""The `module:object` of each model's family. Users name other families by `package.module:object`."""

@@ -52,7 +52,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 EvenWidth = Annotated[int, msgspec.Meta(ge=2, multiple_of=2)]
 """A width that the two directions of a BiLSTM share."""
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
-"""A setting of at least 0 and below 1, such as a rate of dropout."""
+"""A setting of at least 0 and below 1, such as a dropout rate."""
 
 
 class ModelConfig(Protocol):
@@ -197,7 +197,7 @@ class Family:
     """Prefixes of the names of buffers that only training uses, and sets before use; `--init` and exports leave
     them out."""
     retired: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that earlier versions had and their only value that checkpoints may have: what the network does now."""
+    """Settings of earlier versions, with the value that the network still implements."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """Analyses for `decabench analyze`: name to the `module:object` of an `Analysis`."""
 
@@ -226,7 +226,7 @@ class Family:
 
     @property
     def has_heads(self) -> bool:
-        """Whether the network has a separate head for each task, so that it answers only those tasks."""
+        """Whether the network has a separate head for each task, and answers only the tasks that it has learned."""
         return set(self.columns.values()) != {"words"}
 
     @staticmethod
@@ -282,5 +282,5 @@ def read_model_config(table: Mapping[str, Any]) -> Any:
 
 
 def drop_retired(table: Mapping[str, Any], retired: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out settings of earlier versions that have the value which is now the only one."""
+    """Leave out settings of earlier versions, if they have the value that is still supported."""
     return {key: value for key, value in table.items() if key not in retired or value != retired[key]}

@@ -151,11 +151,9 @@ class HeadedNetwork(MultitaskNetwork):
     heads: TaskHeads
 
     def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return what the head of the batch's task reads, (B, d) or (B, T, d), and the lengths of its texts,
-        (B,).
+        """Return the input of the task's head, (B, d) or (B, T, d), and the lengths of the batch's texts, (B,).
 
-        If examples have several texts, the lengths of all first texts come first, then those of all second
-        texts.
+        If examples have two texts, the lengths of all first texts precede the lengths of all second texts, (2B,).
         """
         raise NotImplementedError
 
@@ -334,7 +332,7 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Score candidates for each token's head, (B, T, T + 1); also return them, (B, T + 1, d), root first."""
+        """Return scores, (B, T, T + 1), of the candidates for each token's head, (B, T + 1, d), root first."""
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)
         itself = F.pad(torch.eye(x.shape[1], dtype=torch.bool, device=x.device), (1, 0))
@@ -342,13 +340,11 @@ class ParserHead(Head):
         return matches.masked_fill(closed, -torch.inf), candidates
 
     def _score_relations(self, x: Tensor, candidates: Tensor, heads: Tensor) -> Tensor:
-        """Score the relations of each token to its head, (B, T, C)."""
         chosen = candidates.gather(1, heads[..., None].expand_as(x))
         return cast(Tensor, self.relation(self.hidden(torch.cat([x, chosen], 2)).relu()))
 
 
 def _is_tree(heads: Sequence[int]) -> bool:
-    """Whether heads (numbered from 1, with 0 for the root) form a tree with one root."""
     if heads.count(0) != 1:
         return False
     reached = {0}  # tokens from which the root is reached

@@ -63,7 +63,7 @@ class JointManyTaskConfig:
     hidden: Count = 100
     """H: the width of a BiLSTM's states in each direction (paper)."""
     word_dimension: Count = 100
-    """The length of a word's vector: that of the `vectors` other than n-grams (paper: skip-gram, window 1)."""
+    """The total dimension of `vectors` without n-gram vectors (paper: skip-gram, window 1)."""
     ngram_dimension: Annotated[int, Meta(ge=0)] = 100
     """The length of a character n-gram's vector, for n from 2 to 4; 0 for words only (paper, Table 11)."""
     label_dimension: Count = 100
@@ -94,8 +94,9 @@ class JointManyTaskConfig:
     pair_input_dropout: Rate = 0.2
     """Dropout on words and on label embeddings in the layers of labels (paper)."""
     rating_input_dropout: Rate = 0.0
-    """The same in the layers of numbers (paper: none mentioned). Two sentences with separate masks look less
-    alike in training than they are: with 0.2, ratings are too high in prediction, by 0.27 of SICK's 1 to 5."""
+    """Dropout on words and on label embeddings in the layers of numbers (paper: none mentioned). With separate masks,
+    two sentences look less similar in training than they are: at 0.2, predicted ratings are too high, by 0.27 on
+    SICK's scale of 1 to 5."""
     shared_masks: bool = False
     """Whether the two sentences of a pair, and all their words, have one dropout mask on words and on label embeddings
     (guess)."""
@@ -150,7 +151,7 @@ _ONE_QUOTED = re.compile(rf'(?:{_NAMED.pattern})?"[^"]*"$')
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode a sentence as its whitespace tokens, or a pair of sentences as theirs, with their capitals."""
+    """Encode the tokens of a sentence, or the words of two sentences, with their capitals."""
     if isinstance(task.output, Tags | Tree):
         tokens = reader.tokens(question.context, lower=False)
         texts = {"tokens": tokens}
@@ -274,12 +275,10 @@ class WordRepresentation(nn.Module):
 
 
 def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
-    """Return the columns of joined vectors that belong to whole words; an empty range if these vectors are
-    random."""
     found, start = list[int](), 0
     for part in vectors:
         if isinstance(part, NoVectors):
-            return []
+            return []  # random vectors are not for unseen words
         if not isinstance(part, NgramVectors):
             found += range(start, start + part.dimension)
         start += part.dimension
@@ -287,7 +286,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 
 
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
-    """Initialize the table of words with their own vectors, those of their most frequent form, or else +-1/100."""
+    """The first table of words: their own vectors, the vectors of their most frequent form, or else +-1/100."""
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
         own = [NoVectors(config.word_dimension)]
@@ -307,7 +306,6 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
 
 
 def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int) -> Tensor:
-    """Initialize the table of n-grams; an n-gram with capitals takes the lower-case vector if it has none."""
     made = torch.empty(max(1, len(parts.ngrams)), dimension).uniform_(-0.01, 0.01)
     own = [part for part in vectors if isinstance(part, NgramVectors)]
     if own and (given := sum(part.dimension for part in own)) != dimension:
@@ -335,13 +333,12 @@ def _lower_gram(gram: str) -> str:
 
 
 def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
-    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2); with `columns`, as a part of one that wide."""
+    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2), or as a part of a matrix with `columns`."""
     bound = math.sqrt(6 / (weight.shape[0] + (columns or weight.shape[1])))
     nn.init.uniform_(weight, -bound, bound)
 
 
 def _init_linear(linear: nn.Linear, blocks: int = 1) -> nn.Linear:
-    """Initialize a layer below a softmax: its bias with 0, its matrix (or each of `blocks`) uniformly."""
     for block in linear.weight.data.chunk(blocks):
         _init_uniform(block)
     nn.init.zeros_(linear.bias)
@@ -349,7 +346,7 @@ def _init_linear(linear: nn.Linear, blocks: int = 1) -> nn.Linear:
 
 
 def _init_softmax(linear: nn.Linear) -> None:
-    """Initialize the parameters of a softmax with 0 (section 5.2)."""
+    # Zeros, as in section 5.2.
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
 
@@ -383,12 +380,12 @@ class Maxout(nn.Module):
 
 
 class HiddenHead(Head):
-    """A head above hidden layers of its own."""
+    """Base class of heads with hidden layers."""
 
     softmax: SoftmaxHead | ClassifierHead
 
     def hide(self, x: Tensor) -> Tensor:
-        """Compute what the head reads, (..., d) -> (..., d)."""
+        """Apply the hidden layers, (..., d) -> (..., d)."""
         raise NotImplementedError
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
@@ -450,7 +447,7 @@ class ChunkHead(TagHead):
         ]
 
     def spell(self, tags: Tensor, mask: Tensor) -> Tensor:
-        """Convert numbers of IOB2 tags, (B, T), to those of IOBES: 0 is O, then B, I, E and S of each kind."""
+        """Convert numbers of IOB2 tags, (B, T), to IOBES: 0 is O, followed by B, I, E and S of each kind."""
         kind = torch.tensor([kind for _, kind in self._parts], device=tags.device)[tags].where(mask, -1)
         inside = torch.tensor([prefix == "I" for prefix, _ in self._parts], device=tags.device)[tags]
         goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # at t + 1, the chunk of t
@@ -595,7 +592,6 @@ class JointManyTask(HeadedNetwork):
     # How tasks build on each other
 
     def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
-        """Name the tasks of a kind in lower layers, lowest first."""
         return [
             task for task, own in self.levels.items() if own < level and isinstance(self.outputs[task], kind)
         ]
@@ -644,19 +640,15 @@ class JointManyTask(HeadedNetwork):
         return drop(x, rate) if self.training else x
 
     def _drop_input(self, x: Tensor, rate: float, is_pair: bool) -> Tensor:
-        """Apply dropout to words or label embeddings, (B, T, d); of pairs, (2B, T, d), the first sentences come
-        first."""
         if not (is_pair and self.config.shared_masks and self.training and rate):
             return self._drop(x, rate)
         mask = drop(x.new_ones(len(x) // 2, 1, x.shape[2]), rate)
         return x * torch.cat([mask, mask])
 
     def _read(self, p: Tensor) -> Tensor:
-        """Return probabilities of labels in the form that a higher layer reads."""
         return p if self.config.label_gradient else p.detach()
 
     def _used_levels(self, task: str) -> list[int]:
-        """List the layers that a task needs, in ascending order; without vertical connections, only some."""
         top = self.levels[task]
         if self.config.vertical:
             return list(range(1, top + 1))
@@ -727,7 +719,6 @@ class JointManyTask(HeadedNetwork):
     # The other terms of Eq. 6-10
 
     def _list_penalties(self, task: str) -> Iterator[_Penalty]:
-        """List the penalties while a task is trained, on the parameters that the task uses."""
         config, level, reads = self.config, self.levels[task], self._read_by(task)
         used, owners = self._used_levels(task), {part_name(own): own for own in self.levels}
         lower = max((own for own in self.levels.values() if own < level), default=0)

@@ -68,7 +68,6 @@ class WordEmbedding(nn.Module):
         return F.embedding(batch.columns[column], self._look_up(batch))
 
     def _look_up(self, batch: ColumnBatch) -> Tensor:
-        """Return the vectors of the batch's distinct words, (U, demb)."""
         fixed = None if batch.vectors is None else batch.vectors[:, self.part]
         if fixed is not None and not hasattr(self, "table"):
             return fixed
@@ -201,7 +200,6 @@ class _LogSoftmaxAt(torch.autograd.Function):
 
 
 def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor from the CPU to a device without waiting for the device."""
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
@@ -247,8 +245,7 @@ class BiLSTM(nn.Module):
         return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Run the LSTM with an extra input that marks padding: it closes the input gate and opens the forget
-        gate."""
+        # An extra input marks padding: it closes the input gate and opens the forget gate.
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)

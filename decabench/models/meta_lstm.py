@@ -65,7 +65,7 @@ class Sharing:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether the shared network and the task's run in parallel, so that both states are used."""
+        """Whether a task reads the states of both the shared network and its own network."""
         return self.shared == "lstm" and self.private is not None and not self.stacked
 
 
@@ -145,10 +145,7 @@ class MetaLSTMConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the words of the context and, if a task has several questions, those of the question after them.
-
-    A question that is the same for all examples is left out.
-    """
+    """Encode the words of the context, followed by those of the question if the task's questions vary."""
     is_tagging = isinstance(task.output, Tags)
     if task.question_varies and is_tagging:
         raise DataError(
@@ -233,7 +230,7 @@ class MetaLSTM(HeadedNetwork):
             nn.init.uniform_(parameter, -config.initial, config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
-        """Return the states that represent tokens, (B, T, h or 2h): shared and private states if they are parallel."""
+        """Return the states of tokens, (B, T, h or 2h): shared and private states if the networks are parallel."""
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
         shared, own = list(self.shared), list(task.networks)
@@ -251,7 +248,7 @@ class MetaLSTM(HeadedNetwork):
         return last_states(states, batch.lengths["text"], self.config.directions)
 
     def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
-        """Represent the texts of a batch, (B, width), or its tokens, (B, T, width), as the task needs."""
+        """Represent texts, (B, width), or tokens, (B, T, width), as the task needs."""
         if not self.heads[batch.task].by_token:
             states = [self._last(part, batch) for part in states]
         return cast(Tensor, self.dropout(torch.cat(states, -1)))

@@ -47,7 +47,7 @@ MODELS: dict[str, Parts] = {
 
 @dataclass(frozen=True)
 class MQANConfig:
-    """Configuration of MQAN. The defaults are those of Appendix D."""
+    """Configuration of MQAN, with the defaults of Appendix D."""
 
     name: str = "mqan"
     """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
@@ -123,10 +123,11 @@ def padded_length(lengths: Mapping[str, Integers]) -> Integers:
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for batching: the context's length in steps of eight, the question's, and that of
-    long answers. Answers of up to 16 words count as equal. Sorting by their length would fill nearly every
-    batch with one kind of answer: 71 % of WOZ's batches had no `none`, which is a third of the answers. Longer
-    answers are sorted in powers of two, because the decoder's loop runs as long as the batch's longest answer.
+    """Return the sort keys for batching: the lengths of the context (in steps of eight), the question and the answer.
+
+    Answers of up to 16 words count as equal. Sorting by their length would fill nearly every batch with one kind of
+    answer: 71 % of WOZ's batches had no `none`, although it is a third of the answers. Longer answers are sorted in
+    powers of two, because the decoder's loop runs as long as the batch's longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 
@@ -135,7 +136,7 @@ def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the
     others.
 
-    Each key except the first alternates between ascending and descending, so that neighbours stay similar where
+    Each key except the first alternates between ascending and descending order, which keeps neighbours similar where
     a key changes. On SQuAD, 11 % of a batch of 10,000 tokens is padding; sorting by answer // 4 and context
     gave 19 %.
     """
@@ -143,14 +144,12 @@ def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
 
 
 def _sort_keys(lengths: Mapping[str, Integers], shortest: int) -> Sequence[Integers]:
-    """Return the sort keys; answers of up to the given length count as equal."""
     answer = np.ceil(np.log2(np.maximum(lengths["answer"], shortest))).astype(np.int64)
     context = lengths["context"] // 8
     return _swing(lengths["question"], context), _swing(context, answer), answer
 
 
 def _swing(key: Integers, above: Integers) -> Integers:
-    """Negate a sort key where the key above it is odd."""
     return np.where(above % 2, -key, key)
 
 

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, new_folder
-from decabench.models.checkpoint import RECORD, VOCABULARY, Checkpoint, digest_files, load_weights
-from decabench.models.tensors import MODEL
+from decabench.models.checkpoint import MODEL, RECORD, VOCABULARY, Checkpoint, digest_files, load_weights
 from decabench.vectors import (
     PACKAGES,
     SPECIALS,
@@ -126,7 +125,6 @@ def _halve(value: Tensor) -> Tensor:
 
 
 def _first_words(vectors: Vectors, limit: int) -> list[str]:
-    """List the first words of each vector file."""
     parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
     return [word for part in parts if isinstance(part, WordVectors) for word in list(part.index)[:limit]]
 
@@ -181,7 +179,6 @@ def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bo
 
 
 def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind: type[Any]) -> None:
-    """Write the n-grams of words."""
     used = {gram for word in words for gram in ngrams(word)}
     grams = [gram for gram in vectors.index if gram in used]
     if not grams:
@@ -194,7 +191,6 @@ def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind:
 
 
 def _as_kind(values: npt.NDArray[np.floating[Any]], kind: type[Any]) -> npt.NDArray[np.floating[Any]]:
-    """Convert numbers to half precision if they fit, as `_halve` does for weights."""
     with np.errstate(over="ignore"):
         made = values.astype(kind)
     return made if np.isfinite(made).all() else values

@@ -29,9 +29,8 @@ def _glorot(rows: int, columns: int) -> nn.Parameter:
 
 
 def _forget_bias(size: int) -> nn.Parameter:
-    """The bias of four gates: 1 for the forget gate, otherwise 0 (TensorFlow's default)."""
     bias = torch.zeros(4, size)
-    bias[2] = 1
+    bias[2] = 1  # TensorFlow's default
     return nn.Parameter(bias.flatten())
 
 
@@ -112,7 +111,6 @@ class HyperLSTM(nn.Module):
 
 
 def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute an LSTM's next c and h from its gates, (B, 3n) and (B, n)."""
     o, i, f = sigmoids.chunk(3, 1)
     c = torch.addcmul(f * c, i, g)
     return c, o * c.tanh()
@@ -258,9 +256,9 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 
 
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h
-    by c; f. `gates` (after their activations) has the four gates along an axis; `cells` begins with the initial
-    c.
+    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h by c; f.
+
+    `gates` are four along an axis, after their activations. `cells` begins with the initial c.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = cells[1:].tanh()

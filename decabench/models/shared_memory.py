@@ -1,7 +1,7 @@
 """Shared memory and the models that its paper compares it with (Liu et al. 2016, "Deep Multi-Task ... Shared Memory").
 
-A family in one file; the recurrence with its memories is in `memory_cells.py`. Equation numbers are the paper's. Tasks
-share the embeddings, each has an output layer (Eq. 20), and MODELS lists the rest:
+Equation numbers are the paper's. Tasks share the embeddings, each has an output layer (Eq. 20), and MODELS lists the
+rest:
 
 | model | shared | each task's own |
 |---|---|---|
@@ -13,15 +13,16 @@ share the embeddings, each has an output layer (Eq. 20), and MODELS lists the re
 | nbow | | only the output layer |
 
 The paper's plain LSTM is `lstm` of `meta_lstm.py`. A text is represented by its last state; with `bidirectional`,
-by the last states of both directions. G tasks, B texts, T tokens, m the width of the words, d that of the states, K
-segments of a memory, M their width.
+by the last states of both directions. G tasks, B texts of each, N = G B rows, T tokens, m the width of the words, d
+that of the states, K segments of a memory, M their width, R the total width of the reads. Gates are in the order o, i,
+f, g; a memory's emitted vectors in the order key, add, erase. Padding is at the end and changes no token's state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,15 +32,7 @@ from decabench.errors import DecabenchError
 from decabench.models.batches import ColumnBatch, Split
 from decabench.models.family import Amount, Count, Family, Losses, Rate
 from decabench.models.heads import ClassifierHead, HeadedNetwork, LayeredHead, TaskHeads, part_name
-from decabench.models.layers import (
-    WordEmbedding,
-    add_l2,
-    in_full,
-    max_over_time,
-    non_embeddings,
-    token_mask,
-)
-from decabench.models.memory_cells import AlignWeights, MemoryReads, MemoryWeights, unroll, unroll_additive
+from decabench.models.layers import WordEmbedding, add_l2, in_full, max_over_time, non_embeddings, token_mask
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
@@ -64,13 +57,10 @@ class SharedMemoryConfig:
     segment_width: Count = 20
     """M: the width of a segment (paper)."""
     bidirectional: bool = False
-    """Whether a second network with memories of its own reads the text backwards (paper: for its case study only)."""
+    """Whether a second network, with its own memories, reads the text backwards (paper: for its case study only)."""
     reads: MemoryReads = "both"
     """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
     global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
-    align: Literal["cosine", "additive"] = "cosine"
-    """How a memory's segments are compared with the key (Eq. 8): by their `cosine` (paper), or `additive`, by
-    v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
     fusion: Literal["own", "shared"] = "own"
     """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
     shared_layer: Count = 300
@@ -103,6 +93,328 @@ class SharedMemoryConfig:
     def directions(self) -> int:
         """1, or 2 if the network is bidirectional."""
         return 1 + self.bidirectional
+
+
+# The recurrence ----------------------------------------------------------------------------------------------------
+
+# Autograd would add to the gradients of the weights at every step. Here the backward loop only carries the gradients of
+# states and memories; the weights get their gradients afterwards, in one product for all steps.
+
+
+MemoryReads = Literal["both", "global", "late"]
+"""The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 with the
+global read of t; only the global read of t; or both reads of t - 1."""
+
+_TINY = 1e-8  # at least this for a norm: the cosine of a vector of zeros is 0
+
+
+class MemoryWeights(NamedTuple):
+    """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5), one for each task."""
+
+    initial: Tensor
+    """(G, K, M), the content before the first word"""
+    weight: Tensor
+    """(G, n, 3M), W_m, from the state of width n that writes: the LSTM's, or a read of the local memory"""
+    bias: Tensor
+    """(G, 1, 3M), b_m"""
+
+
+class _Memory:
+    """A memory over all steps, each segment a column. Index t of contents and attentions is before step t, from 0.
+
+    Each step uses views that `unbind` made for all steps at once, because slicing step by step would take as long as
+    the computation.
+    """
+
+    def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
+        tasks, segments, width = weights.initial.shape
+        rows, new = tasks * texts, weights.initial.new_empty
+        self.weights, self.width = weights, width
+        content, attention = new(length + 1, rows, width, segments), new(length + 1, rows, 1, segments)
+        content[0] = weights.initial.transpose(1, 2)[:, None].expand(-1, texts, -1, -1).flatten(0, 1)
+        attention[:2] = 1 / segments  # before the first word the key is zero, and so is its cosine
+        self.contents, self.attentions = content.unbind(), attention.unbind()
+        self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half as long
+        self.cosines, self.norms = new(length, rows, 1, segments), new(length, rows, 1, segments)
+        self.key_norms = new(length, rows, 1, 1)
+        for first in (self.cosines[:1], self.norms[:1], self.key_norms[:1]):
+            first.fill_(1)  # never computed
+        self.each_cosine, self.each_norm = self.cosines.unbind(), self.norms.unbind()
+        self.each_key_norm = self.key_norms.unbind()
+        self.emitted = new(length + 1, tasks, texts, 3 * width)
+        self.emissions = self.emitted.unbind()
+        self.tanhs, self.sigmoids = (
+            part.unbind() for part in torch.split(self.emitted, [2 * width, width], 3)
+        )
+        self.vectors = torch.split(self.emitted.flatten(1, 2).unsqueeze(2), width, 3)  # (T + 1, N, 1, M) each
+        self.keys = self.vectors[0].unbind()
+        _, self.adds, self.erases = (part.transpose(2, 3).unbind() for part in self.vectors)
+
+    def attend(self, t: int) -> None:
+        """Set the attention of step t (Eq. 7, and the cosine of Eq. 8)."""
+        if t:
+            content, key, norm, key_norm = (
+                self.contents[t],
+                self.keys[t],
+                self.each_norm[t],
+                self.each_key_norm[t],
+            )
+            # Not by vector_norm, which takes ten times as long along this axis.
+            torch.sum(content * content, 1, keepdim=True, out=norm).sqrt_().clamp_min_(_TINY)
+            torch.sum(key * key, 2, keepdim=True, out=key_norm).sqrt_().clamp_min_(_TINY)
+            cosines = torch.div(torch.bmm(key, content), norm * key_norm, out=self.each_cosine[t])
+            torch.softmax(cosines, 2, out=self.attentions[t + 1])
+
+    def read(self, t: int, at: int, out: Tensor) -> None:
+        """Read the content at `at` with the attention of index t, (N, 1, M) (Eq. 6, 16 and 18)."""
+        torch.bmm(self.attentions[t], self.turned[at], out=out)
+
+    def write(self, t: int, state: Tensor) -> None:
+        """Emit from a state, (G, B, n), and write at step t (Eq. 5 and 9)."""
+        torch.baddbmm(self.weights.bias, state, self.weights.weight, out=self.emissions[t + 1])
+        self.tanhs[t + 1].tanh_()
+        self.sigmoids[t + 1].sigmoid_()
+        content, attention = self.contents[t], self.attentions[t + 1]
+        erased = torch.addcmul(content, content, torch.bmm(self.erases[t + 1], attention), value=-1)
+        torch.baddbmm(erased, self.adds[t + 1], attention, out=self.contents[t + 1])
+
+
+class _MemoryGradient:
+    """The gradients of a memory, from the last step to the first."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self.memory, width = memory, memory.width
+        self.d_content = torch.zeros_like(memory.contents[0])
+        self.no_attention = self.d_attention = torch.zeros_like(memory.attentions[0])
+        self.turned = self.d_content.transpose(1, 2)  # a view
+        self.d_key = torch.zeros_like(memory.keys[0])
+        emitted = memory.emitted[1:]
+        self.d_emitted = torch.empty_like(emitted)  # before the activations
+        self.emissions = self.d_emitted.unbind()
+        self.each = [
+            part.unbind() for part in torch.split(self.d_emitted.flatten(1, 2).unsqueeze(2), width, 3)
+        ]
+        key, add, erase = (part[1:] for part in memory.vectors)
+        slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)  # the last one of minus erase
+        self.slopes = [slope.unbind() for slope in slopes]
+        self.add_rows, self.erase_rows = add.unbind(), erase.unbind()
+        self.unit_keys = (memory.vectors[0][:-1] / memory.key_norms).unbind()
+        self.scales = (1 / memory.norms).unbind()
+        self.shrinks = (memory.cosines / memory.norms).unbind()
+
+    def read(self, t: int, at: int, d_read: Tensor) -> None:
+        memory = self.memory
+        self.d_attention = torch.baddbmm(self.d_attention, d_read, memory.contents[at])
+        self.d_content.baddbmm_(d_read.transpose(1, 2), memory.attentions[t])
+
+    def write(self, t: int) -> Tensor:
+        """Return the gradient of the vectors emitted at step t, (G, B, 3M)."""
+        memory, d_content = self.memory, self.d_content
+        attention = memory.attentions[t + 1]
+        kept = d_content * memory.contents[t]
+        d_attention = torch.baddbmm(self.d_attention, self.add_rows[t], d_content)
+        self.d_attention = d_attention.baddbmm_(self.erase_rows[t], kept, alpha=-1)
+        found = self.d_key, torch.bmm(attention, self.turned), torch.bmm(attention, kept.transpose(1, 2))
+        for own, slope, into in zip(found, self.slopes, self.each, strict=True):
+            torch.mul(own, slope[t], out=into[t])
+        d_content.addcmul_(d_content, torch.bmm(memory.erases[t + 1], attention), value=-1)
+        return self.emissions[t]
+
+    def attend(self, t: int) -> None:
+        if t:
+            memory, key, d_attention = self.memory, self.unit_keys[t], self.d_attention
+            attention, content = memory.attentions[t + 1], memory.contents[t]
+            weighted = attention * d_attention
+            d_cosines = weighted.addcmul_(attention, weighted.sum(2, keepdim=True), value=-1)
+            scaled = d_cosines * self.scales[t]
+            along = (d_cosines * memory.each_cosine[t]).sum(2, keepdim=True)
+            d_key = torch.bmm(scaled, memory.turned[t])
+            self.d_key = d_key.addcmul_(along, key, value=-1).div_(memory.each_key_norm[t])
+            self.d_content.baddbmm_(key.transpose(1, 2), scaled).addcmul_(
+                scaled * self.shrinks[t], content, value=-1
+            )
+        self.d_attention = self.no_attention
+
+    def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of MemoryWeights, given the states that wrote, (T, G, B, n)."""
+        tasks = states.shape[1]
+        initial = self.d_content.view(tasks, -1, *self.d_content.shape[1:]).sum(1).transpose(1, 2)
+        return initial, _products(states, self.d_emitted), self.d_emitted.sum((0, 2))[:, None]
+
+
+def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
+    """(T, G, B, n), (T, G, B, k) -> (G, n, k), summed over steps and texts."""
+    return torch.bmm(
+        inputs.transpose(0, 1).flatten(1, 2).transpose(1, 2), gradients.transpose(0, 1).flatten(1, 2)
+    )
+
+
+class MemoryRecurrence(torch.autograd.Function):
+    """All steps of ME-LSTM and ARC-I (one memory, Eq. 13) or of ARC-II (two, Eq. 16-19): h and g, (T, G, B, d) each.
+
+    g, the fusion gate, is only for inspection: it has no gradient.
+
+    Arguments: given (T, G, B, 4d), the words' part of W_p [...] + b_p; recurrent (G, d, 4d), W_p for h; fuse
+    (G, R, 2d), W_f and W_r; from_cell (G, d, d), W_c; which reads enter h_t in ARC-II; weights of one or two memories.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        given: Tensor,
+        recurrent: Tensor,
+        fuse: Tensor,
+        from_cell: Tensor,
+        reads: str,
+        *weights: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        length, tasks, texts, d = *given.shape[:3], recurrent.shape[1]
+        memories = [
+            _Memory(MemoryWeights(*weights[at : at + 3]), length, texts) for at in range(0, len(weights), 3)
+        ]
+        local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
+        sources = _sources(reads) if is_hybrid else ()
+        # Reads by index t: with one memory, the read of step t; with two, the read after step t - 1.
+        read = given.new_empty(length + 1, len(memories), tasks * texts, 1, width)
+        inputs = given.new_empty(length, tasks, texts, fuse.shape[1])
+        parts = [part.flatten(1, 2).unsqueeze(2).unbind() for part in torch.split(inputs, width, 3)]
+        states, cells = (
+            given.new_zeros(length + 1, tasks, texts, d),
+            given.new_zeros(length + 1, tasks, texts, d),
+        )
+        gates, fusion = torch.empty_like(given), given.new_empty(length, tasks, texts, 2 * d)
+        squashed = given.new_empty(length, tasks, texts, d)
+        now, state, cell, gate = (part.unbind() for part in (given, states, cells, gates))
+        sigmoids, candidates = (part.unbind() for part in torch.split(gates, [3 * d, d], 3))
+        os, is_, fs, _ = (part.unbind() for part in gates.chunk(4, 3))
+        addeds, gs = (part.unbind() for part in fusion.chunk(2, 3))
+        fused, tanh, into = fusion.unbind(), squashed.unbind(), inputs.unbind()
+        found = [part.unbind() for part in read.unbind(1)]
+        writers = [part.view(length + 1, tasks, texts, width).unbind() for part in read.unbind(1)]
+        if is_hybrid:
+            for memory, own in zip(memories, found, strict=True):
+                memory.read(0, 0, own[0])
+        for t in range(length):
+            for memory in memories:
+                memory.attend(t)
+            if not is_hybrid:
+                local.read(t + 1, t, parts[0][t])
+            for part, (which, late) in zip(parts, sources, strict=False):
+                part[t].copy_(found[which][max(t - late, 0)])
+            torch.baddbmm(now[t], state[t], recurrent, out=gate[t])
+            sigmoids[t].sigmoid_()
+            candidates[t].tanh_()
+            c = torch.addcmul(fs[t] * cell[t], is_[t], candidates[t], out=cell[t + 1])
+            torch.bmm(into[t], fuse, out=fused[t])
+            g = torch.add(gs[t], torch.bmm(c, from_cell), out=gs[t]).sigmoid_()  # Eq. 12
+            torch.tanh(torch.addcmul(c, g, addeds[t]), out=tanh[t])
+            h = torch.mul(os[t], tanh[t], out=state[t + 1])  # Eq. 11
+            local.write(t, h)
+            if is_hybrid:
+                local.read(t + 1, t + 1, found[0][t + 1])  # Eq. 16
+                memories[1].write(t, writers[0][t + 1])  # Eq. 19
+                memories[1].read(t + 1, t + 1, found[1][t + 1])  # Eq. 18, of the step after this
+        ctx.memories, ctx.sources = memories, sources
+        ctx.save_for_backward(
+            recurrent, fuse, from_cell, read, inputs, states, cells, gates, fusion, squashed
+        )
+        gate_of_fusion = fusion[..., d:].clone()
+        ctx.mark_non_differentiable(gate_of_fusion)
+        return states[1:], gate_of_fusion
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        recurrent, fuse, from_cell, read, inputs, states, cells, gates, fusion, squashed = ctx.saved_tensors
+        memories, sources = ctx.memories, ctx.sources
+        (length, tasks, texts, d), width = squashed.shape, memories[0].width
+        d_gates, d_fusion = torch.empty_like(gates), torch.empty_like(fusion)
+        # Everything that does not depend on later steps, for all steps at once.
+        o, i, f, candidate = gates.chunk(4, 3)
+        added, g = fusion.chunk(2, 3)
+        by_h = (squashed * o * (1 - o)).unbind()
+        by_c = torch.stack(
+            [candidate * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - candidate.square())], 3
+        ).unbind()
+        by_sum = (o * (1 - squashed.square())).unbind()
+        by_fusion = torch.stack([g, added * g * (1 - g)], 3).unbind()
+        keep, given, d_gate, d_fused = f.unbind(), grads[0].unbind(), d_gates.unbind(), d_fusion.unbind()
+        d_os, d_rest = (
+            d_gates[..., :d].unbind(),
+            d_gates.view(length, tasks, texts, 4, d)[..., 1:, :].unbind(),
+        )
+
+        pairs, d_gs = d_fusion.view(length, tasks, texts, 2, d).unbind(), d_fusion[..., d:].unbind()
+        gradients = [_MemoryGradient(memory) for memory in memories]
+        d_read = [part.unbind() for part in torch.zeros_like(read).unbind(1)]  # of two memories
+        turned = [weight.transpose(1, 2).contiguous() for weight in (recurrent, fuse, from_cell)]
+        emit = [memory.weights.weight.transpose(1, 2).contiguous() for memory in memories]
+        d_h = d_c = squashed.new_zeros(tasks, texts, d)
+        for t in reversed(range(length)):
+            if sources:
+                gradients[1].read(t + 1, t + 1, d_read[1][t + 1])
+                d_local = torch.bmm(gradients[1].write(t), emit[1])
+                gradients[1].attend(t)
+                gradients[0].read(t + 1, t + 1, d_read[0][t + 1].add_(d_local.view(-1, 1, width)))
+            d_state = torch.baddbmm(given[t] + d_h, gradients[0].write(t), emit[0])
+            d_sum = d_state * by_sum[t]
+            torch.mul(d_sum.unsqueeze(2), by_fusion[t], out=pairs[t])
+            d_c = torch.baddbmm(d_c + d_sum, d_gs[t], turned[2])
+            d_into = torch.bmm(d_fused[t], turned[1])
+            if sources:
+                for (which, late), part in zip(sources, torch.split(d_into, width, 2), strict=True):
+                    d_read[which][max(t - late, 0)].add_(part.reshape(-1, 1, width))
+            else:
+                gradients[0].read(t + 1, t, d_into.view(-1, 1, width))
+            gradients[0].attend(t)
+            torch.mul(d_c.unsqueeze(2), by_c[t], out=d_rest[t])
+            torch.mul(d_state, by_h[t], out=d_os[t])
+            d_c = d_c * keep[t]
+            d_h = torch.bmm(d_gate[t], turned[0])
+        for which, gradient in enumerate(gradients) if sources else ():
+            gradient.read(0, 0, d_read[which][0])
+        writers = [states[1:], read[1:, 0].view(length, tasks, texts, width)]
+        of_memories = [
+            part for gradient, own in zip(gradients, writers, strict=False) for part in gradient.weights(own)
+        ]
+        return (
+            d_gates,
+            _products(states[:-1], d_gates),
+            _products(inputs, d_fusion),
+            _products(cells[1:], d_fusion[..., d:]),
+            None,
+            *of_memories,
+        )
+
+
+def _sources(reads: str) -> tuple[tuple[int, int], ...]:
+    """Return each read that enters h_t in ARC-II: its memory (0 for local, 1 for global), and its lag in steps."""
+    return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
+
+
+def unroll(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    fuse: Tensor,
+    from_cell: Tensor,
+    memories: tuple[MemoryWeights, ...],
+    reads: MemoryReads = "both",
+) -> tuple[Tensor, Tensor]:
+    """Read the words of G tasks, (G, B, T, m): states and fusion gates, (G, B, T, d) each.
+
+    `weight` (G, 4d, m + d) is W_p and `bias` (G, 4d) b_p; `fuse` (G, 2d, R) is W_f above W_r; `from_cell` (G, d, d)
+    is W_c. W_p x is one product for all words.
+    """
+    tasks, texts, length, m = x.shape
+    weight = weight.transpose(1, 2)
+    given = torch.baddbmm(bias[:, None], x.transpose(1, 2).reshape(tasks, length * texts, m), weight[:, :m])
+    given = given.view(tasks, length, texts, -1).transpose(0, 1).contiguous()
+    tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
+    # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+    with torch.autocast(x.device.type, enabled=False):
+        flat = [in_full(part) for memory in memories for part in memory]
+        states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
+    return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
 
 
 class TaskLayers(LayeredHead):
@@ -177,20 +489,17 @@ class DeepFusion(nn.Module):
 
 class ExternalMemory(nn.Module):
     """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
-    parameters, and M (2M + 1) of an additive alignment (Eq. 8).
+    parameters.
 
     A text begins with learned content. Its segments start at different random values: equal segments would stay
     equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
-    def __init__(self, segments: int, width: int, n: int, is_additive: bool) -> None:
+    def __init__(self, segments: int, width: int, n: int) -> None:
         super().__init__()
         self.initial = _empty(segments, width)
         self.weight = _empty(3 * width, n)  # W_m, in the order key, add, erase
         self.bias = _empty(3 * width)  # b_m
-        if is_additive:
-            self.align = _empty(width, 2 * width)  # W_a, for [segment; key]
-            self.vector = _empty(width)  # v
 
 
 class MemoryNetwork(TextClassifier):
@@ -199,15 +508,15 @@ class MemoryNetwork(TextClassifier):
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
         d, segments, width = config.hidden, config.segments, config.segment_width
-        has_global, is_additive = config.name == "arc-ii", config.align == "additive"
+        has_global = config.name == "arc-ii"
         reads = width * (2 if has_global and config.reads != "global" else 1)
         own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: MemoryCell(words.dimension, d)}
         shared: dict[str, Callable[[], nn.Module]] = {}
         (own if config.fusion == "own" else shared)["fusion"] = lambda: DeepFusion(d, reads)
         local = shared if config.name == "arc-i" else own
-        local["memory"] = lambda: ExternalMemory(segments, width, d, is_additive)
+        local["memory"] = lambda: ExternalMemory(segments, width, d)
         if has_global:
-            shared["global_memory"] = lambda: ExternalMemory(segments, width, width, is_additive)
+            shared["global_memory"] = lambda: ExternalMemory(segments, width, width)
 
         def layers(parts: Mapping[str, Callable[[], nn.Module]]) -> dict[str, nn.Module]:
             return {
@@ -221,7 +530,6 @@ class MemoryNetwork(TextClassifier):
         self.draw_weights()
 
     def _parts(self, name: str, way: int, tasks: Sequence[str]) -> list[nn.Module]:
-        """Return the part `name` of one direction for each task."""
         places = [self.shared if name in self.shared else self.heads[task]._modules for task in tasks]
         return [cast(nn.ModuleList, place[name])[way] for place in places]
 
@@ -241,15 +549,8 @@ class MemoryNetwork(TextClassifier):
             for name in names
         )
         weight, bias = join("cell", "weight"), join("cell", "bias")
-        fuse, cell, reads = join("fusion", "read"), join("fusion", "cell"), self.config.reads
-        if self.config.align == "cosine":
-            return unroll(x, weight, bias, fuse, cell, memories, reads)
-        aligned = tuple(
-            AlignWeights(join(name, "align").transpose(1, 2), join(name, "vector")[..., None])
-            for name in names
-        )
-        with torch.autocast(x.device.type, enabled=False):  # too small to gain from half precision
-            return unroll_additive(in_full(x), weight, bias, fuse, cell, memories, aligned, reads)
+        fuse, cell = join("fusion", "read"), join("fusion", "cell")
+        return unroll(x, weight, bias, fuse, cell, memories, self.config.reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
         """Read one batch of each task at once: its states and fusion gates, (B, T, d or 2d) each."""
@@ -276,7 +577,7 @@ class MemoryNetwork(TextClassifier):
         return states, gates
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by its last state, or by those of both directions."""
+        """Represent each text by the last state of each direction."""
         return [
             last_states(states, batch.lengths["text"], self.config.directions)
             for (states, _), batch in zip(self.read(batches), batches, strict=True)
@@ -375,5 +676,5 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
-    retired={"bag": ""},
+    retired={"bag": "", "align": "cosine"},
 )

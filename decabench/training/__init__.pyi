@@ -3,7 +3,6 @@ from .config import read_config as read_config
 from .loop import FinishedRun as FinishedRun
 from .loop import TrainingInterrupted as TrainingInterrupted
 from .loop import run_training as run_training
-from .planning import TrainingRequest as TrainingRequest
 from .planning import TrainingRun as TrainingRun
 from .planning import plan_training as plan_training
 from .start import train as train

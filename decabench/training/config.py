@@ -1,5 +1,4 @@
-"""The configuration of a training run: a frozen dataclass that validates every setting and reads and writes
-TOML."""
+"""The configuration of a training run: a frozen dataclass that validates its settings, read and written as TOML."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders that give each task whole passes."""
 _BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task; every task in them must be trained on."""
-_RETIRED = {"compile": False, "graphs": False, "targets": {}, "decay_every": 1_000}
+_RETIRED = {"compile": False, "graphs": False, "targets": {}, "decay_every": 1_000, "skip_answer": 0}
 """Settings of earlier versions, which a run's `config.toml` may have with these values."""
 
 # The largest values are beyond any possible run, and the largest seed that torch accepts.
@@ -71,9 +70,8 @@ class Phase:
 class TrainConfig:
     """The settings of a training run.
 
-    Defaults follow Appendix D of the decathlon paper where it gives a value.
-
-    The exception is the word vectors, because the paper's are too large for a package.
+    Defaults are those of the decathlon paper's Appendix D where it states them, except for the word vectors, which are
+    too large for a package.
     """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
@@ -140,9 +138,6 @@ class TrainConfig:
     `train_examples` does not limit them."""
     skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
-    skip_answer: Number = 0
-    """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The
-    authors' code uses 50."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
     """Another form of the training answers to learn, by task; other tasks, validation answers used for training, and
     all scores keep the original form. WikiSQL has `as-asked`: the conditions of a query in the order in which their
@@ -268,13 +263,6 @@ def to_toml(config: TrainConfig) -> str:
     return tomli_w.dumps(to_mapping(config))
 
 
-def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
-    """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
-    content = _read_file(path)
-    require_named_model(content, path)
-    return _told_by(path, content, base)
-
-
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         return read_toml(path)
@@ -282,19 +270,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
 
 
-def _told_by(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
-    try:
-        return from_mapping(content, base)
-    except DecabenchError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Arrange settings in tables, as in a file.
-
-    They may be given as `{"model.dimension": 100}` or as strings such as `weights.squad=2`, whose value is read
-    as TOML, or kept as text if it is not valid TOML. Raises DecabenchError.
-    """
+    """Arrange settings in tables, as in a file; a text is read as TOML if possible. Raises DecabenchError."""
     content: dict[str, Any] = {}
     example = "model.dimension=100"
     given = (
@@ -305,8 +282,7 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
-            # The last of several numbers wins, as usual on a command line; repeated lists could look as if they were
-            # merged.
+            # The last of several numbers wins, as usual on a command line, but repeated lists could seem merged.
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
@@ -332,12 +308,11 @@ def combine_settings(
     tasks: Sequence[str] = (),
     init: str = "",
 ) -> tuple[TrainConfig, list[str]]:
-    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the
-    rest.
+    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the rest.
 
-    All are merged before they are checked, because some only make sense together, such as `best_by` and the
-    list of tasks. If the model's family differs from the file's, only the file's model settings that the family
-    has are kept. Also returns the names of dropped settings. Raises DecabenchError, UnknownNameError.
+    All are merged before they are checked, because some only make sense together, such as `best_by` and the list of
+    tasks. Model settings of the file that the named model does not have are dropped, and their names returned. Raises
+    DecabenchError, UnknownNameError.
     """
     content = {} if path is None else _read_file(path)
     given = _as_tables(settings)
@@ -345,8 +320,12 @@ def combine_settings(
         other, own = model or _named_by(given), _named_by(content)
         is_replaced = ":" in own and other not in ("", own)  # the file's model is not run
         checked = {key: content[key] for key in content if not is_replaced or key != "model"}
-        require_named_model(checked, path)
-        _told_by(path, checked, base)
+        if ":" in (named := _named_by(checked)):
+            find_family(named, str(path))  # a file must not choose the code to run
+        try:
+            from_mapping(checked, base)
+        except DecabenchError as error:
+            raise type(error)(f"{path}: {error}") from error
     if model:
         if not isinstance(table := given.get("model", {}), Mapping):
             raise DecabenchError(
@@ -380,19 +359,17 @@ def combine_settings(
     return from_mapping(content, replace(base, **emptied)), left_out
 
 
+def read_config(path: Path) -> TrainConfig:
+    """Read a TOML file of settings. Raises DecabenchError, UnknownNameError."""
+    return combine_settings(TrainConfig(), path, {})[0]
+
+
 def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
     """Return the model that the user names, as `model` or in the settings; empty if there is none."""
     return model or _named_by(_as_tables(settings))
 
 
-def require_named_model(content: Mapping[str, Any], path: Path) -> None:
-    """Raise DecabenchError if a file names a custom model that the user has not also named."""
-    if ":" in (named := _named_by(content)):
-        find_family(named, str(path))  # a file must not choose the code to run
-
-
 def _named_by(table: Mapping[str, Any]) -> str:
-    """Return the model that a table of settings names; empty if it names none."""
     model = table.get("model")
     name = model.get("name") if isinstance(model, Mapping) else None
     return name if isinstance(name, str) else ""
@@ -424,7 +401,7 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a dataclass with the values in a mapping; tables are updated, and an empty one empties them."""
+    """Return a dataclass with the values in a mapping. A table updates the old one; an empty table replaces it."""
     hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}
     for key, value in content.items():

@@ -177,7 +177,7 @@ class BatchStream:
     def __init__(
         self, data: TaskData, config: TrainConfig, processes: int = 1, position: Sequence[int] = (0, 0)
     ) -> None:
-        """Start at `position`, (pass, batch), with each batch large enough for all processes."""
+        """Start at `position`, (pass, batch). Batches are large enough for all processes."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
         self._rule = BatchRule.of(config, data.name, processes)

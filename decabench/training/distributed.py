@@ -39,7 +39,7 @@ class Processes:
         return self.rank == 0
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Wrap the network so that it averages gradients over the processes."""
+        """Return the network in a wrapper that averages gradients over the processes."""
         if self.size == 1:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
@@ -54,7 +54,7 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Wait for all processes, so that they can read the first process's files."""
+        """Wait for all processes, for example until the first has written a file."""
         if self.size > 1:
             dist.barrier()
 

@@ -93,14 +93,13 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
 
 
 def _splits_read(config: TrainConfig) -> tuple[str, ...]:
-    """Return the splits that affect the encoding."""
     return ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
 
 
 def _read_task(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
 ) -> tuple[TaskData, Output]:
-    """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
+    """Return a task's encoded examples, and its output with the labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
     form = config.target_forms.get(task.name)
@@ -117,16 +116,10 @@ def _read_task(
                 continue
             except DataError as error:
                 raise DataError(f"{task.name}, {split}, {question.id}: {error}") from error
-            if not config.skip_answer or len(lexicon.encode(answer)) - 2 <= config.skip_answer:
-                items.append(item)
+            items.append(item)
     if not items:
-        limits = {"a context": skip, "an answer": config.skip_answer}
-        wanted = " and ".join(
-            f"{what} of at most {limit} token{'' if limit == 1 else 's'}"
-            for what, limit in limits.items()
-            if limit
-        )
-        raise MissingDataError(f"{task.name} has no training example{' with ' if wanted else ''}{wanted}.")
+        wanted = f" with a context of at most {skip} tokens" if skip else ""
+        raise MissingDataError(f"{task.name} has no training example{wanted}.")
     columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
     learned = reader.learned_labels
     if not learned:
@@ -142,7 +135,6 @@ def _read_task(
 def _questions(
     store: Store, task: Task, split: str, form: str | None = None
 ) -> Iterator[tuple[Question, str]]:
-    """Yield a split's questions with the answers to learn: the first answer, or a form of it."""
     if form:
         for _, unit in groupby(store.examples(task.name, split), key=lambda example: example.units):
             earlier: list[Example] = []
@@ -156,7 +148,6 @@ def _questions(
 
 
 def _target(task: Task, split: str, form: str, example: Example, earlier: Sequence[Example]) -> str:
-    """Convert the answer to learn to one of the task's forms. Raises DataError if the conversion fails."""
     place = f"{task.name}, {split}, {example.id}: the target form {form}"
     try:
         target: object = task.target_forms[form](example, earlier)
@@ -178,7 +169,6 @@ def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
 def _add_validation(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
 ) -> Integers:
-    """Add the words of a task's validation examples to the counts."""
     cut, split = config.cut_context.get(task.name), split_of(config.model)
     reader = TextReader(task, lexicon, cut, split=split)
     found: list[npt.NDArray[Any]] = []
@@ -228,8 +218,6 @@ def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str,
 
 
 def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> str:
-    """Compute a digest of everything that affects the encoding: data, settings, the code of tokenizer and
-    family."""
     family = FAMILIES[config.model.name].partition(":")[0]
     forms = [tasks[name].target_forms[form].__module__ for name, form in config.target_forms.items()]
     modules = (
@@ -258,7 +246,6 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "minimum_count": config.minimum_count,
         "train_examples": config.train_examples,
         "learn_validation": config.learn_validation,
-        "skip_answer": config.skip_answer,
         "skip_context": {name: config.skip_context.get(name) for name in config.tasks},
         "cut_context": {name: config.cut_context.get(name) for name in config.tasks},
         "target_forms": dict(config.target_forms),
@@ -267,7 +254,6 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
 
 
 def _write_cache(entry: Path, data: TrainingData) -> None:
-    """Write an entry, and remove entries that no run has used for a month."""
     arrays = {
         f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
         for task, own in data.tasks.items()
@@ -286,7 +272,6 @@ def _write_cache(entry: Path, data: TrainingData) -> None:
 
 
 def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
-    """Read an entry of the cache; None if it is missing or damaged, since it can be rebuilt."""
     columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
     try:
         with safe_open(entry, "numpy") as file:

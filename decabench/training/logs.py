@@ -107,7 +107,7 @@ class TrainingLog:
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
-    """Whether a line is complete; a run killed while writing leaves half a line."""
+    # A run that was killed while writing leaves half a line.
     return None not in row.values() and (row["step"] or "").isdecimal()
 
 

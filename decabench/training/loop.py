@@ -1,7 +1,7 @@
-"""The training loop: steps through the schedule, validates with the real metrics, and can be resumed at any checkpoint.
+"""The training loop: take the steps of the schedule, validate with the real metrics, and write checkpoints.
 
 A step's random numbers depend only on the seed, the step and the process, and its batches only on each task's position
-in its data. A resumed run therefore ends with the weights of an uninterrupted one, bit for bit on a CPU.
+in its data. A resumed run therefore ends with the same weights as an uninterrupted run, bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -69,9 +69,8 @@ from decabench.training.schedule import Schedule, Stretch
 from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
 from decabench.vectors import WordTable, join_vectors
 
-_RELEASE_EVERY = 20
-"""How many steps pass between returns of freed memory to the system, each of which takes about 40 ms: below 1 %
-of the time."""
+_RELEASE_EVERY = 20  # steps; returning freed memory to the system takes about 40 ms
+_READ_EVERY = 50  # steps; reading a loss makes a GPU wait
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class FinishedRun:
     """The outcome of a run."""
 
     checkpoint: Path
-    """The best checkpoint, or the last one if nothing was validated."""
+    """The best checkpoint, or the last checkpoint of a run without validation."""
     step: int
     """The last step."""
     best: float | None
@@ -89,7 +88,7 @@ class FinishedRun:
     ended: str = ""
     """Why the run ended early; empty if it reached its last step."""
     goes_on: bool = False
-    """Whether the run can be resumed because it only ran out of time."""
+    """Whether the run ran out of time and can be resumed."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -106,9 +105,9 @@ class TrainingInterrupted(KeyboardInterrupt):
 def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
-    Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises DecabenchError; errors in the
-    configuration are raised before any data is read. Raises TrainingInterrupted, a KeyboardInterrupt, if the
-    run was interrupted and can be continued.
+    Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises DecabenchError, for a wrong
+    configuration before any data is read. Raises TrainingInterrupted, a KeyboardInterrupt, if the run was interrupted
+    and can be continued.
     """
     pick_device(run.device)
     check_run(run)
@@ -129,14 +128,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
             raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
 
-def steps_to_read(device: torch.device) -> int:
-    """Return the number of steps between reads of their losses; each read makes a GPU wait."""
-    return 1 if device.type == "cpu" else 50
-
-
 class _Trainer:
-    """A run in progress."""
-
     def __init__(self, run: TrainingRun, group: Processes) -> None:
         begun = time.perf_counter()
         make_folder(run.output)
@@ -151,6 +143,7 @@ class _Trainer:
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
+        self.log: TrainingLog | None = None  # of the first process
         self.interruption = _Interruption(group.size == 1, self._say)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
@@ -160,12 +153,17 @@ class _Trainer:
         self._build_network(origin, saved)
         limit = run.config.validation_examples
         self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
-        self._announce(time.perf_counter() - begun)
+        tasks, words = self.data.tasks, self.data.lexicon.size
+        self._say(
+            f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
+            f"{words:,} words in the {'output ' if 'max_new_tokens' in self.family.abilities else ''}vocabulary, "
+            f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after "
+            f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.state.step}."
+        )
 
     # Before the first step
 
     def _read_data(self, begins_with: Checkpoint | None) -> None:
-        """Encode the tasks, and look up their words."""
         run, config = self.run, self.config
         vectors = join_vectors(config.vectors)  # before tokenizing, because vectors may be missing
         self.data = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
@@ -177,7 +175,6 @@ class _Trainer:
         self.record = describe_run(config, self.data, self.words, self.group.size)
 
     def _plan_steps(self, saved: Checkpoint | None) -> None:
-        """Plan the steps from the beginning, or from the saved checkpoint."""
         config, lexicon = self.config, self.data.lexicon
         if saved is not None:
             check_same_run(saved, config, self.record, lexicon.words[: lexicon.size])
@@ -198,8 +195,6 @@ class _Trainer:
         return Schedule(config, lambda task, epoch: self.streams[task].count(epoch))
 
     def _build_network(self, origin: Checkpoint | None, saved: Checkpoint | None) -> None:
-        """Build the network and its optimizer, with random weights, the weights of `origin`, or the saved
-        state."""
         config, outputs = self.config, self.data.outputs
         torch.manual_seed(config.seed)
         self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
@@ -212,16 +207,6 @@ class _Trainer:
         if saved is not None:
             restore(saved, self.network, self.optimizer)
         self.wrapped: nn.Module = self.group.wrap(self.network)
-
-    def _announce(self, seconds: float) -> None:
-        tasks, size = self.data.tasks, self.data.lexicon.size
-        generates = "max_new_tokens" in self.family.abilities
-        self._say(
-            f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
-            f"{size:,} words in the {'output ' if generates else ''}vocabulary, "
-            f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after {seconds:.0f} s; training on "
-            f"{self.group.device} from step {self.state.step}."
-        )
 
     def _say(self, text: str) -> None:
         if self.progress is not None:
@@ -242,8 +227,7 @@ class _Trainer:
     # The loop
 
     def train(self) -> FinishedRun:
-        """Train to the end."""
-        run, log = self.run, None
+        run = self.run
         if self.group.is_first:
             with atomic_file(run.output / "config.toml") as file:
                 file.write(to_toml(self.config).encode())
@@ -251,27 +235,27 @@ class _Trainer:
                 name, tracked = run.output.name, run.output / TRACKED
                 run.trackers.start(name, to_mapping(self.config), run.output, tracked, run.resume)
             columns = self.family.losses if len(self.family.losses) > 1 else ()
-            log = TrainingLog(run.output, self.state.step, columns, run.trackers)
+            self.log = TrainingLog(run.output, self.state.step, columns, run.trackers)
         failed = True
         try:
             with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread, self.interruption:
-                self._loop(log)
+                self._loop()
             failed = bool(self.interruption.signal)
         finally:
             if self.progress is not None:
                 self.progress.close()
-            if log is not None:
-                log.close()
+            if self.log is not None:
+                self.log.close()
                 if run.trackers is not None:
                     run.trackers.finish(failed)
         if self.group.is_first:
             plot_curves(run.output)
-        self.group.wait()  # for the last checkpoint
+        self.group.wait()  # until the last checkpoint is written
         if self.interruption.signal and self.state.step < self.schedule.steps:
             raise TrainingInterrupted(run.output, self.state.step, self.interruption.signal)
         return self._outcome()
 
-    def _loop(self, log: TrainingLog | None) -> None:
+    def _loop(self) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
         bar, time_left = self.run.bar and self.group.is_first, self.ends_at - time.perf_counter()
         self.progress = progress = ProgressReport(
@@ -280,7 +264,7 @@ class _Trainer:
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
         if state.unvalidated:
-            self._checkpoint(log, self._validate_or_save(log))
+            self._checkpoint(self._validate())
         if state.step < steps:
             self._freeze(self.schedule.stretch_at(state.step))
         while state.step < steps and not self._has_stopped():
@@ -291,21 +275,20 @@ class _Trainer:
             is_last, is_best = state.step == steps, False
             validates = is_last or self._is_due(config.validate_every, state.step)
             saves = is_last or self.is_late or self._is_due(config.checkpoint_every, state.step)
-            if validates or saves or len(unread) >= steps_to_read(self.group.device):
+            if validates or saves or self.group.device.type == "cpu" or len(unread) >= _READ_EVERY:
                 unread[-1].wait()
                 seconds = (time.perf_counter() - begun) / len(unread)
                 for row in [step.read(seconds) for step in unread]:
-                    if log is not None:
-                        log.step(row)
+                    if self.log is not None:
+                        self.log.step(row)
                     progress.step(row)
                 unread.clear()
             if validates:
-                is_best = self._validate_or_save(log)
+                is_best = self._validate()
             if saves or is_best or self._has_stopped():
-                self._checkpoint(log, is_best)
+                self._checkpoint(is_best)
 
     def _is_due(self, every: int, step: int) -> bool:
-        """Whether a step is a multiple of `every`; if `every` is 0, whether it ends an epoch or a phase."""
         return step % every == 0 if every else self.schedule.ends_epoch(step)
 
     def _has_stopped(self) -> bool:
@@ -328,7 +311,6 @@ class _Trainer:
     # A step
 
     def _step(self) -> _UnreadStep:
-        """Take one optimizer step and return its row of the log; the values stay on the device."""
         config, group, step = self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
         shares = self._take_shares(step - 1) if self.ahead is None else self.ahead.result()
@@ -371,8 +353,8 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Share]] | None:
         """Start building the next step's batches in a thread.
 
-        This is not done before a validation or a checkpoint, which need the current words and stream positions,
-        nor for custom families, whose batches may draw random numbers.
+        A validation or a checkpoint needs the current words and stream positions, and the batches of a custom family
+        may draw random numbers: then the batches are built later.
         """
         step = self.state.step + 1
         if self.interruption.signal:
@@ -397,19 +379,16 @@ class _Trainer:
                 self.network.begin_pass(task, share.begins_pass)
 
     def _freeze(self, stretch: Stretch) -> None:
-        """Freeze the parts that the phase freezes, in addition to those frozen for the whole run."""
         if stretch.plan.freeze or len(self.schedule.phases) > 1:
             apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze), self.fixed)
 
     def _take_shares(self, step: int) -> list[_Share]:
-        """Build this process's shares of the batches of a step, counted from 0."""
         stretch, tasks = self.schedule.stretch_at(step), self.schedule.tasks_at(step)
         if stretch.start == step and stretch.whole_pass is not None:
             self.streams[tasks[0]].begin(stretch.whole_pass)
         return [self._take_share(task) for task in tasks]
 
     def _take_share(self, task: str) -> _Share:
-        """Build this process's share of a task's next batch."""
         begins = self.streams[task].begins_pass
         rows = next(self.streams[task])
         own = rows[self.group.rank :: self.group.size]
@@ -428,40 +407,34 @@ class _Trainer:
         return made
 
     def _weighted_sum(self, means: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
-        """Add up a task's losses, except those that are only logged."""
         weights, measures = self.config.loss_weights, self.family.measures
         parts = [value * weights.get(name, 1.0) for name, (value, _) in means.items() if name not in measures]
         return cast(Tensor, sum(parts))
 
     # Validation and checkpoints
 
-    def _validate_or_save(self, log: TrainingLog | None) -> bool:
-        """Validate; if that fails, for example in a custom metric, save the model first and validate it on resuming."""
-        try:
-            is_best = self._validate(log)
-        except Exception:
-            self.state.unvalidated = True
-            self._checkpoint(log, is_best=False)
-            raise
-        self.state.unvalidated = False
-        return is_best
-
-    def _validate(self, log: TrainingLog | None) -> bool:
-        """Score the validation sample; return whether this is the best checkpoint until now."""
+    def _validate(self) -> bool:
+        """Score the validation sample, and return whether this is the best checkpoint until now."""
         state, config, tasks = self.state, self.config, self.run.tasks
-        if self.validator is not None and log is not None:
+        if self.validator is not None and self.log is not None:
             cuts, outputs = config.cut_context, self.data.outputs
             place = (self.group.device, config.precision)
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
-            found: ValidationScores = self.validator(model)
+            try:
+                found = self.validator(model)
+            except Exception:  # for example in a custom metric: a resumed run begins with this validation
+                state.unvalidated = True
+                self._checkpoint(is_best=False)
+                raise
             state.scores = dict(found.tasks)
             total = {"total": found.total} if can_be_summed(tasks) else {}
-            log.validation(state.step, {**found.tasks, **total})
+            self.log.validation(state.step, {**found.tasks, **total})
             shown = ", ".join(
                 f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items()
             )
             more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
             self._say(f"step {state.step}: {shown}{more}")
+        state.unvalidated = False
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
@@ -471,9 +444,9 @@ class _Trainer:
             state.stale += 1
         return is_best or config.best_by == "last"
 
-    def _checkpoint(self, log: TrainingLog | None, is_best: bool) -> None:
+    def _checkpoint(self, is_best: bool) -> None:
         self.state.positions = {task: stream.position for task, stream in self.streams.items()}
-        if log is None:
+        if not self.group.is_first:
             return
         record = replace(self.record, step=self.state.step, state=self.state.record())
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
@@ -519,11 +492,10 @@ class _UnreadStep:
     """Each of the model's losses for each task, if it has several."""
 
     def wait(self) -> None:
-        """Wait until a GPU has finished this step and all earlier ones."""
+        """Wait until a GPU has finished this step."""
         float(self.norm)
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Read the values, which waits for a GPU. Raises DecabenchError if one is not finite."""
         value, norm = sum(map(float, self.losses)), float(self.norm)
         if not math.isfinite(value) or not math.isfinite(norm):
             where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
@@ -547,9 +519,10 @@ class _UnreadStep:
 
 
 class _Interruption:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop after the current step; the second one ends the
-    process. Works only in the main thread of a single-process run, because several processes would have to
-    agree. Existing handlers are kept.
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the next step; the second ends the process.
+
+    It works only in the main thread of a single process, because several processes would have to agree. Handlers that
+    the program has set are kept.
     """
 
     def __init__(self, alone: bool, say: Callable[[str], None]) -> None:

@@ -36,34 +36,6 @@ is slow."""
 
 
 @dataclass(frozen=True)
-class TrainingRequest:
-    """The arguments of `train`, as given."""
-
-    output: str | Path
-    """The folder to write to."""
-    tasks: str | Iterable[str] | None = None
-    """The tasks to train on; None for the configuration's tasks, or else the decathlon's."""
-    model: str = ""
-    """A family's name, or `package.module:object`."""
-    settings: Mapping[str, Any] | Sequence[str] = ()
-    """Settings by name, or as `KEY=VALUE`; they override those of `config`."""
-    config: str | Path | None = None
-    """A TOML file of settings."""
-    init: str | Path = ""
-    """A checkpoint, or a run's folder, whose weights to start from."""
-    home: str | Path | None = None
-    """The home folder with the prepared data."""
-    device: str = "auto"
-    """`auto`, `cpu`, `cuda`, ..."""
-    resume: bool = False
-    """Whether to resume from the folder's latest checkpoint, if there is one."""
-    include: Paths = ()
-    """Files that define tasks."""
-    report: Callable[[str], None] = print
-    """Called with each progress message."""
-
-
-@dataclass(frozen=True)
 class TrainingRun:
     """A training run, with everything that affects it."""
 
@@ -89,35 +61,60 @@ class TrainingRun:
     """Trackers to send losses and scores to, not started."""
 
 
-def plan_training(request: TrainingRequest) -> TrainingRun:
-    """Turn a request into a run. Raises DecabenchError, UnknownNameError."""
-    folder, path = Path(request.output), Path(request.config) if request.config else None
-    if ":" in (named := named_model(request.settings, request.model)):
+def plan_training(
+    output: str | Path,
+    tasks: str | Iterable[str] | None = None,
+    model: str = "",
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    *,
+    config: str | Path | None = None,
+    init: str | Path = "",
+    home: str | Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    include: Paths = (),
+    report: Callable[[str], None] = print,
+    trackers: Trackers | None = None,
+) -> TrainingRun:
+    """Plan a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
+    folder, path = Path(output), Path(config) if config else None
+    if ":" in (named := named_model(settings, model)):
         find_family(named)  # imported before reading the file, because a file must not choose the code to run
-    _check_folder(folder, request.resume)
-    known = known_tasks(request.include)
+    _check_folder(folder, resume)
+    known = known_tasks(include)
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
-    if request.init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
-        begun = (latest_checkpoint(folder) if request.resume else None) or Checkpoint.open(request.init)
-        made = replace(made, init=str(request.init), model=begun.config, vectors=begun.vectors)
-    tasks = request.tasks
+    if init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
+        begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
+        made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
-    made, left_out = combine_settings(made, path, request.settings, request.model, chosen, str(request.init))
+    made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
     for key in ("skip_context", "cut_context"):  # for any task, like the defaults
         for task in getattr(made, key):
             require_name(task, {*known, *made.tasks}, f"task ({key})")
-    _report_oddities(made, left_out, request)
+    if left_out:
+        report(
+            f"{path} has model settings that {made.model.name} does not have: {', '.join(left_out)} "
+            f"{'are' if len(left_out) > 1 else 'is'} ignored."
+        )
+    for key in getattr(made.model, "without_effect", ()):
+        report(f"model.{key} has no effect: {made.model.name} has no such part.")
+    if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
+        report(
+            f"The first phase takes all {made.steps:,} steps, so no other tasks are trained: set first_steps "
+            f"(now {made.first_steps:,}) to less."
+        )
     return TrainingRun(
         config=made,
         tasks={name: get_task(name, known) for name in made.tasks},
-        store=Store(home_folder(request.home)),
+        store=Store(home_folder(home)),
         output=folder,
-        device=request.device,
-        resume=request.resume,
-        report=request.report,
+        device=device,
+        resume=resume,
+        report=report,
+        trackers=trackers,
     )
 
 
@@ -131,22 +128,6 @@ def _check_folder(folder: Path, resume: bool) -> None:
             raise DecabenchError(
                 f"{folder} is not empty: choose another folder, or continue its run with --resume."
             )
-
-
-def _report_oddities(config: TrainConfig, left_out: Sequence[str], request: TrainingRequest) -> None:
-    """Report settings without effect."""
-    if left_out:
-        request.report(
-            f"{request.config} has model settings that {config.model.name} does not have: "
-            f"{', '.join(left_out)} {'are' if len(left_out) > 1 else 'is'} ignored."
-        )
-    for key in getattr(config.model, "without_effect", ()):
-        request.report(f"model.{key} has no effect: {config.model.name} has no such part.")
-    if config.schedule.endswith("curriculum") and not config.phases and config.first_steps >= config.steps:
-        request.report(
-            f"The first phase takes all {config.steps:,} steps, so that no other tasks are trained: set first_steps "
-            f"(now {config.first_steps:,}) to less."
-        )
 
 
 def check_run(run: TrainingRun) -> None:

@@ -20,11 +20,11 @@ import decabench
 from decabench.errors import DataError, DecabenchError
 from decabench.files import lock_file, names_in
 from decabench.models import (
+    OPTIMIZER,
     Checkpoint,
     CheckpointRecord,
     MultitaskNetwork,
     find_family,
-    load_optimizer,
     load_weights,
     newest_checkpoint,
     output_record,
@@ -40,8 +40,7 @@ from decabench.training.schedule import Schedule
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
-"""The file in a run's folder with the identifiers of its runs at trackers, so that a resumed run continues
-them."""
+"""The file in a run's folder with its identifiers at trackers, which a resumed run continues."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names that decabench gives to files in a run's folder of checkpoints."""
@@ -56,10 +55,9 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
 
 
 def is_unstarted(output: Path) -> bool:
-    """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
+    """Whether a folder is empty, or has only the files of a run that ended before its first checkpoint.
 
-    A `config.toml` counts only next to a log of steps, which shows that a run wrote it. Any other `config.toml` is
-    never overwritten.
+    A `config.toml` counts only next to a log of steps, which shows that a run wrote it; others are never overwritten.
     """
     found = names_in(output)
     if not found <= {"config.toml", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}:
@@ -157,7 +155,7 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
     checkpoint.check_files(optimizer=True)
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
-        restore_optimizer(network, optimizer, load_optimizer(checkpoint.folder))
+        restore_optimizer(network, optimizer, load_weights(checkpoint.folder, OPTIMIZER))
     except RuntimeError as error:
         raise DataError(
             f"The weights of {checkpoint.folder} do not fit its configuration ({error})."
@@ -227,7 +225,6 @@ def check_same_run(
 
 
 def _version(checkpoint: Checkpoint) -> str:
-    """Return the version that wrote a checkpoint; empty if its record does not say."""
     found = (checkpoint.record.versions or {}).get("decabench")
     return f"decabench {found}" if found else ""
 
@@ -326,7 +323,6 @@ def copy_weights(
 
 
 def _copy_rows(own: Tensor, rows: Mapping[str, int], other: Tensor, other_rows: Mapping[str, int]) -> Tensor:
-    """Return a copy of a table, with the rows of another table for keys that both have."""
     shared = [key for key in rows if key in other_rows]
     made = own.clone()
     made[[rows[key] for key in shared]] = other[[other_rows[key] for key in shared]]

@@ -75,7 +75,6 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
 
 
 def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
-    """Check one of the `[[phases]]` and fill in its tasks."""
     unknown = [task for task in phase.tasks if task not in config.tasks]
     if unknown:
         raise DecabenchError(
@@ -158,7 +157,6 @@ class Schedule:
         self._starts = [stretch.start for stretch in self.stretches]
 
     def _order_passes(self, tasks: tuple[str, ...], order: str, epoch: int) -> list[str]:
-        """Return the order in which tasks have their passes in an epoch."""
         if order == "sequence":
             return list(tasks)
         random = np.random.default_rng([self._config.seed, epoch, 2])
@@ -188,7 +186,6 @@ class Schedule:
         return (tasks[(step - stretch.start) % len(tasks)],)
 
     def _share(self, task: str, order: str) -> float:
-        """Compute how often a task is chosen at random, in proportion."""
         if order == "random":
             return 1.0
         # As shares of the largest, so that no power is too large for a float.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +45,20 @@ def train(
     """
     require_torch()
     from decabench.training.loop import run_training
-    from decabench.training.planning import TrainingRequest, plan_training
+    from decabench.training.planning import plan_training
 
-    request = TrainingRequest(
-        output, tasks, model, settings, config, init, home, device, resume, include, report
+    run = plan_training(
+        output,
+        tasks,
+        model,
+        settings,
+        config=config,
+        init=init,
+        home=home,
+        device=device,
+        resume=resume,
+        include=include,
+        report=report,
+        trackers=trackers,
     )
-    return run_training(replace(plan_training(request), trackers=trackers))
+    return run_training(run)

@@ -121,7 +121,6 @@ class ContextualVectors:
         return made
 
     def _parts(self, words: Sequence[str]) -> list[list[str]]:
-        """Split words into parts that fit into the encoder's positions."""
         encoded = self._tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
         pieces = np.bincount(encoded.word_ids, minlength=len(words)) if encoded.ids else [0] * len(words)
         parts: list[list[str]] = [[]]
@@ -135,7 +134,6 @@ class ContextualVectors:
         return parts
 
     def _states(self, pieces: Sequence[int]) -> Matrix:
-        """Return the last layer's states of pieces and marks, (pieces, dimension)."""
         known = self._encoder.get_input_embeddings().num_embeddings
         if max(pieces, default=0) >= known:
             raise ValueError(
@@ -243,7 +241,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def _errors(name: str) -> Iterator[None]:
-    """Turn errors from an encoder's files into DataError, because the libraries raise many kinds of exceptions."""
+    # The libraries raise many kinds of exceptions for the same damage.
     try:
         yield
     except DecabenchError:

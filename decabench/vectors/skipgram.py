@@ -95,8 +95,8 @@ class NgramTraining:
     negatives: int = 5
     """The number of random words for each pair."""
     frequent: float = 1e-4
-    """Words with a larger share of the text than this are skipped at random, frequent words more often, so that
-    training is not dominated by punctuation and articles; 0 to skip none. Use 0 for texts with few different words."""
+    """Words with a larger share of the text than this are skipped at random, frequent words more often, because
+    punctuation and articles would dominate; 0 to keep all words. Use 0 for texts with few different words."""
     minimum: int = 2
     """The minimum number of distinct words in which an n-gram must occur to get a vector."""
     learning_rate: float = 0.01
@@ -105,7 +105,6 @@ class NgramTraining:
     """The random seed: the same seed gives the same bytes."""
 
     def __post_init__(self) -> None:
-        """Raise DecabenchError for numbers that torch does not accept."""
         if not 0 < self.learning_rate < math.inf:
             raise DecabenchError(f"learning_rate is {self.learning_rate}: give a finite number above 0.")
         if not 0 <= self.seed < 2**63:
@@ -166,7 +165,7 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Draw words, (batch,), and for each a neighbour followed by random words, (batch, 1 + negatives)."""
+    """Return words, (batch,), and a neighbour of each word followed by random words, (batch, 1 + negatives)."""
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
     noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
@@ -174,7 +173,7 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Number the n-grams; return the rows of all words concatenated, and each word's offset among them."""
+    """Return the number of each n-gram, the n-grams of all words, concatenated, and each word's offset among them."""
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:
@@ -187,7 +186,6 @@ def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], T
 
 
 def _average(words: Ids, inner: nn.Embedding, members: Tensor, starts: Tensor) -> Tensor:
-    """Average the n-grams of each word, (words, dimension)."""
     numbers = torch.from_numpy(words.astype(np.int64))
     counts = starts[numbers + 1] - starts[numbers]
     offsets = counts.cumsum(0) - counts

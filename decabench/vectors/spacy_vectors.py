@@ -93,14 +93,13 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
 
 
 def _digest_of(*paths: Path) -> str:
-    """Digest the files together with the way in which they are read: earlier versions left out the words of
-    _SYMBOLS."""
+    # Versions that left out the words of _SYMBOLS had another digest.
     content = f"{file_digest(*paths)} with symbols".encode()
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """Read a MessagePack map from hash to row. Raises ValueError."""
+    # A MessagePack map from hash to row.
     numbers = _INTEGER.findall(content, 5)
     count = int.from_bytes(content[1:5], "big")
     if content[:1] != b"\xdf" or len(numbers) != 2 * count or sum(map(len, numbers)) != len(content) - 5:

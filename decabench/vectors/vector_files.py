@@ -134,7 +134,7 @@ PACKAGES = {
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
-    """Read GloVe's text format, or fastText's, which begins with a line of two counts. Raises DataError."""
+    """Read GloVe's text format, or fastText's, which begins with a line of two counts."""
     words: list[str] = []
     rows: list[Matrix] = []
     width = stated = 0
@@ -192,7 +192,6 @@ def _is_number(text: str) -> bool:
 
 
 def _finite(values: Matrix) -> Matrix:
-    """Return a matrix unchanged. Raises ValueError if one of its numbers is not finite."""
     for start in range(0, len(values), 10_000):
         if not np.isfinite(values[start : start + 10_000]).all():
             raise ValueError("one of its numbers is not finite")
@@ -200,7 +199,6 @@ def _finite(values: Matrix) -> Matrix:
 
 
 def _index_words(words: Sequence[str]) -> dict[str, int]:
-    """Map words to rows, in order; for a repeated word, the first row counts."""
     index: dict[str, int] = {}
     for row, word in enumerate(words):
         index.setdefault(word, row)
@@ -211,13 +209,7 @@ _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
-    """Read wink's JSON.
-
-    Its rows end with a norm and a number, which are dropped.
-
-    The file is read row by row, because all of its numbers as Python objects would take ten times its size in
-    memory.
-    """
+    # Row by row, because all its numbers as Python objects would take ten times its size in memory.
     text = path.read_text(encoding="utf-8")
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
@@ -241,7 +233,7 @@ def _read_wink(path: Path) -> WordVectors:
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
         raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than its first line states")
-    matrix = matrix[:, :width].copy()
+    matrix = matrix[:, :width].copy()  # without the norm and the number at the end of a row
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
 
@@ -274,7 +266,6 @@ def _find_index(path: Path) -> Path:
 
 
 def _read_matrix(matrix: Path, index: Path) -> WordVectors:
-    """Memory-map a matrix from its file, without unpickling."""
     if index.suffix == ".parquet":
         words = _read_index(index)
     else:
@@ -303,7 +294,6 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
 
 
 def _read_index(path: Path) -> list[str]:
-    """Read the words of a matrix from the first column of a parquet file. Raises ValueError."""
     import pyarrow as pa
 
     try:

@@ -186,7 +186,6 @@ class WordTable:
         return made
 
     def __getitem__(self, numbers: npt.NDArray[np.int64]) -> Matrix:
-        """Return the vectors of word numbers, (numbers, dimension)."""
         self._fill()
         return self._rows[numbers]
 

@@ -36,7 +36,6 @@ VOCABULARY = "a an is it or good bad the in . , ? said paid film words one".spli
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Small tensors are slower on many threads, and sums must not depend on how many."""
     torch.set_num_threads(1)
 
 
@@ -79,5 +78,4 @@ class Kit:
 
 @pytest.fixture
 def kit() -> Callable[..., Kit]:
-    """Makes a kit for a model's name."""
     return Kit

@@ -1,6 +1,7 @@
 """Analyses: what they say of a model, against the model itself, and the files that they leave."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,19 +9,28 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.models.analyses import map_attention, share_pointers
 from decabench.models.checkpoint import Checkpoint
-from decabench.tasks import TASKS
+from decabench.tasks import TASKS, Store
 from decabench.training.loop import run_training
+from decabench.training.planning import TrainingRun
 from decabench.vectors import detokenize
+from tests.training.conftest import TINY
 
 # MQAN: pointers and attention
 
 SCHEMA = TASKS["schema"]
 
 
+@pytest.fixture(scope="module")
+def run(home, tmp_path_factory):
+    config, folder = replace(TINY, steps=2), tmp_path_factory.mktemp("analyses") / "run"
+    tasks = {name: TASKS[name] for name in config.tasks}
+    made = TrainingRun(config, tasks, Store(home), folder, "cpu", report=lambda text: None)
+    run_training(made)
+    return made
+
+
 @pytest.fixture
-def trained(make_run):
-    run = make_run(steps=2)
-    run_training(run)
+def trained(run):
     return run, Checkpoint.open(run.output).load("cpu")
 
 

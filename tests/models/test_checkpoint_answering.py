@@ -64,7 +64,6 @@ def test_what_a_cut_keeps(kit):
 
 
 def test_half_precision_loses_no_probability(kit):
-    """The switch between the two pointers was rounded to bfloat16, so that all words together had 0.998 to 1.002."""
     made = kit("mqan")
     made.model.eval()
     batch = made.batch()

@@ -39,13 +39,11 @@ def run_folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def saved(run_folder: Path, tmp_path: Path) -> Path:
-    """A copy of a checkpoint, as it was saved."""
     return Path(shutil.copytree(Checkpoint.open(run_folder).folder, tmp_path / "copy"))
 
 
 @pytest.fixture
 def folder(saved: Path) -> Path:
-    """A copy to damage, without the digests that would tell at once: who forges weights leaves them out."""
     change_record(saved, lambda record: record.pop("files"))
     return saved
 
@@ -124,9 +122,11 @@ def test_records_that_are_no_records(folder: Path, text: str) -> None:
 
 
 def test_a_network_far_larger_than_the_weights_next_to_it(home: Path, folder: Path, tmp_path: Path) -> None:
-    """A stranger's record took all memory before the sizes were compared."""
+    change_record(folder, lambda record: record["config"]["model"].update(dimension=10))
+    with pytest.raises(DataError, match="do not fit its checkpoint"):
+        Checkpoint.open(folder).load("cpu")
     change_record(folder, lambda record: record["config"]["model"].update(dimension=10**7))
-    with pytest.raises(DataError, match=r"do not fit it: .* is .*, and should be 10,000,000"):
+    with pytest.raises(DecabenchError, match="too large for this machine"):
         Checkpoint.open(folder).load("cpu")
     config = replace(TINY, init=str(folder), model=Checkpoint.open(folder).config)
     run = TrainingRun(config, {task.name: task for task in EXAMPLES}, Store(home), tmp_path / "run", "cpu")
@@ -188,7 +188,6 @@ def test_states(folder: Path, state: Any) -> None:
 
 @pytest.mark.parametrize("name", ["vocabulary.json", "model.safetensors"])
 def test_a_copy_that_lacks_a_file(saved: Path, folder: Path, name: str) -> None:
-    """It was called a fault of decabench."""
     (folder / name).unlink()
     for use in (Checkpoint.digest, Checkpoint.load, Checkpoint.check_files):
         with pytest.raises(DataError, match=f"lacks {name}: use a complete copy of the checkpoint"):

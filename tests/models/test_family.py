@@ -54,7 +54,6 @@ def test_the_first_whitespace_tokens_are_what_the_limit_says():
 
 @pytest.mark.parametrize("family", ["meta-lstm", "arc-ii", "ns-mtl"])
 def test_questions_are_read_where_they_vary(family):
-    """The hypothesis of multinli is in its question; sst asks the same of all, and only its context counts."""
     for name, words in (("multinli.in.out", "two words is it so ?"), ("sst", "two words")):
         reader = TextReader(TASKS[name], Lexicon(), cut=2)
         question = Question("1", "Is it so ?", "Two words here")

@@ -170,7 +170,6 @@ def is_tree(heads):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
 def test_a_spanning_tree_is_the_best_of_all(length):
-    """Against every way to choose heads, with scores of both signs."""
     trees = [heads for heads in itertools.product(range(length + 1), repeat=length) if is_tree(heads)]
     assert len(trees) == [1, 2, 9, 64, 625][length - 1]  # n ^ (n - 1) rooted trees (Cayley)
     random = np.random.default_rng(length)
@@ -182,7 +181,6 @@ def test_a_spanning_tree_is_the_best_of_all(length):
 
 
 def test_a_parser_answers_with_trees():
-    """As the greedy choice where that is a tree, and the best tree otherwise."""
     torch.manual_seed(5)
     names = Tree(relations=("root", "obj"))
     greedy, spanning = ParserHead(4, names), ParserHead(4, names, "spanning")

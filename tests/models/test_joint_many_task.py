@@ -63,7 +63,6 @@ WORDS = "The Cat saw things cat the a Now now Things".split()
 
 @pytest.fixture(autouse=True)
 def double():
-    """Double precision and one thread."""
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     yield
@@ -199,8 +198,6 @@ def test_every_parameter_is_used(shortcuts, labels, vertical):
 
 
 def test_weights_of_another_vocabulary_go_to_their_words():
-    """Rows are those of lower-cased words and of n-grams, not of the lexicon's words."""
-
     def lexicon(words):
         made = Lexicon([f" {word} " for word in words])
         made.counts = np.arange(-3, len(words) + 1)

@@ -104,7 +104,6 @@ def loss_of(name, losses):
 
 @every_case
 def test_padding_changes_nothing(name, outputs, settings):
-    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
     model = make(name, outputs, **settings).eval()
     items = make_items(name, outputs, lengths=(2, 6, 1, 4))
     whole, alone = collate(name, items), [collate(name, [item]) for item in items]
@@ -117,7 +116,6 @@ def test_padding_changes_nothing(name, outputs, settings):
 
 @every_case
 def test_every_parameter_is_used(name, outputs, settings):
-    """By the losses of all tasks together; the output layer of a task only by its own."""
     model, used = make(name, outputs, **settings), set()
     for task in outputs:
         model.zero_grad()
@@ -132,7 +130,6 @@ def test_every_parameter_is_used(name, outputs, settings):
 
 @every_case
 def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
-    """Also the gradients, where tasks differ in the number of texts and in their lengths."""
     parts = {"books": (5, 3, 1), "dvd.s": (2, 7)}
     batches = [
         collate(name, make_items(name, outputs, task, lengths), task) for task, lengths in parts.items()

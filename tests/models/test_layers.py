@@ -39,7 +39,6 @@ def test_what_stands_in_padding_does_not_matter():
 @pytest.mark.parametrize("count", [0, 1, 8, 19])
 @pytest.mark.parametrize("size", [1.0, 300.0])
 def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
-    """Logits of +-1,000 too, where p is 0 or 1 to the last bit."""
     torch.manual_seed(0)
     linear = torch.nn.Linear(5, 33).double()
     x, numbers = torch.randn(count, 5, dtype=torch.float64) * size, torch.randint(0, 33, (count,))
@@ -58,7 +57,6 @@ def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
 
 
 def test_a_bilstm_among_half_precision_is_computed_in_full():
-    """A processor without AVX-512 has no LSTM in bfloat16: there, torch refuses to run one."""
     bilstm, x, lengths = BiLSTM(4, 6, 0.0), torch.randn(3, 5, 4, requires_grad=True), torch.tensor([5, 2, 4])
     with torch.autocast("cpu", torch.bfloat16):
         found, half = bilstm(x, lengths), bilstm(x.bfloat16(), lengths)

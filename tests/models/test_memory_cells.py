@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.memory_cells import MemoryWeights, unroll
+from decabench.models.shared_memory import MemoryWeights, unroll
 
 TASKS, TEXTS, LENGTH, M, D, SEGMENTS, WIDTH = 2, 3, 4, 3, 2, 4, 2
 
@@ -26,7 +26,6 @@ def run(tensors, reads="both"):
 
 @pytest.mark.parametrize("reads", ["one", "both", "global", "late"])
 def test_the_gradient_against_finite_differences(reads):
-    """Of all states, of all weights, of two tasks at once."""
     tensors = make() if reads == "one" else make(2, WIDTH if reads == "global" else None)
     assert torch.autograd.gradcheck(lambda *given: run(given, reads)[0], tensors)
 

@@ -65,7 +65,6 @@ def test_the_loss_of_a_text_is_what_the_equations_say(name, task):
 
 @pytest.mark.parametrize("name", [name for name in ALL if not MODELS[name].stacked])
 def test_two_directions(name):
-    """A text is the last state of the network that reads forwards, and of the one that reads backwards."""
     model = make(name, bidirectional=True)
     items, batch = make_batch(model)
     weights, total = dict(model.named_parameters()), 0.0

@@ -57,7 +57,6 @@ def test_it_is_what_the_authors_code_says(kit, name, dimension, departures):
 
 
 def test_the_loop_of_answers_is_as_precise_as_that_of_training(kit):
-    """In mixed precision, steps alone rounded the state that they pass on to 8 bits, and training's loop did not."""
     made = kit("mqan")
     batch, decoder = made.batch(), made.model.decoder
     with torch.no_grad():

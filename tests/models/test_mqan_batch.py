@@ -48,7 +48,6 @@ def test_targets(kit):
 
 
 def test_a_training_step_waits_for_no_device(kit, monkeypatch):
-    """Nothing in the losses and their gradient needs a number that a GPU would have to compute first."""
     made = kit("mqan")
     batch = made.batch()
     for name in ("__int__", "__bool__", "__float__", "item", "tolist", "nonzero"):

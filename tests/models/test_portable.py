@@ -31,7 +31,6 @@ ASKED = [
 
 @pytest.fixture
 def glove(tmp_path, make_run):
-    """Vectors of the words of the training data, in GloVe's text form; the last word is in no example."""
     store = make_run("for its store").store
     texts = [text for row in store.read("sst", "train", ("question", "context")) for text in row.values()]
     words = sorted({token.strip() for text in texts for token in tokenize(text.lower())} - {""})
@@ -73,7 +72,6 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
 
 @pytest.fixture
 def remembering(make_run):
-    """A run of the joint many-task model, whose checkpoints have the snapshots of its successive regularization."""
     model = JointManyTaskConfig(hidden=4, word_dimension=6, ngram_dimension=4, label_dimension=3)
     changes = {"model": model, "vectors": ("none:6",), "tasks": ("multinli.in.out",), "order": "sequence"}
     changes |= {"epochs": 2, "rate": "constant", "learning_rate": 0.1}
@@ -103,7 +101,7 @@ def test_an_export_has_nothing_that_only_training_needs(remembering, tmp_path):
     values = {name: value for name, value in own.items() if name != "embed.words"}
     (tmp_path / "out" / "model.safetensors").write_bytes(save(values))
     forget_digests(tmp_path / "out")
-    with pytest.raises(DecabenchError, match=r"lack 'embed\.words'"):
+    with pytest.raises(DecabenchError, match=r"Missing key.*embed\.words"):
         Checkpoint.open(tmp_path / "out").load("cpu")
 
 
@@ -123,7 +121,6 @@ def forget_digests(folder):
 
 
 def test_a_weight_too_large_for_half_precision_is_kept(saved, tmp_path):
-    """It was written as infinity, so that the export could not be opened."""
     path = saved.folder / "model.safetensors"
     weights = {name: value.clone() for name, value in load_weights(saved.folder).items()}
     largest = weights["generate.bias"]
@@ -155,7 +152,6 @@ def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypa
 
 @pytest.fixture
 def letters(tmp_path):
-    """A checkpoint with vectors of character n-grams."""
     words = [" good ", " film ", " charm ", " dull ", " positive "]
     text = np.random.default_rng(0).integers(0, len(words), 400).astype(np.int32) + len(SPECIALS)
     lexicon = Lexicon(words)

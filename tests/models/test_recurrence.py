@@ -4,7 +4,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from decabench.models.recurrence import Recurrence, StepWeights, advance
+from decabench.models.mqan import Recurrence, StepWeights, advance
 
 B, N, D, L = 3, 5, 4, 6
 

@@ -65,7 +65,6 @@ def transcribe(model, item, task):
 @pytest.mark.parametrize("outputs", [LABELS, TAGGING], ids=["labels", "tags"])
 @pytest.mark.parametrize("task", TAGGING)
 def test_the_losses_are_what_the_equations_say(name, extension, outputs, task):
-    """Without noise, so that a transcription takes the same decisions; the router has tests of its own."""
     model = make(
         name, extension, outputs, mean_penalty=False, encoder_sparsity=0.7, decoder_sparsity=0.4
     ).eval()
@@ -176,7 +175,6 @@ def loss_of(model, batch):
     ],
 )
 def test_gradients_against_finite_differences(name, extension, outputs, monkeypatch):
-    """On the soft path: gates are their probabilities, whose gradient is the one that training uses."""
     monkeypatch.setattr(recurrent_modules, "straight_through", lambda soft: soft)
     model = make(name, extension, outputs, encoder_open=0.3, decoder_open=0.3, temperature=1.5)
     _, batch = make_batch(outputs, "hien.pos", lengths=(4, 2))
@@ -189,8 +187,7 @@ def test_gradients_against_finite_differences(name, extension, outputs, monkeypa
 
 
 def test_the_interleaved_recurrence_against_autograd():
-    """The gradient that is written out, of all its arguments."""
-    from decabench.models.multitask_encoders import InterleavedRecurrence
+    from decabench.models.recurrent_modules import InterleavedRecurrence
 
     torch.manual_seed(0)
     given, recurrent = torch.randn(4, 2, 3 * 4 * 3), torch.randn(3 * 4 * 3, 3)

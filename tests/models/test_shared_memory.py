@@ -17,8 +17,6 @@ VARIANTS = [
     *((name, {}) for name in ALL),
     *((name, {"bidirectional": True}) for name in RECURRENT),
     *((name, {"fusion": "shared"}) for name in RECURRENT),
-    *((name, {"align": "additive"}) for name in RECURRENT),
-    ("arc-ii", {"align": "additive", "reads": "late"}),
     *(("arc-ii", {"reads": reads}) for reads in ("global", "late")),
 ]
 every_variant = pytest.mark.parametrize(
@@ -85,7 +83,6 @@ def test_the_loss_is_what_the_equations_say(name, settings, task):
 
 @every_variant
 def test_gradients_against_those_of_the_equations(name, settings):
-    """Those that autograd finds for the transcription."""
     model = make(name, **settings)
     items, batch = make_batch()
     parameters = dict(model.named_parameters())

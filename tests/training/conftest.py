@@ -56,14 +56,11 @@ def encode_config(store, config):
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Sums must not depend on how many threads there are."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture
 def make_run(home: Path, tmp_path: Path) -> Callable[..., TrainingRun]:
-    """A run over the sample: settings of TINY changed by keyword."""
-
     def make(output: str = "run", resume: bool = False, **changes: Any) -> TrainingRun:
         config = replace(TINY, **changes)
         tasks = {name: TASKS[name] for name in config.tasks}

@@ -17,7 +17,7 @@ from decabench.training.config import (
     to_mapping,
     to_toml,
 )
-from decabench.training.planning import TrainingRequest, plan_training
+from decabench.training.planning import plan_training
 from tests.training.conftest import TINY
 
 
@@ -139,7 +139,6 @@ def combine(tmp_path, settings=(), content=FILE, **more):
 
 
 def test_settings_that_make_sense_only_together(tmp_path):
-    """A score to choose by and the weight of a task that the file's own tasks lack."""
     made, left_out = combine(
         tmp_path,
         {"best_by": "schema", "weights": {"schema": 2.0}, "weights.sst": 1.0},
@@ -180,7 +179,6 @@ def test_a_list_set_twice_is_not_added_up_in_silence():
 
 
 def test_a_record_has_the_tables_that_it_was_made_with():
-    """A run with a limit of its own and without the default's could not be resumed."""
     config = TrainConfig(cut_context={"squad": 300}, skip_context={"sst": 9})
     assert from_record(to_mapping(config)) == config
 
@@ -199,14 +197,13 @@ def test_phases_are_not_overridden_in_silence(setting, tmp_path):
 
 
 def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
-    """Its model was imported: a stranger's config.toml could run any module in the folder."""
     (tmp_path / "brought_along.py").write_text("open('ran', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "settings.toml"
     path.write_text('tasks = ["sst"]\n[model]\nname = "brought_along:FAMILY"\n')
-    for read in (read_config, lambda path: plan_training(TrainingRequest(tmp_path / "run", config=path))):
+    for read in (read_config, lambda path: plan_training(tmp_path / "run", config=path)):
         with pytest.raises(
             DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, but a file may not"
         ):
@@ -217,6 +214,6 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     with pytest.raises(
         UnknownNameError, match=r"brought_along \(.*\) has no 'FAMILY'"
     ):  # the user names it too
-        plan_training(TrainingRequest(tmp_path / "run", model="brought_along:FAMILY", config=path))
+        plan_training(tmp_path / "run", model="brought_along:FAMILY", config=path)
     assert (tmp_path / "ran").exists()
     sys.modules.pop("brought_along", None)

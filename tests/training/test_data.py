@@ -60,7 +60,6 @@ def test_the_rule_of_the_authors_code(encoded, budget):
 
 @pytest.mark.parametrize("grouping", ["answers", "lengths", "none"])
 def test_batches_of_a_small_task_are_full(encoded, grouping):
-    """An eighth of a pass can be less than a batch: there, batches by length would have been an eighth of a pass."""
     data = encoded[1]["woz.en"]
     budget = int(FAMILY.sizes(data.lengths).sum() / 6)
     batches = cut_batches(data, FAMILY, BatchRule(budget, grouping=grouping, count_marks=True), 0, 0)

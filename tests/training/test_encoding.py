@@ -81,7 +81,6 @@ def quiet(example, earlier):
 
 @pytest.fixture
 def forms(home):
-    """Encodes sst, in a form if one is named, and schema; returns the answers of each that are learned."""
     sst = replace(TASKS["sst"], target_forms={"loud": loud, "quiet": quiet})
 
     def encode(form=None, sst=sst, **settings):
@@ -153,7 +152,6 @@ def test_no_checkpoint_holds_words_of_hidden_labels(home, own_task, tmp_path, se
 
 
 def test_validation_examples_may_be_learned_from(home):
-    """They follow the others, and nothing is chosen by their scores."""
     config = replace(TINY, tasks=("sst",), train_examples=5, learn_validation=True, best_by="last")
     lexicon, data = encode_tasks(Store(home), config)
     rows = [*islice(Store(home).examples("sst", "train"), 5), *Store(home).examples("sst", "validation")]
@@ -174,14 +172,12 @@ def test_validation_examples_may_be_learned_from(home):
 
 @pytest.fixture
 def own_home(home, tmp_path):
-    """A copy of the sample without a cache."""
     shutil.copytree(home / "tasks", tmp_path / "tasks")
     return tmp_path
 
 
 @pytest.fixture
 def reads(monkeypatch):
-    """The tasks that were tokenized."""
     found = []
     original = encoding._read_task
     monkeypatch.setattr(
@@ -211,7 +207,7 @@ def test_runs_of_one_home_share_what_was_read(own_home, reads):
     assert not is_same(replace(config, model=replace(config.model, vocabulary=7))) and reads
     assert not is_same(replace(config, minimum_count=2)) and reads
     assert not is_same(replace(config, learn_validation=True, best_by="last")) and reads
-    encode_tasks(Store(own_home), replace(config, skip_answer=5, validation_words=True))
+    encode_tasks(Store(own_home), replace(config, validation_words=True))
     assert len(list((own_home / CACHE).iterdir())) == 6
 
 
@@ -229,7 +225,6 @@ def test_a_damaged_entry_is_made_again(own_home, reads):
 
 
 def test_data_that_are_not_those_of_their_record_are_refused(own_home):
-    """The test split in place of train was learned, under the fingerprint of train, and cached under it."""
     folder = own_home / "tasks" / "sst"
     shutil.copy(folder / "test.parquet", folder / "train.parquet")
     with pytest.raises(DataError, match="sst, train, does not match its record: run decabench prepare sst"):

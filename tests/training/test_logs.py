@@ -39,7 +39,6 @@ def test_logs_go_on_from_a_checkpoint(tmp_path):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test sets."""
     now = [100.0]
     monkeypatch.setattr("decabench.training.logs.time.monotonic", lambda: now[0])
     return now

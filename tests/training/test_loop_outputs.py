@@ -88,7 +88,6 @@ FAMILY = Family(
 
 @pytest.fixture
 def run(command, tmp_path):
-    """A run over four tasks of two examples each, prepared from files."""
     files = []
     for name, (output, answers) in OUTPUTS.items():
         texts = zip(("Left one", "right two"), answers, strict=True)
@@ -119,10 +118,10 @@ def run(command, tmp_path):
 
 @pytest.mark.slow
 def test_all_outputs_are_learned_and_resumed(run):
-    settings = {"steps": 240, "checkpoint_every": 120, "best_by": "colour"}
+    settings = {"steps": 120, "checkpoint_every": 60, "best_by": "colour", "learning_rate": 0.03}
     whole = run(**settings)
     run_training(whole)
-    run_training(run("parts", **{**settings, "steps": 97}))
+    run_training(run("parts", **{**settings, "steps": 47}))
     run_training(run("parts", True, **settings))
     assert same(weights(whole.output), weights(run("parts").output))
     checkpoint = Checkpoint.open(run("parts").output)

@@ -111,7 +111,7 @@ PHASES = (
 )
 
 
-@pytest.mark.parametrize("stop", [1, 2, 4])
+@pytest.mark.parametrize("stop", [1, 4])
 def test_phases_resume_at_any_step(make_run, stop):
     model = HookedConfig(dimension=8, train_embeddings=True)
     settings = {"model": model, "tasks": TWO, "phases": PHASES, "checkpoint_every": 1, "batch_examples": 5}
@@ -154,7 +154,6 @@ def test_hooks_come_when_they_should(make_run):
 
 
 def test_a_gradient_is_clipped_by_task(make_run):
-    """With SGD at rate 1 the weights move by the clipped gradient."""
     shared = {"model": SMALL, "tasks": ("sst",), "steps": 1, "optimizer": "sgd", "rate": "constant"}
     run_training(make_run("before", **{**shared, "learning_rate": 0.0}))
     run_training(make_run("after", **shared, learning_rate=1.0, clip=9.0, clips={"sst": 0.01}))

@@ -43,7 +43,6 @@ def test_sparse_gradients_are_clipped_as_dense_ones(limit):
 
 
 def test_a_network_learns_the_rate_of_the_step_that_follows(make_run, monkeypatch):
-    """After clipping and before the optimizer, once a step."""
     seen = []
 
     def note(network, rate):

@@ -29,7 +29,6 @@ def block(language, words):
 
 @pytest.fixture
 def family(tmp_path, monkeypatch):
-    """The file in the current folder, and its model's configuration."""
     (tmp_path / "bag_of_words.py").write_text(block("python", "class BagOfWords"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -49,7 +48,6 @@ def test_a_weight_of_zero_only_logs(make_run, family):
 
 
 def test_a_measure_is_logged_and_changes_nothing(make_run, family):
-    """The family's second loss as a measure: a column, and the weights of a run with a weight of 0."""
     module = sys.modules["bag_of_words"]
     run_training(make_run("zero", model=family, tasks=("sst",), loss_weights={"size": 0.0}))
     module.FAMILY = replace(module.FAMILY, measures=("size",))
@@ -65,7 +63,6 @@ def test_a_measure_is_logged_and_changes_nothing(make_run, family):
 
 
 def test_a_task_more_keeps_the_rest(make_run, family):
-    """`--init`: a head more is drawn anew, and everything else, the words that both know too, is the checkpoint's."""
     run_training(make_run("first", model=family, tasks=("sst",)))
     origin = str(make_run("first").output)
     second = make_run("second", model=family, tasks=("sst", "multinli.in.out"), init=origin)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,16 +15,26 @@ torch = pytest.importorskip("torch")
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
+from decabench.tasks import TASKS, Store
 from decabench.training import loop, validator
 from decabench.training.loop import TrainingInterrupted, run_training
+from decabench.training.planning import TrainingRun
 from decabench.training.resume import lock_folder, restore
-from tests.training.conftest import change_record
+from tests.training.conftest import TINY, change_record
+
+
+@pytest.fixture(scope="module")
+def trained(home, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resume") / "run"
+    tasks = {name: TASKS[name] for name in TINY.tasks}
+    run_training(TrainingRun(TINY, tasks, Store(home), folder, "cpu", report=lambda text: None))
+    return folder
 
 
 @pytest.fixture
-def run(make_run):
+def run(make_run, trained):
     made = make_run()
-    run_training(made)
+    shutil.copytree(trained, made.output)
     return made
 
 
@@ -75,7 +86,6 @@ def test_where_a_checkpoint_is(run, tmp_path):
 
 
 def test_other_data_is_refused(run, make_run):
-    """A task that was prepared anew, from other files: neither its old steps nor its positions are of this data."""
     change_record(
         latest_checkpoint(run.output).folder, lambda record: record["data"].update({"sst.train": "sha256:0"})
     )
@@ -87,7 +97,6 @@ def test_other_data_is_refused(run, make_run):
 
 
 def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monkeypatch):
-    """It left a folder that was neither a run's nor free: best.json alone."""
     whole = make_run("whole", checkpoint_every=3)
     run_training(whole)
     killed, write, pointers = make_run("killed", checkpoint_every=3), checkpoint.write_json, []
@@ -108,21 +117,19 @@ def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monke
     assert Checkpoint.open(killed.output).record.step == Checkpoint.open(whole.output).record.step
 
 
-@pytest.mark.parametrize(
-    ("score", "fault"),
-    [
-        (lambda *given: 1 / 0, r"fails \(ZeroDivisionError\('division by zero'\)\)"),
-        (lambda *given: SimpleNamespace(scores={"em": float("nan")}, headline="em"), "gives nan"),
-    ],
+FAILING_METRICS = (
+    (lambda *given: 1 / 0, r"fails \(ZeroDivisionError\('division by zero'\)\)"),
+    (lambda *given: SimpleNamespace(scores={"em": float("nan")}, headline="em"), "gives nan"),
 )
-def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
-    """Everything since the last checkpoint was lost, and a NaN made the next one unreadable."""
+
+
+def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch):
     settings = {"validate_every": 3, "checkpoint_every": 100}
     whole = make_run("whole", **settings)
     kept = run_training(whole)
     with monkeypatch.context() as patch:
-        patch.setattr(validator, "score_task", score)
-        for resume in (False, True):  # until the metric is mended
+        for resume, (score, fault) in zip((False, True), FAILING_METRICS, strict=True):
+            patch.setattr(validator, "score_task", score)
             broken = make_run("broken", resume, **settings)
             with pytest.raises(
                 DecabenchError, match=f"The metric em of sst {fault} for .* continue with --resume"
@@ -137,8 +144,6 @@ def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch, score, fault):
 
 
 def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
-    """As with Ctrl-C: `decabench train ... | head` lost up to a thousand steps."""
-
     def closed(text):
         if "ready after" not in text:
             raise BrokenPipeError
@@ -154,7 +159,6 @@ def test_a_reader_that_has_ended_stops_the_run_with_a_checkpoint(make_run):
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Sends signals to this process, one after the other, after a step of any run."""
     taken = loop._Trainer._step
 
     def at(step, *numbers):

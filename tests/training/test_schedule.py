@@ -92,7 +92,6 @@ def test_phases(phase, expected):
 
 
 def test_epochs_of_a_given_length():
-    """Runs of tasks of other sizes have the same number of steps: each epoch goes on with the next pass."""
     made = Schedule(
         TrainConfig(tasks=("a",), phases=(Phase(epochs=2, together=True),), epoch_steps=5),
         lambda task, epoch: 3,

@@ -53,7 +53,6 @@ def test_a_word_has_the_mean_of_the_states_of_its_pieces(encoder):
 
 
 def test_the_words_of_roberta_begin_with_a_space(tmp_path):
-    """As its own tokenizer splits `good film` where a text goes on with it."""
     folder = write_encoder(tmp_path)
     vocabulary = {piece: number for number, piece in enumerate(["<unk>", "good", "Ġgood", "film", "Ġfilm"])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
@@ -74,7 +73,6 @@ def test_a_text_of_more_pieces_than_positions_is_read_in_parts(tmp_path):
 
 
 def test_nothing_but_what_the_digest_is_of_decides_the_vectors(encoder, tmp_path):
-    """transformers would read other files of weights, if config.json or the names of files asked for them."""
     folder = write_encoder(tmp_path)
     digest = open_contextual(f"contextual:{folder}").digest
     wanted = open_contextual(f"contextual:{encoder}").rows(TEXT)

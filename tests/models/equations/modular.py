@@ -2,7 +2,7 @@
 
 It shares no code with `decabench.models`, only the names of the weights. Xu et al. 2021 (Eq. 1-11), Misra et al. 2016
 (cross-stitch), Ruder et al. 2019 (sluice), Gupta et al. 2019 (GIRNet), and DC-MTL and IC-MTL as
-`multitask_encoders.py` describes them.
+`recurrent_modules.py` describes them.
 """
 
 from __future__ import annotations
