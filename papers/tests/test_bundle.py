@@ -1,5 +1,3 @@
-"""A bundle trains where neither the data nor the vectors are."""
-
 import os
 import subprocess
 import sys

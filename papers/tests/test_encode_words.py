@@ -1,5 +1,3 @@
-"""Word vectors of a sentence encoder that reads each word by itself."""
-
 import numpy as np
 import pytest
 

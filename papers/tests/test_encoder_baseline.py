@@ -1,5 +1,3 @@
-"""Logistic regression on the states of an encoder, a tiny one with random weights."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Figures: the numbers of routes against the gates of each text alone, and the files that a command leaves."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Generated tasks have the requested relatedness, and a model that knows the tables scores the ceiling."""
-
 import json
 
 import numpy as np

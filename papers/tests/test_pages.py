@@ -1,5 +1,3 @@
-"""Findings, summaries, curves and claims: what pages say is what the scores are."""
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

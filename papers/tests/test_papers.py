@@ -1,5 +1,3 @@
-"""A small paper reproduced: three models, contrasts over a task and a suite, a seed that is added later, a board."""
-
 import json
 import re
 import shutil

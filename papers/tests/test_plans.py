@@ -1,5 +1,3 @@
-"""The plans and configurations can be read, and name what is there."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Contrasts over made answers: against sums by hand, a normal approximation, and their errors in a simulation."""
-
 import math
 from dataclasses import replace
 from pathlib import Path

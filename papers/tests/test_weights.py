@@ -1,5 +1,3 @@
-"""The weights that are kept answer, and the pages quote each other."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Unknown words, neighbours and roots, counted by hand or word by word."""
-
 import json
 from types import SimpleNamespace
 

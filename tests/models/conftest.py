@@ -1,5 +1,3 @@
-"""Small models and batches."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

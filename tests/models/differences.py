@@ -1,5 +1,3 @@
-"""Gradients against finite differences."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection

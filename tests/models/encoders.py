@@ -1,5 +1,3 @@
-"""A tiny BERT with random weights, as transformers saves it."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Analyses: what they say of a model, against the model itself, and the files that they leave."""
-
 import json
 from dataclasses import replace
 

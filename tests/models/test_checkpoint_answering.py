@@ -1,5 +1,3 @@
-"""Questions in, answers out; and half precision."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Checkpoints of strangers: every damage is a sentence, and nothing large is allocated first."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Families: what a reader numbers, what a batch holds, which tasks are taken."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Heads: each loss against its definition, each answer against the scores it comes from."""
-
 import itertools
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""What holds for every family with a head for each task, in all of its models and variants."""
-
 import numpy as np
 import pytest
 

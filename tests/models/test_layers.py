@@ -1,5 +1,3 @@
-"""Layers against torch's own ways to do the same."""
-
 import pytest
 import torch
 

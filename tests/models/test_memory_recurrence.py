@@ -1,5 +1,3 @@
-"""The recurrence with external memories: its gradient, its attention, and half precision."""
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")

@@ -1,5 +1,3 @@
-"""Batches: what is padded, what can be pointed at, what stands for other words."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Checkpoints that travel."""
-
 import shutil
 
 import numpy as np

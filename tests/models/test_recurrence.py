@@ -1,5 +1,3 @@
-"""The gradient that is written out, against numbers and against autograd."""
-
 import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F

@@ -1,5 +1,3 @@
-"""Small runs over the bundled sample."""
-
 from __future__ import annotations
 
 import json

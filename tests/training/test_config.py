@@ -1,5 +1,3 @@
-"""Configurations: TOML there and back, settings from the command line, refusals."""
-
 import sys
 
 import pytest

@@ -1,5 +1,3 @@
-"""Training data: the vocabulary, the token rule, and streams that go on from where they were."""
-
 from dataclasses import replace
 
 import numpy as np

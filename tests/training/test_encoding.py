@@ -1,5 +1,3 @@
-"""From examples to numbers: the texts, the vocabulary, limits on lengths, and the cache that runs share."""
-
 import shutil
 from collections import Counter
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Logs: what a killed run wrote beyond its checkpoint is dropped, half a line too; progress without a terminal."""
-
 import pytest
 
 pytest.importorskip("torch")

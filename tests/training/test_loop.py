@@ -1,5 +1,3 @@
-"""Runs: what they leave, that they resume to the bit, that they learn, that two processes are one."""
-
 import json
 import os
 import signal

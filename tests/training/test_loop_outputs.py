@@ -1,5 +1,3 @@
-"""Every kind of output in one run: one family chooses a head by each task's output, and labels are met in the data."""
-
 import json
 from dataclasses import dataclass, replace
 

@@ -1,5 +1,3 @@
-"""Phases, optimizers and batch rules in real runs: each goes on to the same weights from a stop at any step."""
-
 import json
 from dataclasses import dataclass, replace
 

@@ -1,5 +1,3 @@
-"""Clipping of gradients, and the step that follows it."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The family of docs/how-to/own-network.md, as pasted, and in a run that stops and continues."""
-
 import re
 import sys
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Checkpoints: whole or not there, exact, and never a pickle."""
-
 import os
 import shutil
 import signal

@@ -1,5 +1,3 @@
-"""Which task trains when."""
-
 import pytest
 
 pytest.importorskip("torch")

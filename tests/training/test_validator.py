@@ -1,5 +1,3 @@
-"""Validation: which examples, and that the scores are the harness's."""
-
 import pytest
 
 pytest.importorskip("torch")

@@ -1,5 +1,3 @@
-"""Vectors of words in their text: which state a word gets, long texts, and what is no encoder."""
-
 import json
 import shutil
 from dataclasses import replace

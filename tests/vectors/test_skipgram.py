@@ -1,5 +1,3 @@
-"""Character n-gram vectors: the authors' spelling and file, training, and the text to train on."""
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""spaCy's vectors without spaCy: the hash against published values, a small vocabulary, the package where installed."""
-
 import importlib.util
 import json
 

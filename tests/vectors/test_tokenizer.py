@@ -1,5 +1,3 @@
-"""Tokenization, which is exactly reversible, with RevTok's half-spaces; and the lexicon."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Vectors from files in every form; the packages where they are installed."""
-
 import importlib.util
 import json
 
