@@ -227,7 +227,7 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
         run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_it_learns_by_heart(make_run):
     model = replace(TINY.model, dimension=64, hidden=64, dropout=0.0, max_answer_tokens=40)
     run = make_run(

@@ -116,10 +116,10 @@ def run(command, tmp_path):
 
 @pytest.mark.slow
 def test_all_outputs_are_learned_and_resumed(run):
-    settings = {"steps": 120, "checkpoint_every": 60, "best_by": "colour", "learning_rate": 0.03}
+    settings = {"steps": 240, "checkpoint_every": 120, "best_by": "colour"}
     whole = run(**settings)
     run_training(whole)
-    run_training(run("parts", **{**settings, "steps": 47}))
+    run_training(run("parts", **{**settings, "steps": 97}))
     run_training(run("parts", True, **settings))
     assert same(weights(whole.output), weights(run("parts").output))
     checkpoint = Checkpoint.open(run("parts").output)
