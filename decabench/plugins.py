@@ -19,15 +19,20 @@ _FAILURES = (Exception, SystemExit)
 """Errors from running a module; a script that exits must not end decabench as if it had succeeded."""
 
 
-def load_object(reference: str) -> Any:
-    """Import the object that the user named as `package.module:object`.
+def add_module_folder(folder: Path) -> None:
+    """Find modules in a folder too, after the installed ones. It stays on `sys.path` for later imports."""
+    path = str(folder.absolute())
+    if path not in sys.path:
+        sys.path.append(path)
 
-    Raises UnknownNameError. Modules in the current folder are found too, after the installed ones. The folder
-    stays on `sys.path`, because a module may import others later.
+
+def load_object(reference: str) -> Any:
+    """Import the object that the user named as `package.module:object`. Raises UnknownNameError.
+
+    Modules in the current folder are found too, after the installed ones.
     """
-    here = os.getcwd()
-    if not {"", here} & set(sys.path):
-        sys.path.append(here)
+    if "" not in sys.path:
+        add_module_folder(Path())
     found = _import_object(reference, "install its package, or run this in the folder of its file")
     _named_by_user.add(reference)
     return found

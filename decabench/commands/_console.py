@@ -33,7 +33,7 @@ def _setting(name: str) -> Any:
 
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """Return how many columns a stream's terminal has, or None if the stream is not a terminal."""
+    """Return the number of columns of a stream's terminal, or None if the stream is not a terminal."""
     import shutil
 
     return shutil.get_terminal_size().columns if stream.isatty() else None
@@ -98,13 +98,18 @@ def write_json(text: str) -> None:
     stream.flush()
 
 
-def console(stderr: bool = False) -> Console:
-    """Make a console.
+def console(stderr: bool = False, piped_width: int = 140) -> Console:
+    """Make a console. Printed text, whatever its source, can't control the terminal; only styles can.
 
-    Tables fit the terminal, or the 140 columns of a pipe or a file; sentences stay on one line. Printed text,
-    whatever its source, can't control the terminal; only styles can.
+    Tables fit the terminal. In a pipe or a file, they fit $COLUMNS if it is set, else `piped_width`. Sentences
+    stay on one line.
     """
+    import os
+
     from rich.console import Console
+
+    given = os.environ.get("COLUMNS", "")
+    columns = int(given) if given.isdecimal() else 0
 
     class SafeConsole(Console):
         def render_str(self, text: str, **settings: Any) -> Text:
@@ -115,7 +120,7 @@ def console(stderr: bool = False) -> Console:
 
     return SafeConsole(
         stderr=stderr or is_set("json"),
-        width=terminal_width(sys.stderr if stderr else sys.stdout) or 140,
+        width=terminal_width(sys.stderr if stderr else sys.stdout) or columns or piped_width,
         highlight=False,
         markup=False,
         emoji=False,

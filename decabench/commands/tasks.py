@@ -54,8 +54,9 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
     rows = [
         [each.name, each.dataset, each.metric, *_counts(each), _status(each), each.licence] for each in found
     ]
-    print_table(console(), columns, rows)
-    console().print(f"Counts are as published. Prepared data: {store.home}", style="dim")
+    out = console(piped_width=80)
+    print_table(out, columns, rows)
+    out.print(f"Counts are as published. Prepared data: {store.home}", style="dim")
 
 
 def _describe(task: Task, store: Store) -> TaskDescription:

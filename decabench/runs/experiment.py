@@ -18,6 +18,7 @@ import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import atomic_file
+from decabench.plugins import add_module_folder
 from decabench.predictors import PREDICTORS, Header, ModelOptions, OptionInfo
 from decabench.runs.ask import Progress
 from decabench.runs.estimate import Estimate, estimate_run
@@ -216,12 +217,12 @@ def read_experiment(
     """Read an experiment from a TOML file or a mapping, and change it by settings.
 
     A setting is `predict.limit=20`, with a value in TOML (or any other text, which is kept as a string), or an
-    item of such a mapping. All faults are reported at once. Paths are relative to the working directory. Raises
-    DecabenchError.
+    item of such a mapping. All faults are reported at once. Paths are relative to the working directory; a
+    predictor's module may also be next to the file. Raises DecabenchError.
     """
     content: dict[str, Any]
     if isinstance(source, str | Path):
-        content, place = read_toml(Path(source), DecabenchError), f"{source}: "
+        content, place = _read_file(Path(source)), f"{source}: "
     else:
         content, place = _plain(dict(source or {})), ""
     pairs = (
@@ -266,6 +267,12 @@ def read_experiment(
     return Experiment(**own, **tables, predict=given["predict"], source=_storable(content, headers))
 
 
+def _read_file(path: Path) -> dict[str, Any]:
+    content = read_toml(path, DecabenchError)
+    add_module_folder(path.parent)
+    return content
+
+
 def read_experiments(
     source: str | Path | Mapping[str, Any] | None = None, settings: Mapping[str, Any] | Sequence[str] = ()
 ) -> list[Experiment]:
@@ -274,9 +281,7 @@ def read_experiments(
     `seeds` in such a table makes a run for each seed. A run's folder is the file's `output`, followed by the
     model's name. Raises DecabenchError.
     """
-    content = (
-        read_toml(Path(source), DecabenchError) if isinstance(source, str | Path) else dict(source or {})
-    )
+    content = _read_file(Path(source)) if isinstance(source, str | Path) else dict(source or {})
     models = content.pop("models", None)
     if models is None:
         return [read_experiment(source, settings)]

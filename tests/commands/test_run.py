@@ -1,6 +1,7 @@
 """`decabench run`, and options from variables."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ def test_a_summary(command, file, tmp_path, monkeypatch):
     assert [words[0] for words in advice] == ["show", "evaluate"]
     for words in advice:  # as pasted
         assert command(*words).exit_code == 0
+
+
+def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
+    """The file is named from another folder, and its paths are relative to that folder."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    model = "class Model:\n    def predict(self, questions):\n        return ['positive' for _ in questions]\n"
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "model_next_to_a_file.py").write_text(model)
+    text = file.read_text().replace("'majority'", "'model_next_to_a_file:Model'")
+    (tmp_path / "models" / "my.toml").write_text(text.replace(f"'{tmp_path / 'out'}'", "'out'"))
+    done = command("run", "models/my.toml")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "submission.toml").exists()
 
 
 def test_json(command, file):

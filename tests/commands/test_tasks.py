@@ -9,7 +9,8 @@ from decabench.tasks import SPLITS, TASKS
 from decabench.tasks.store import Store
 
 
-def test_list(command, home):
+def test_list(command, home, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
     done = command("tasks", "--home", home)
     assert done.exit_code == 0
     first = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("   ")]
@@ -19,7 +20,16 @@ def test_list(command, home):
     assert str(home) in done.stdout.replace("\n", "")
 
 
-def test_list_without_data(command, tmp_path):
+@pytest.mark.parametrize("columns", ["", "50", "120"])
+def test_a_piped_list_fits(command, home, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = command("tasks", "--home", home).stdout.splitlines()
+    rows = [line.rstrip() for line in lines if line.startswith(" ")]
+    assert int(columns or 80) / 2 < max(map(len, rows)) <= int(columns or 80)
+
+
+def test_list_without_data(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
     done = command("tasks", "--home", tmp_path)
     assert done.exit_code == 0
     (row,) = [line for line in done.stdout.splitlines() if line.startswith(" squad ")]
