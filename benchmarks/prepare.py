@@ -1,12 +1,11 @@
-"""`decabench prepare` against the loaders of the `datasets` library, task by task, on the same published files.
+"""Compare `decabench prepare` with the loaders of the `datasets` library, task by task, on the same files.
 
     pip install -e '.[datasets]'
-    python benchmarks/prepare.py --mirror MIRROR [--tasks sst,squad] [--repeats 3] [--tenfold]
+    python benchmarks/prepare.py --mirror MIRROR [--tasks sst,squad] [--repeats 3]
 
-Theirs unpack archives and read each file into their own format with the builder for its form (json, csv, parquet,
-text); ours make examples with units of sampling, check counts and fingerprints, and write what scoring needs. Each
-measurement is a process of its own: its CPU seconds, children included, after the smallest task has been read once,
-and its peak memory beyond that. `--tenfold` repeats the records of files ten times and says how memory grows.
+`datasets` unpacks archives and converts each file with its json, csv, parquet or text builder. decabench also makes
+examples with sampling units, and checks counts and fingerprints. Each measurement has a process of its own, which reads
+the smallest task first: CPU seconds, including those of child processes, and peak memory beyond the start.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def unpack(target: Path) -> Path:
 
 
 def load(task: str, folder: Path, cache: Path) -> None:
-    """Read a task's files with the `datasets` library, each kind of record by itself."""
+    """Read a task's files with the `datasets` library, tables and records separately."""
     import datasets
 
     loader = LOADERS[task]
@@ -133,48 +132,6 @@ def in_own_process(task: str, side: str, folder: Path) -> dict[str, float]:
     return found
 
 
-def repeat_squad(path: Path) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    articles = content["data"]
-    content["data"] = [
-        {
-            **article,
-            "paragraphs": [
-                {**paragraph, "qas": [{**qa, "id": f"{qa['id']}-{copy}"} for qa in paragraph["qas"]]}
-                for paragraph in article["paragraphs"]
-            ],
-        }
-        for copy in range(10)
-        for article in articles
-    ]
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def repeat_parquet(path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    at, ids = table.column_names.index("id"), table.column("id").to_pylist()
-    copies = [
-        table.set_column(at, "id", pa.array([f"{id_}-{copy}" for id_ in ids], pa.string()))
-        for copy in range(10)
-    ]
-    pq.write_table(pa.concat_tables(copies), path, row_group_size=1_000)
-
-
-def repeat_lines(path: Path) -> None:
-    head, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    path.write_text(head + "".join(rest * 10), encoding="utf-8")
-
-
-REPEATED: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "squad": ("*.json", repeat_squad),
-    "cnn_dailymail": ("**/*.parquet", repeat_parquet),
-    "sst": ("*.csv", repeat_lines),
-}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -182,7 +139,6 @@ def main() -> None:
     parser.add_argument("--mirror", type=Path, required=True)
     parser.add_argument("--tasks", default=",".join(LOADERS))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--tenfold", action="store_true")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -190,45 +146,21 @@ def main() -> None:
         measure(task, side, given.mirror)
         return
     print(describe_machine())
-    with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
-        if given.tenfold:
-            tenfold(given.mirror, Path(temporary), given.tasks.split(","))
-            return
-        print(
-            "| task | ours, CPU s | datasets, CPU s | times ours | ours, MB | datasets, MB |\n|---|---|---|---|---|---|"
+    print(
+        "| task | ours, CPU s | datasets, CPU s | times ours | ours, MB | datasets, MB |\n|---|---|---|---|---|---|"
+    )
+    for task in given.tasks.split(","):
+        found: dict[str, list[dict[str, float]]] = {"ours": [], "datasets": []}
+        for _ in range(given.repeats):
+            for side, runs in found.items():
+                runs.append(in_own_process(task, side, given.mirror))
+        seconds, megabytes = (
+            {side: statistics.median(one[key] for one in runs) for side, runs in found.items()}
+            for key in ("seconds", "megabytes")
         )
-        for task in given.tasks.split(","):
-            found: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
-            for _ in range(given.repeats):
-                found["ours"].append(in_own_process(task, "ours", given.mirror))
-                found["theirs"].append(in_own_process(task, "theirs", given.mirror))
-            seconds, megabytes = (
-                {side: statistics.median(one[key] for one in runs) for side, runs in found.items()}
-                for key in ("seconds", "megabytes")
-            )
-            print(
-                f"| {task} | {seconds['ours']:.2f} | {seconds['theirs']:.2f} | "
-                f"{seconds['theirs'] / seconds['ours']:.1f} | {megabytes['ours']:.0f} | {megabytes['theirs']:.0f} |",
-                flush=True,
-            )
-
-
-def tenfold(mirror: Path, temporary: Path, tasks: Sequence[str]) -> None:
-    """Print how memory grows with files of ten times the records."""
-    shutil.copytree(mirror / SMALLEST, temporary / "large" / SMALLEST)
-    print("| task | CPU s | with ten times | MB | with ten times |\n|---|---|---|---|---|")
-    for task in tasks:
-        if task not in REPEATED:
-            continue
-        pattern, repeat = REPEATED[task]
-        large = temporary / "large" / task
-        shutil.copytree(mirror / task, large)
-        for path in large.glob(pattern):
-            repeat(path)
-        small, big = (in_own_process(task, "ours", folder) for folder in (mirror, temporary / "large"))
         print(
-            f"| {task} | {small['seconds']:.2f} | {big['seconds']:.2f} | {small['megabytes']:.0f} | "
-            f"{big['megabytes']:.0f} |",
+            f"| {task} | {seconds['ours']:.2f} | {seconds['datasets']:.2f} | "
+            f"{seconds['datasets'] / seconds['ours']:.1f} | {megabytes['ours']:.0f} | {megabytes['datasets']:.0f} |",
             flush=True,
         )
 

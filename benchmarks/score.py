@@ -1,26 +1,20 @@
 """Score full-size submissions, by stage and against other scorers: CPU seconds of one thread, in one run.
 
-    python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH] [--squad-script PATH]
+    python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
-    either with --pool --folder FOLDER
 
-The data must be prepared. Two submissions are made from its gold answers, two in ten of them perturbed and three taken
-from other examples. With --pool there are as many rows as in the published splits, 77,000 in all, of the examples of
-all splits; otherwise a table names the split that it is of. Stages take turns, a run each, so that on a busy machine
-all have the same share of the disturbance. Prints Markdown: the machine, medians, ranges, ratios to ours, memory beyond
-what the process had. Scorers that are not installed are left out; pip install rouge-score rouge-score-rs sacrebleu
-bleuscore seqeval torchmetrics.
-`--squad-script` names SQuAD's own evaluate-v1.1.py, which is run on the same answers and must give the same scores.
+The data must be prepared. Two submissions are made from its gold answers: 30 % of the answers come from other examples,
+and 20 % lack a word. The scorers run in turns. Prints Markdown tables of medians, ranges, ratios to decabench's median,
+and memory. Scorers that are not installed are left out: pip install rouge-score rouge-score-rs sacrebleu bleuscore
+seqeval torchmetrics.
 
-With --board, so many submissions of unlike skill are made and evaluated in the folder, unless they are there, and a
-board of them is built twice: CPU seconds, seconds and peak memory of each build. 200 of 77,000 rows take 2 GB and,
-to evaluate, 20 minutes.
+With --board, builds a board of that many submissions twice, and prints the time and the memory. The submissions are
+made and evaluated first, unless they are in FOLDER.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import random
 import re
 import resource
@@ -39,17 +33,17 @@ from pathlib import Path
 from timing import Timed, describe_machine, peak_memory, time_in_turn
 
 from decabench.errors import MissingDataError
-from decabench.metrics import METRICS, Item, nf1
+from decabench.metrics import METRICS, Item
 from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission, write_results
 from decabench.submission import write_submission
-from decabench.tasks import DECATHLON, TASKS, Example, Store
+from decabench.tasks import DECATHLON, Store
 
 Sides = dict[str, Callable[[], object]]
-"""By name, what to time; ours is the first."""
+"""The functions to time, by name; ours is the first."""
 
 
 def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> Iterator[tuple[str, str]]:
-    """Yield an answer for each example: another's for a share of them, a word too few for a fifth, or gold."""
+    """Yield an answer for each example: wrong for a share of them, a word short for a fifth, else gold."""
     drawn = random.Random(seed)
     for item in references:
         answer, kind = item.answers[0], drawn.random()
@@ -64,30 +58,6 @@ def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> I
 def tasks_of(store: Store, split: str) -> list[str]:
     """Return the tasks of the decathlon with this split."""
     return [task for task in DECATHLON.tasks if split in store.records(task)]
-
-
-def pool_splits(store: Store, folder: Path) -> Path:
-    """Make a home whose validation splits are of the published size, of the examples of all splits."""
-    home = folder / "home"
-    made = Store(home)
-    for name in DECATHLON.tasks:
-        records = store.records(name)
-        if not records or made.records(name):
-            continue
-        size = max(TASKS[name].counts[split] for split in ("validation", "test"))
-        size = 11_490 if name == "cnn_dailymail" else size  # its test split, which is the smaller one
-        kept: dict[str, Example] = {}
-        for split in ("test", "validation", "train"):
-            for example in store.examples(name, split) if split in records else ():
-                if len(kept) < size:
-                    kept.setdefault(example.id, example)
-        rows, fingerprint, units_digest = made.write(name, "validation", kept.values())
-        facts = {"rows": rows, "fingerprint": fingerprint, "units_digest": units_digest}
-        record = replace(next(iter(records.values())), **facts, note="pooled for timing")
-        # as prepare does, so that scoring trusts the file and does not read every row once more
-        record = replace(record, checked=record.check_digest(made.path(name, "validation")))
-        made.write_records(TASKS[name], {"validation": record})
-    return home
 
 
 def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: float = 0.3) -> Path:
@@ -107,7 +77,7 @@ def evaluate(folder: Path, options: ScoringOptions) -> None:
 
 
 def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
-    """Return the stages of ours."""
+    """Return the stages of decabench's own scoring."""
     store = Store(home)
     options = ScoringOptions(split, home=home)
     tasks = tasks_of(store, split)
@@ -120,7 +90,7 @@ def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
 
 
 def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -> None:
-    """Print what it takes to build a board of so many submissions, and to build it again."""
+    """Print the time and memory to build a board of `count` submissions, and to build it again."""
     store, options = Store(home), ScoringOptions(split, home=home)
     for number in range(count):
         path = folder / "submissions" / f"{number:03}"
@@ -146,7 +116,7 @@ def named(package: str) -> str:
 
 
 def references_of(store: Store, task: str, split: str, most: int | None = None) -> tuple[Sequence[Item], str]:
-    """Return the references of a split, or of another one if that is not prepared, and a note of what they are."""
+    """Return the references of a split, or of another prepared split, and a note that names them."""
     records = store.records(task)
     chosen = next((name for name in (split, "validation", "test") if name in records), split)
     references = store.references(task, chosen)[:most]
@@ -154,7 +124,7 @@ def references_of(store: Store, task: str, split: str, most: int | None = None) 
 
 
 def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """ROUGE of summaries, with stems: ROUGE-1, ROUGE-2 and summary-level ROUGE-L."""
+    """Compare ROUGE-1, ROUGE-2 and summary-level ROUGE-L, with stems."""
     summaries, note = references_of(store, "cnn_dailymail", split, 3_000)
     texts = [answer for _, answer in make_answers(summaries, 1)]
     pairs = [(one.answers[0], text) for one, text in zip(summaries, texts, strict=True)]
@@ -178,7 +148,7 @@ def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """BLEU of a corpus; ours keeps the counts of each segment, in both cases."""
+    """Compare corpus BLEU. decabench scores cased and uncased text at once."""
     segments, note = references_of(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
     one_each = [[gold] for gold in golds]
@@ -194,7 +164,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
     def official(lowercase: bool) -> object:
         for kept in (tokenizer_13a.Tokenizer13a, tokenizer_re.TokenizerRegexp):
-            kept.__call__.cache_clear()  # or it would tokenize in the first run alone
+            kept.__call__.cache_clear()  # otherwise only the first run would tokenize
         return BLEU(lowercase=lowercase).corpus_score(lines, [golds])
 
     sides[f"{named('sacrebleu')}, one case"] = partial(official, True)
@@ -208,7 +178,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """BLEU with a 95 % interval; sacrebleu's is of 1,000 resamples."""
+    """Compare BLEU with a 95 % interval; sacrebleu uses 1,000 resamples."""
     from sacrebleu.metrics import BLEU
 
     segments, note = references_of(store, "iwslt.en.de", split)
@@ -227,27 +197,8 @@ def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
     }
 
 
-def official_squad(script: Path, questions: Sequence[Item], texts: list[str]) -> Callable[[], object]:
-    """Return SQuAD's own script on these answers. Exits if it gives other scores than ours."""
-    spec = importlib.util.spec_from_file_location("evaluate_v1_1", script)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{script} is not a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    qas = [{"id": one.id, "answers": [{"text": text} for text in one.answers]} for one in questions]
-    run = partial(
-        module.evaluate,
-        [{"paragraphs": [{"qas": qas}]}],
-        dict(zip([one.id for one in questions], texts, strict=True)),
-    )
-    theirs, ours = run(), nf1(texts, [list(one.answers) for one in questions]).details
-    if abs(theirs["f1"] - ours["nf1"]) > 1e-9 or abs(theirs["exact_match"] - ours["nem"]) > 1e-9:
-        raise SystemExit(f"{script} gives {theirs}, ours F1 {ours['nf1']} and exact match {ours['nem']}.")
-    return run
-
-
-def squad_sides(store: Store, split: str, script: Path | None) -> tuple[str, Sides]:
-    """F1 of words and exact match; the others are what evaluate-v1.1 does with each answer, and itself."""
+def squad_sides(store: Store, split: str) -> tuple[str, Sides]:
+    """Compare F1 and exact match with the steps of SQuAD's evaluate-v1.1."""
     questions, note = references_of(store, "squad", split)
     texts = [answer for _, answer in make_answers(questions, 1)]
 
@@ -270,17 +221,14 @@ def squad_sides(store: Store, split: str, script: Path | None) -> tuple[str, Sid
             for text, one in zip(texts, questions, strict=True)
         ]
 
-    sides: Sides = {
+    return note, {
         "ours, nF1 and EM": lambda: METRICS["nf1"].statistics(texts, questions),
         "as SQuAD's evaluate-v1.1": official,
     }
-    if script is not None:
-        sides["SQuAD's evaluate-v1.1.py"] = official_squad(script, questions, texts)
-    return note, sides
 
 
 def tag_sides() -> tuple[str, Sides]:
-    """Entity F1 of drawn tags: 2,000 sentences of 24 words."""
+    """Compare entity F1 on 2,000 random sentences of 24 tags."""
     drawn = random.Random(0)
     tags = ("O", "O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
     golds = [drawn.choices(tags, k=24) for _ in range(2_000)]
@@ -297,7 +245,7 @@ def tag_sides() -> tuple[str, Sides]:
 
 
 def single_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """A hundred calls with one example each, as in a training loop."""
+    """Time a hundred calls with one example each, as in a training loop."""
     found: Sides = {}
     for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
         item = references_of(store, task, split)[0][0]
@@ -320,7 +268,7 @@ def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -
 
 
 def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
-    """Draw how many times our CPU time each other scorer takes, with the range."""
+    """Draw the CPU time of each scorer as a multiple of decabench's."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -349,7 +297,7 @@ TABLES: dict[str, Callable[[Store, str], tuple[str, Sides]]] = {
     "ROUGE": rouge_sides,
     "BLEU": bleu_sides,
     "BLEU intervals": interval_sides,
-    "SQuAD": partial(squad_sides, script=None),
+    "SQuAD": squad_sides,
     "tags": lambda store, split: tag_sides(),
     "single calls": single_sides,
 }
@@ -360,21 +308,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--split", default="validation")
-    parser.add_argument(
-        "--pool", action="store_true", help="examples of all splits, up to the published sizes"
-    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--squad-script", type=Path)
     parser.add_argument("--only", help=f"tables, separated by commas: {', '.join(('stages', *TABLES))}")
     parser.add_argument("--board", type=int, metavar="COUNT")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
-    if (given.board or given.pool) and given.folder is None:
-        parser.error("--board and --pool need --folder, which keeps what they make")
-    if given.pool:
-        given.home, given.split = pool_splits(Store(given.home), given.folder), "validation"
+    if given.board and given.folder is None:
+        parser.error("--board needs --folder for its submissions")
     store = Store(given.home)
     print(describe_machine())
     if given.board:
@@ -395,11 +337,7 @@ def main() -> None:
     tables: dict[str, dict[str, Timed]] = {}
     for title in [title for title in TABLES if title in only]:
         try:
-            note, others = (
-                squad_sides(store, given.split, given.squad_script)
-                if title == "SQuAD"
-                else TABLES[title](store, given.split)
-            )
+            note, others = TABLES[title](store, given.split)
         except MissingDataError as error:
             print(f"\n{title}: left out. {error}")
             continue
