@@ -207,7 +207,6 @@ class _Cli(click.Group):
 
 
 def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
-    """Exit because of an error that click did not raise."""
     is_output = isinstance(error, OSError) and error.filename == _OUTPUT
     if is_output or isinstance(
         error, BrokenPipeError
@@ -280,7 +279,6 @@ class _CliError(click.ClickException):
 
 
 def _wrapped(text: str) -> str:
-    """Break a text's long lines between words on a terminal; in a pipe or a file, leave them unchanged."""
     if not sys.stderr.isatty():
         return text
     import shutil
@@ -314,7 +312,6 @@ _PLAINER = (
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
-    """Fail with one of click's errors."""
     if isinstance(error, _CliError):
         raise error
     if type(error).__name__ == "NoArgsIsHelpError":

@@ -507,7 +507,6 @@ def _umask() -> int:
 
 
 def _sync(descriptor: int) -> None:
-    """Flush a file or folder to the disk, if the file system supports it."""
     try:
         os.fsync(descriptor)
     except OSError as error:

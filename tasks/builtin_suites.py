@@ -19,7 +19,6 @@ def _row(
     total: float | None = None,
     source: str = "",
 ) -> PublishedRow:
-    """Return a row of a paper's table, without missing scores."""
     given = {task: score for task, score in zip(tasks, scores, strict=True) if score is not None}
     return PublishedRow(name, training, given, total, source)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -201,7 +201,6 @@ def _read_by(metric: Metric, reference: Reference) -> str:
 
 
 def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence[str]) -> str:
-    """Explain why an answer is not of the type that the task declares."""
     match output:
         case Label(names=names) if names:
             return _find_label_fault(answer, names, metrics[0])
@@ -260,7 +259,6 @@ def _folded(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def _are_alike(metric: str, text: str, label: str) -> bool:
-    """Return whether a metric accepts a text as a label."""
     reference, known = Item((label,)), METRICS[metric]
     try:
         given, wanted = known.statistics([text, label], [reference, reference])
@@ -328,6 +326,23 @@ def find_lost_word(heads: Sequence[int]) -> int:
         if word >= len(seen) or seen[word] == start:
             return min(word, len(heads))
     return 0
+
+
+MOST_FAULTS = 20
+"""The maximum number of different faults of a table to report at once."""
+
+
+def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
+    """Describe every kind of fault in a table, with the first row that has it."""
+    told = []
+    for fault, places in faults.items():
+        others = len(places) - 1
+        more = f" The same in {others:,} more row{'s' if others > 1 else ''}." if others else ""
+        told.append(f"{places[0]}: {fault}{more}")
+    if len(told) == 1:
+        return f"{name}, {told[0]}"
+    listed = "\n".join(f"- {each}" for each in told[:MOST_FAULTS])
+    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > MOST_FAULTS else "")
 
 
 # Chunks

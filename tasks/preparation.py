@@ -3,20 +3,33 @@ examples."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import secrets
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import Paths, as_paths, atomic_file, make_folder, sweep_temporary, wait_for_lock
+from decabench.files import (
+    Paths,
+    as_paths,
+    atomic_file,
+    canonical_texts,
+    make_folder,
+    sweep_temporary,
+    wait_for_lock,
+)
+from decabench.metrics import METRICS, MetricError
 from decabench.tasks.builtin_suites import DECATHLON
-from decabench.tasks.checks import SplitFacts, check_examples
+from decabench.tasks.example import Example
+from decabench.tasks.outputs import MOST_FAULTS, compares_words, describe_rows, find_alike, find_fault
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
@@ -186,26 +199,22 @@ def prepare_all(
     `include` names the files that define tasks, which each process loads again. Raises DecabenchError if data
     must be prepared from a folder that does not exist.
     """
-
     due = {task.name: _find_due(task, request) for task in tasks}
-    waiting = [task for task in tasks if due[task.name].splits]
+    waiting = [name for name, found in due.items() if found.splits]
     if waiting:
         request.require_place()
+    pooled = waiting if jobs > 1 and len(waiting) > 1 else []
     ended: dict[str, Preparation] = {}
 
     def end(preparation: Preparation) -> None:
-        preparation = replace(preparation, altered=due[preparation.task].altered)
-        ended[preparation.task] = preparation
-        report(preparation)
+        ended[preparation.task] = replace(preparation, altered=due[preparation.task].altered)
+        report(ended[preparation.task])
 
-    for task in tasks:
-        if not due[task.name].splits:
+    for task in sorted(tasks, key=lambda task: task.name in waiting):
+        if task.name not in pooled:
             end(_try_to_prepare(task, request, due[task.name]))
-    if jobs > 1 and len(waiting) > 1:
-        _prepare_in_processes({task.name: due[task.name] for task in waiting}, request, jobs, include, end)
-    else:
-        for task in waiting:
-            end(_try_to_prepare(task, request, due[task.name]))
+    if pooled:
+        _prepare_in_processes({name: due[name] for name in pooled}, request, jobs, include, end)
     return [ended[task.name] for task in tasks]
 
 
@@ -279,21 +288,6 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
                 sweep_temporary(folder)
             for mirror, splits in _by_mirror(task, request, store, due).items():
                 _prepare_splits(task, tuple(splits), replace(request, mirror=mirror), store)
-    return _requested_records(task, request)
-
-
-def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
-    """Return the splits that are due by their mirror: an altered one that is kept comes from its own again."""
-    records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
-    found: dict[str | None, list[str]] = {}
-    for split in due.splits:
-        is_kept = split in due.altered and task.folder is None and request.keeps(records[split], task)
-        found.setdefault(str(inputs[split]["place"]) if is_kept else request.mirror, []).append(split)
-    return found
-
-
-def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Return the records of the requested splits. Raises MissingDataError if the requested split is not public."""
     splits = requested_splits(task, request)
     if not splits:
         raise MissingDataError(
@@ -303,9 +297,14 @@ def _requested_records(task: Task, request: Request) -> dict[str, SplitRecord]:
     return {split: records[split] for split in splits if split in records}
 
 
-def is_prepared(task: Task, request: Request) -> bool:
-    """Return whether all requested splits exist, unchanged, made from the same files by the same adapter."""
-    return not _find_due(task, request).splits
+def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
+    """Group the splits that are due by their mirror. An altered split comes from its recorded mirror again."""
+    records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
+    found: dict[str | None, list[str]] = {}
+    for split in due.splits:
+        is_kept = split in due.altered and task.folder is None and request.keeps(records[split], task)
+        found.setdefault(str(inputs[split]["place"]) if is_kept else request.mirror, []).append(split)
+    return found
 
 
 @dataclass(frozen=True)
@@ -320,7 +319,6 @@ class _Due:
 
 
 def _find_due(task: Task, request: Request) -> _Due:
-    """Find the splits that need preparing: an interrupted run continues where it stopped."""
     store, splits = Store(request.home), requested_splits(task, request)
     everything = _Due(splits)
     if request.force:
@@ -347,8 +345,7 @@ def _find_due(task: Task, request: Request) -> _Due:
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
-    """Raise an error instead of replacing data with the sample, because the data may have taken hours to
-    prepare."""
+    # The data may have taken hours to prepare.
     if not request.sample or request.force:
         return
     try:
@@ -363,19 +360,7 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         )
 
 
-def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
-    opened = _open_files(task, splits, request)
-    try:
-        _read_splits(task, splits, request, store, opened)
-    except StorageError:
-        raise
-    except Exception:
-        opened.forget()
-        raise
-
-
 def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Return the records of the requested splits that are up to date."""
     try:
         due = _find_due(task, replace(request, force=False)).splits
         records = Store(request.home).records(task.name)
@@ -388,28 +373,34 @@ def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
     }
 
 
-def _read_splits(
-    task: Task, splits: tuple[str, ...], request: Request, store: Store, opened: SourceFiles
-) -> None:
-    with opened.files:
-        for split in splits:
-            if split not in opened.missing:
-                _prepare_split(task, split, request, store, opened)
+def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
+    opened = _open_files(task, splits, request)
+    try:
+        with opened.files:
+            for split in splits:
+                if split not in opened.missing:
+                    _prepare_split(task, split, request, store, opened)
+    except StorageError:
+        raise
+    except Exception:
+        opened.forget()
+        raise
     if opened.missing:
+        missing = ", ".join(opened.missing)
         lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
         if lacking:
             raise MissingDataError(
                 f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
-                f"{', '.join(opened.missing)} is not prepared; the other splits are."
+                f"{missing} is not prepared; the other splits are."
             )
         raise MissingDataError(
-            f"{task.name}: the only working source ({opened.source.name}) has no split "
-            f"{', '.join(opened.missing)}; the other splits are prepared."
+            f"{task.name}: the only working source ({opened.source.name}) has no split {missing}; the other "
+            "splits are prepared."
         )
 
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
-    """Find or fetch the files of the first source that works; tasks that share files take turns."""
+    # Tasks that share files take turns.
     from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
 
     raw = request.home / "raw" / task.files_folder
@@ -433,7 +424,6 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
 
 
 def _lock(folder: Path) -> AbstractContextManager[None]:
-    """Let one process at a time prepare a task; others wait."""
     return wait_for_lock(folder, f"Waiting for another process that is preparing {folder.name}.", "--home")
 
 
@@ -446,8 +436,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
-    facts = SplitFacts(task, split, least=published if is_counted else 0)
-    examples = facts.collect(check_examples(task, split, source.read(opened.files, split)))
+    facts = _SplitFacts(task, split, least=published if is_counted else 0)
+    examples = facts.collect(source.read(opened.files, split))
     try:
         records = store.records(task.name)
     except DataError:  # a damaged record is replaced by the new one
@@ -479,6 +469,89 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     _write_inputs(store, task, split, {"place": place, "files": stamps})
 
 
+_WORKING = re.compile(
+    r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
+)
+"""A text that ends in a mark and a short answer, as in GSM8K and MATH."""
+
+
+@dataclass
+class _SplitFacts:
+    """Checks a split's examples while they are read, and collects the facts that its record states."""
+
+    task: Task
+    split: str
+    least: int
+    """The published number of examples, if no digest verifies the files; else 0."""
+    rows: int = 0
+    """The number of examples that were read."""
+    labelled: bool = True
+    """Whether the data has labels."""
+    asked: Any = field(default_factory=hashlib.sha256)
+    """A digest of the text that a predictor receives, if labels are hidden."""
+    marks: Counter[str] = field(default_factory=Counter)
+    """Marks before the short answer in gold answers that show their working, which a model could not guess."""
+
+    def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield the examples. Raises DataError if they cannot be scored, or if there are too few."""
+        task, name = self.task, f"{self.task.name}, {self.split}"
+        metrics = (task.metric, *task.secondary)
+        is_own = task.origin == "user"
+        has_words = is_own and compares_words(task.output, task.metric)
+        checks_answers = (
+            is_own and task.definition is None
+        )  # the reader of a task file checks its own answers
+        if checks_answers and (fault := find_alike(task.output, task.metric)):
+            raise DataError(fault)
+        finders = [METRICS[metric].find_classes for metric in metrics if metric in METRICS]
+        classes: list[tuple[Any, dict[str, Example]]] = [(find, {}) for find in finders if find is not None]
+        faults: dict[str, list[str]] = {}
+        for example in examples:
+            if not self.rows and task.unit_names and len(task.unit_names) != len(example.units):
+                raise DataError(
+                    f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
+                    f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each unit."
+                )
+            if example.answers:
+                for find, first in classes:
+                    for found in find([example]):
+                        first.setdefault(found, example)
+                if checks_answers and (fault := find_fault(example, task.output, metrics)):
+                    faults.setdefault(fault, []).append(example.id)
+                    if len(faults) > MOST_FAULTS:
+                        break
+            yield example
+            self.rows += 1
+            if self.split in task.hidden:
+                asked = f"{canonical_texts((example.id, example.question, example.context))}\n"
+                self.asked.update(asked.encode("utf-8", "surrogatepass"))
+                self.labelled = bool(example.answers)
+            if has_words and example.answers and (working := _WORKING.fullmatch(example.answers[0])):
+                self.marks[working[1]] += 1
+        if faults:
+            raise DataError(describe_rows(name, faults))
+        for find, first in classes:  # before any prediction, which may take hours
+            try:
+                find(list(first.values()))
+            except MetricError as error:
+                raise DataError(f"{name}: {error}") from error
+        if self.rows < self.least:
+            raise DataError(
+                f"{name}, has only {self.rows:,} of {self.least:,} examples: fetch it again with --force."
+            )
+
+    @property
+    def note(self) -> str:
+        """A warning if most gold answers contain their working; else empty."""
+        if 2 * (count := self.marks.total()) <= self.rows:
+            return ""
+        mark = self.marks.most_common(1)[0][0]
+        return (
+            f"{count:,} of {self.rows:,} gold answers end in `{mark}` and a short answer; the metric "
+            "compares the whole text, so keep only the part after the mark as the answer"
+        )
+
+
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     """Describe how many of a split's published examples are missing from its files; empty if none are, or for
     the sample."""
@@ -502,7 +575,6 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
 
 
 def _place(task: Task, request: Request) -> str:
-    """Return where a task's files come from: their folder, for a task that names its own files."""
     return request.place if task.folder is None else str(task.folder)
 
 
@@ -523,7 +595,6 @@ def _inputs_path(store: Store, task: Task) -> Path:
 
 
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
-    """Describe the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
         return read_json(_inputs_path(store, task))
     except (OSError, ValueError):

@@ -16,9 +16,9 @@ from typing import Any
 from decabench.errors import DataError
 from decabench.metrics import METRICS, MetricError
 from decabench.tables import TomlTable
-from decabench.tasks.checks import MOST_FAULTS, describe_rows
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import (
+    MOST_FAULTS,
     SCHEMES,
     Label,
     Number,
@@ -28,6 +28,7 @@ from decabench.tasks.outputs import (
     Tree,
     compares_words,
     default_metric,
+    describe_rows,
     find_alike,
     find_fault,
     require_scheme,
@@ -151,7 +152,6 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
 
 
 def _read_units(file: TomlTable) -> tuple[str, ...]:
-    """Read the columns named in `units`, outermost first."""
     columns = file.strings("units", ())
     if len(set(columns)) < len(columns):
         file.fault(f"'units' must name each column once, not {', '.join(columns)}.")
@@ -280,7 +280,6 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _text(value: Any, column: str) -> str:
-    """Return a cell as text. Raises DataError unless it is a text, a number or a date."""
     if isinstance(value, str):
         return value
     if isinstance(value, date) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -382,7 +381,6 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
-    """Return the fault of a row that ends on line `last`; empty if there is none."""
     if len(cells) < columns:
         return (
             f"It has {len(cells)} cells, but the first line names {columns} columns: a cell or a "

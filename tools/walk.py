@@ -107,7 +107,6 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
 
 
 def _walk(name: str, folder: Path) -> list[str]:
-    """Run a command in this process under a profile, and return the files in the order in which they were entered."""
     from decabench.cli import cli
 
     entered: dict[str, None] = {}

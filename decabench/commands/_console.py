@@ -199,7 +199,6 @@ def print_table(
 def _print_lists(
     out: Console, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], totals: int
 ) -> None:
-    """Print each row as its first cell, with a line below it for each of the other cells."""
     label = max(len(column.heading) for column in columns[1:])
     for number, row in enumerate(rows):
         out.print(row[0], style="bold" if number >= len(rows) - totals else None)

@@ -132,7 +132,6 @@ def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
 
 
 def _type_of(info: Any, kind: Any) -> Any:
-    """Return the click type for the values of a field."""
     if info.parse is not None:
         return _Parsed(info.parse)
     if info.choices:

@@ -60,7 +60,6 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
 
 
 def _describe(task: Task, store: Store) -> TaskDescription:
-    """Return a task as `--json` prints it."""
     from decabench.commands._documents import PreparedSplit, TaskDescription
     from decabench.errors import DataError
 
@@ -151,7 +150,6 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
 
 
 def _facts(task: Task) -> dict[str, str]:
-    """Yield the facts that a task states about itself."""
     from decabench.tasks import describe_output
 
     counts = ", ".join(f"{split} {count:,}" for split, count in task.counts.items())

@@ -192,7 +192,6 @@ def _read_2003(files: Files, split: str) -> Iterator[Example]:
 
 
 def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (type, words) of each entity of a sentence tagged in IOB1 or IOB2."""
     found: list[tuple[str, list[str]]] = []
     before = "O"
     for word, tag in zip(words, tags, strict=True):

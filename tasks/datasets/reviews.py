@@ -84,7 +84,6 @@ def _read(
 
 
 def _task(name: str, reviewed: str, unit: str = "review", **about: Any) -> Task:
-    """Return a sentiment task; `reviewed` describes a review in its prompt."""
     return Task(
         name=name,
         title="Sentiment analysis",

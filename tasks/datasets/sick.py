@@ -32,7 +32,6 @@ class _Pair(NamedTuple):
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    """Yield the rows of a tab-separated table without quoting, whose header names the columns."""
     with open_text(path, newline="\n") as file:
         header = next(file, "").rstrip("\r\n").split("\t")
         for number, line in enumerate(file, 2):
@@ -99,7 +98,6 @@ def _pair(row: Record, column: str, source: str) -> _Pair:
 def _read(
     pairs: Callable[[Files, str], Iterator[_Pair]], question: str, answer: str, files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield examples whose answer is a field of a pair: `relatedness` or `entailment`."""
     for pair in pairs(files, split):
         context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
         yield Example(pair.id, question, context, (getattr(pair, answer),), (pair.source,))

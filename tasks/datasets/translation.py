@@ -97,7 +97,6 @@ Line = tuple[str, str, str]
 
 
 def _segments(path: Path) -> Iterator[Line]:
-    """Yield every `<seg>` of an evaluation set."""
     from xml.etree import ElementTree
 
     talk = ""
@@ -215,7 +214,6 @@ _ALL_PAIRS = RemoteFile(
 
 
 def _archives(direction: _Direction) -> tuple[Source, Source]:
-    """Return the sources that every direction has: the archive of all pairs, and that of its own."""
     languages, splits = "/".join(direction.pair), ("train", *direction.sets)
     own = RemoteFile(
         direction.archive, (f"https://wit3.fbk.eu/archive/2016-01//texts/{languages}/{direction.archive}",)

@@ -55,7 +55,6 @@ def _is_place(value: object, last: int) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether a value can be written unchanged, judged by a quick look."""
     return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 

@@ -58,7 +58,6 @@ def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
 
 
 def _informed(answer: str) -> dict[str, str]:
-    """Return the constraints of a written change, by slot."""
     pieces = [piece.split(": ") for piece in answer.partition(";")[0].split(", ")]
     return {piece[0]: piece[1] for piece in pieces if len(piece) == 2 and piece[1]}
 

@@ -229,7 +229,6 @@ class _Transfer:
             raise TransferError(f"it was not complete after {limit:.3g} s; run again to continue")
 
     def _wait(self, error: InterruptedTransferError) -> None:
-        """Wait before the next attempt. Raises TransferError if no attempts are left."""
         network, size = self.downloads.network, self._size
         if size >= self.reached + _PROGRESS:
             self.reached, self.tried = size, 0

@@ -43,7 +43,9 @@ def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
     """The file is named from another folder, and its paths are relative to that folder."""
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    model = "class Model:\n    def predict(self, questions):\n        return ['positive' for _ in questions]\n"
+    model = (
+        "class Model:\n    def predict(self, questions):\n        return ['positive' for _ in questions]\n"
+    )
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "model_next_to_a_file.py").write_text(model)
     text = file.read_text().replace("'majority'", "'model_next_to_a_file:Model'")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.tasks.example import Example
-from decabench.tasks.preparation import SAMPLE_FOLDER
+from decabench.tasks.preparation import SAMPLE_FOLDER, Request, _find_due
 from decabench.tasks.registry import TASKS
 from decabench.tasks.sources.published import LocalFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
@@ -22,6 +22,7 @@ __all__ = [
     "SAMPLED",
     "FolderFiles",
     "in_form",
+    "is_prepared",
     "lines_task",
     "read_form",
     "read_sample",
@@ -32,6 +33,11 @@ __all__ = [
     "write_lines",
     "write_parquet",
 ]
+
+
+def is_prepared(task: Task, request: Request) -> bool:
+    """Return whether `prepare` would have nothing to do."""
+    return not _find_due(task, request).splits
 
 
 SAMPLED = tuple(name for name, task in TASKS.items() if (SAMPLE_FOLDER / task.files_folder).is_dir())

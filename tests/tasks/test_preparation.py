@@ -23,7 +23,6 @@ from decabench.tasks.preparation import (
     Preparation,
     Request,
     describe_missing,
-    is_prepared,
     prepare_all,
     prepare_task,
 )
@@ -31,7 +30,7 @@ from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.store import SplitRecord, Store
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from tests.sources import ROOT
-from tests.tasks.fixtures import lines_task, write_lines
+from tests.tasks.fixtures import is_prepared, lines_task, write_lines
 from tests.tasks.sources.server import FileServer
 
 # From files to splits: once, again only where something changed, and never half.

@@ -14,11 +14,11 @@ from decabench.metrics.base import DecabenchError
 from decabench.scoring import prove_task
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
-from decabench.tasks.preparation import Request, is_prepared, prepare_task
+from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
-from tests.tasks.fixtures import write_csv, write_jsonl, write_lines, write_parquet
+from tests.tasks.fixtures import is_prepared, write_csv, write_jsonl, write_lines, write_parquet
 
 ROWS = [
     {"country": "Norway", "capital": "Oslo", "note": 'North, "cold"\nand long', "key": "no"},
