@@ -35,9 +35,9 @@ def quoted(text: str, width: int = 60) -> str:
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
-def short_list(names: Sequence[str], most: int = 6) -> str:
-    """Join names with commas; if there are more than `most`, the first and the last with the total number."""
-    if len(names) <= most:
+def short_list(names: Sequence[str]) -> str:
+    """Join names with commas. More than six are shortened: `a, b, …, z (26 files)`."""
+    if len(names) <= 6:
         return ", ".join(names)
     return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
 

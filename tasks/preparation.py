@@ -288,13 +288,13 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
                 sweep_temporary(folder)
             for mirror, splits in _by_mirror(task, request, store, due).items():
                 _prepare_splits(task, tuple(splits), replace(request, mirror=mirror), store)
-    splits = requested_splits(task, request)
-    if not splits:
+    requested = requested_splits(task, request)
+    if not requested:
         raise MissingDataError(
             f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
         )
     records = Store(request.home).records(task.name)
-    return {split: records[split] for split in splits if split in records}
+    return {split: records[split] for split in requested if split in records}
 
 
 def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:

@@ -67,23 +67,30 @@ FROM_SCRIPT = "import sys; del sys.path[0]; from decabench.cli import main; sys.
 """What the installed script does: the current folder is not on its module path."""
 
 
+AS_MODULE, AS_SCRIPT = ("-m", "decabench"), ("-c", FROM_SCRIPT)
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("start", "arguments"),
     [
-        ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"],
-        ["compare", ".", ".", "--tasks", "sst"],
-        ["leaderboard", "--submissions", ".", "--output", "site"],
-        ["prepare", "--sample", "sst", "schema", "--home", "other", "--jobs", "2"],
+        (AS_SCRIPT, ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"]),
+        (AS_MODULE, ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"]),
+        pytest.param(AS_MODULE, ["compare", ".", ".", "--tasks", "sst"], marks=pytest.mark.heavy),
+        (AS_MODULE, ["leaderboard", "--submissions", ".", "--output", "site"]),
+        pytest.param(
+            AS_MODULE,
+            ["prepare", "--sample", "sst", "schema", "--home", "other", "--jobs", "2"],
+            marks=pytest.mark.heavy,
+        ),
     ],
-    ids=lambda arguments: arguments[0],
 )
-@pytest.mark.parametrize("start", [["-m", "decabench"], ["-c", FROM_SCRIPT]], ids=["python -m", "script"])
-def test_no_file_of_the_current_folder_passes_for_a_module(monkeypatch, home, submit, start, arguments):
+def test_no_file_of_the_current_folder_passes_for_a_module(
+    command, monkeypatch, home, submit, start, arguments
+):
     """Worker processes, and `python -m`, looked for modules in the folder of the submission first."""
     monkeypatch.setenv("DECABENCH_HOME", str(home))
     folder = submit("majority", tasks=("sst", "schema"))
-    score = [sys.executable, "-m", "decabench", "evaluate", folder, "--tasks", "sst,schema"]
-    subprocess.run(score, check=True, capture_output=True)
+    assert command("evaluate", folder, "--tasks", "sst,schema").exit_code == 0
     names = {*sys.stdlib_module_names, *packages_distributions(), "evil"} - {"decabench"}
     for name in filter(str.isidentifier, names):
         (folder / f"{name}.py").write_text("open('ran', 'a').write(__name__)\n")
@@ -251,8 +258,15 @@ def leftovers(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["one process", "two processes"])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+@pytest.mark.parametrize(
+    ("names", "sent"),
+    [
+        pytest.param(("one",), signal.SIGINT, marks=pytest.mark.heavy),
+        (("one",), signal.SIGKILL),
+        (("one", "two"), signal.SIGINT),
+        pytest.param(("one", "two"), signal.SIGKILL, marks=pytest.mark.heavy),
+    ],
+)
 def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
     running = start(*prepare_slow(slow, names))
     wait_for([slow / f"{name}.begun" for name in names])

@@ -81,29 +81,30 @@ def distribution(requirement: str) -> str:
 def test_the_base_install_does_without_what_extras_bring(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(BLOCKER)  # workers of several processes read it too
     script = """
-    decabench() { "$PYTHON" -m decabench "$@"; }
-    decabench prepare --sample
-    decabench predict --predictor majority --output submissions/majority
-    decabench predict --predictor lead-3 --output submissions/lead-3
-    decabench check --submission submissions/majority
-    decabench evaluate submissions/majority
-    decabench evaluate submissions/lead-3
-    decabench verify --submission submissions/majority
-    decabench show submissions/majority --task sst --wrong --limit 1
-    decabench compare submissions/majority submissions/lead-3
-    decabench leaderboard --submissions submissions --output site
-    decabench metrics selftest
-    "$PYTHON" -c "from decabench import *"
-    """
+from decabench import *
+from decabench.cli import cli
+for line in '''
+    prepare --sample
+    predict --predictor majority --output submissions/majority
+    predict --predictor lead-3 --output submissions/lead-3
+    check --submission submissions/majority
+    evaluate submissions/majority
+    evaluate submissions/lead-3
+    verify --submission submissions/majority
+    show submissions/majority --task sst --wrong --limit 1
+    compare submissions/majority submissions/lead-3
+    leaderboard --submissions submissions --output site
+    metrics selftest
+'''.strip().splitlines():
+    assert not cli.main(line.split(), standalone_mode=False), line
+"""
     environment = {
         **os.environ,
-        "PYTHON": sys.executable,
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
         "DECABENCH_HOME": "home",
     }
-    done = subprocess.run(
-        ["sh", "-eu", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / "index.html").exists()
 

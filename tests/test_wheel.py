@@ -66,7 +66,7 @@ class Built:
         )
 
 
-@pytest.fixture(scope="session", params=["links", "plain files"])
+@pytest.fixture(scope="session", params=["links", pytest.param("plain files", marks=pytest.mark.heavy)])
 def built(request, tmp_path_factory):
     """Built and installed once however many processes test."""
     base = tmp_path_factory.getbasetemp()
@@ -175,6 +175,7 @@ def test_it_holds_compiled_code_where_there_is_a_compiler(built):
     assert built.run("-c", "from decabench.metrics import _speedups") == ""
 
 
+@pytest.mark.heavy
 def test_it_works_without_a_compiler(tmp_path):
     build(tmp_path, "links", compiler="false")
     (wheel,) = (tmp_path / "dist").iterdir()

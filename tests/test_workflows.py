@@ -61,7 +61,9 @@ def test_actions_are_named_by_commit(name: str) -> None:
     assert not [one for one in used if not re.fullmatch(r"actions/[\w/-]+@[0-9a-f]{40}", one)]
 
 
-@pytest.mark.parametrize(("candidate", "code"), [("first-choice", 0), ("copy-context", 1)])
+@pytest.mark.parametrize(
+    ("candidate", "code"), [pytest.param("first-choice", 0, marks=pytest.mark.heavy), ("copy-context", 1)]
+)
 def test_the_gate_lets_through_what_is_as_good(repository: Path, candidate: str, code: int) -> None:
     workflow = read("regression-gate.yml")
     variables = {**workflow["env"], "PREDICTOR": "first-choice"}

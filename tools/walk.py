@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 25, "predict": 23, "prepare": 16, "train": 20}
+LIMITS = {"evaluate": 25, "predict": 23, "prepare": 15, "train": 20}
 """The most files that a walk may enter; the others are shown without a limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}

@@ -31,11 +31,9 @@ def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
     return tuple(one_token(record, column) for record in block)
 
 
-def held_out(
-    blocks: Iterable[list[Record]], total: int, split: str, share: int = 10
-) -> Iterator[list[Record]]:
+def held_out(blocks: Iterable[list[Record]], total: int, split: str) -> Iterator[list[Record]]:
     """Yield the blocks of `train` or `validation`; validation is the last tenth of a training file."""
-    kept = total - total // share
+    kept = total - total // 10
     return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
 
 

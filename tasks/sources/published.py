@@ -6,19 +6,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
-from uuid import uuid4
 
+from decabench.archives import extract
 from decabench.errors import DataError, MissingDataError, StorageError
-from decabench.files import file_digests, make_folder
-from decabench.tasks.sources.members import extract
+from decabench.files import file_digests, make_folder, temporary_folder
 from decabench.tasks.task import RemoteFile, Source
 from decabench.text import describe_error, short_list
 from decabench.untrusted import open_parquet
@@ -56,13 +53,14 @@ def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, st
     return FileRecord(file.name, url, digests["sha256"], size, status)
 
 
-class LocalFiles:
-    """Local files under their published names.
+class LocalFiles(ExitStack):
+    """Local files under their published names, which implement the protocol `Files`.
 
-    Implements the protocol `Files`; closing removes extracted files.
+    Members of an archive are extracted into a temporary folder in `scratch`, which closing removes.
     """
 
     def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
+        super().__init__()
         self._paths = dict(paths)
         self._scratch = scratch
         self._members = members
@@ -80,7 +78,8 @@ class LocalFiles:
             )
         archive, *_ = self._paths
         if self._extracted is None:
-            self._extracted = extract(self.path(archive), self._members, self._scratch)
+            folder = self.enter_context(temporary_folder(make_folder(self._scratch), "extracted"))
+            self._extracted = extract(self.path(archive), self._members, folder)
         if member not in self._extracted:
             raise DataError(
                 f"The archive {archive} has no member {member}: it is not the file that upstream publishes; "
@@ -107,32 +106,15 @@ class LocalFiles:
                 for batch in file.iter_batches(1024, columns=list(columns or present)):
                     try:
                         rows = batch.to_pylist()
-                    except (
-                        ValueError,
-                        OverflowError,
-                    ) as error:  # text that is not UTF-8, a date out of range
-                        place = f"rows {read + 1} to {read + len(batch)}"
-                        raise DataError(
-                            f"{name}, {place}, cannot be read ({describe_error(error)})."
-                        ) from error
+                    except (ValueError, OverflowError) as error:  # such as a date that is out of range
+                        place = f"{name}, rows {read + 1} to {read + len(batch)}"
+                        raise DataError(f"{place}, cannot be read ({describe_error(error)}).") from error
                     yield from rows
                     read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
                 f"{name} is not a complete parquet file ({type(error).__name__}): {_REMEDY}."
             ) from error
-
-    def close(self) -> None:
-        """Remove extracted files."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def __enter__(self) -> LocalFiles:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 _REMEDY = "replace the file, or fetch it again with --force"
@@ -191,9 +173,7 @@ def _open_source(
         else:
             paths = {record.name: path for path, record in provided}
             records = tuple(record for _, record in provided)
-            return SourceFiles(
-                LocalFiles(paths, _new_scratch(scratch), source.members), source, records, missing
-            )
+            return SourceFiles(LocalFiles(paths, scratch, source.members), source, records, missing)
     raise MissingDataError("; ".join(failures) or "it has no sources")
 
 
@@ -272,7 +252,11 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
         raise MissingDataError(f"{file.name} from {' and from '.join(failures)}")
 
     if not any(source.urls for source in sources):
-        own = "; or ".join(_own_files(source, splits) for source in sources)
+        names = [
+            dict.fromkeys(file.name for split in splits for file in source.files.get(split, ()))
+            for source in sources
+        ]
+        own = "; or ".join(short_list(list(each)) for each in names)
         raise MissingDataError(
             f"The files for {task} are not published: put your own copies ({own}) into the folder "
             f"DIR/{task} and use --mirror DIR."
@@ -334,16 +318,10 @@ def fetch_from_mirror(
         ) from error
 
 
-def _own_files(source: Source, splits: Sequence[str]) -> str:
-    names = dict.fromkeys(file.name for split in splits for file in source.files.get(split, ()))
-    return short_list(list(names))
-
-
 _HUB = "https://huggingface.co"
 
 
 def _hub_address(url: str) -> str:
-    """Return the address of a file on the Hugging Face hub, or on the mirror that HF_ENDPOINT names."""
     mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
     return mirror + url.removeprefix(_HUB) if mirror and url.startswith(f"{_HUB}/") else url
 
@@ -407,15 +385,3 @@ def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
                 f"{name}, line {number}, has a different checksum for a file that is already listed."
             )
     return listed
-
-
-_SCRATCH = ".extract-"
-_STALE_SECONDS = 24 * 3600
-
-
-def _new_scratch(folder: Path) -> Path:
-    """Name a new scratch folder in `folder`, and remove those that killed runs left at least a day ago."""
-    for old in folder.glob(f"{_SCRATCH}*"):
-        if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(old, ignore_errors=True)
-    return folder / f"{_SCRATCH}{uuid4().hex[:12]}"

@@ -17,7 +17,7 @@ from tests.processes import in_terminal
 from tests.test_cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
-WIDTHS = (60, 80, 200)
+WIDTHS = (60, 80, pytest.param(200, marks=pytest.mark.heavy))
 LONGEST = "a-task.with_the-longest.name-" + "x" * (NAME_LENGTH - 29)
 LONG = "fdu.health_personal_care"
 """The longest name of a built-in task, here for a task of one's own."""
@@ -172,7 +172,7 @@ def test_figures_are_whole(command, monkeypatch, place, width):
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_real_terminal(place):
     """The width comes from the terminal; errors break between words there, and nowhere else."""
-    for width in WIDTHS:
+    for width in (60, 200):
         shown = shown_in(width, "tasks", "--home", place / "home")
         rows = [line for line in shown.splitlines() if line.startswith(" ")]
         assert rows and [line for line in rows if len(line.rstrip()) > width] == []
