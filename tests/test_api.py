@@ -1,5 +1,3 @@
-"""The public names of `decabench`, each from a script of two lines."""
-
 from __future__ import annotations
 
 import subprocess
@@ -98,7 +96,6 @@ def test_training(tmp_path: Path) -> None:
 
 
 def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
-    """By name, with `include`: in every function that takes tasks or a suite."""
     include = [f"examples/tagging/{name}.toml" for name in ("pos", "suite")]
     include, home = [str(ROOT / path) for path in include], tmp_path / "home"
     assert list(decabench.prepare("pos", home=home, include=include)) == ["pos"]
@@ -128,7 +125,6 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
 
 
 def test_a_single_file_of_tasks(own_task: Callable[..., Path], tmp_path: Path) -> None:
-    """As text or as a path: never letter by letter."""
     file, home = own_task(["one", "two"]), tmp_path / "home"
     for include in (file, str(file)):
         assert list(decabench.prepare("own", home=home, include=include)) == ["own"]

@@ -1,5 +1,3 @@
-"""The console as a whole: help, errors as sentences, exit codes, Ctrl-C, start-up."""
-
 import contextlib
 import errno
 import json
@@ -87,7 +85,6 @@ AS_MODULE, AS_SCRIPT = ("-m", "decabench"), ("-c", FROM_SCRIPT)
 def test_no_file_of_the_current_folder_passes_for_a_module(
     command, monkeypatch, home, submit, start, arguments
 ):
-    """Worker processes, and `python -m`, looked for modules in the folder of the submission first."""
     monkeypatch.setenv("DECABENCH_HOME", str(home))
     folder = submit("majority", tasks=("sst", "schema"))
     assert command("evaluate", folder, "--tasks", "sst,schema").exit_code == 0
@@ -460,7 +457,6 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
 
 @pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])
 def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
-    """Code 1 would mean faults; rich ends with it by itself (found by a reader)."""
     code = f"{sys.executable} -m decabench {command} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", f"(sleep 0.2; {code})"],
@@ -474,7 +470,6 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
 
 @pytest.mark.parametrize("name", ["check", "verify"])
 def test_the_submission_by_position_too(command, home, submit, name):
-    """`evaluate` and `show` took it so, `check` and `verify` did not (found by a reader)."""
     folder = submit("majority", ("sst",))
     assert command("evaluate", folder, "--home", home).exit_code == 0
     by_position = command(name, folder, "--home", home)
@@ -495,7 +490,6 @@ def test_the_submission_by_position_too(command, home, submit, name):
 def test_usage_that_the_data_is_not_to_blame_for_is_2(
     command, home, submit, tmp_path, monkeypatch, arguments
 ):
-    """Several gave 3, which is for data that is missing or damaged (found by a reader)."""
     folder = submit("majority", ("sst",), "s")
     monkeypatch.chdir(tmp_path)
     assert command("evaluate", folder, "--home", home).exit_code == 0

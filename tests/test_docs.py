@@ -1,5 +1,3 @@
-"""The pages of docs/: their commands and programs run as printed, their links lead somewhere, and the site builds."""
-
 from __future__ import annotations
 
 import ast
@@ -250,7 +248,6 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_architecture_names_what_there_is() -> None:
-    """Every file that it names exists, and has the functions and classes that it names after it."""
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = 0
     for stop in re.split(r"\n(?=[-|\d]|\n)", page):

@@ -1,5 +1,3 @@
-"""The public names: what a face lists exists, and no folder uses what is private to another."""
-
 import ast
 import importlib
 from types import ModuleType

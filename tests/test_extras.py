@@ -1,5 +1,3 @@
-"""The base install is enough to prepare, predict, evaluate, compare and publish; what needs an extra says which."""
-
 from __future__ import annotations
 
 import ast
@@ -110,7 +108,6 @@ for line in '''
 
 
 def test_what_is_imported_is_declared() -> None:
-    """A package that came along with another one would be missing as soon as that one changes."""
     optional = PROJECT["optional-dependencies"]
     declared = {
         distribution(each) for each in (*PROJECT["dependencies"], *chain.from_iterable(optional.values()))

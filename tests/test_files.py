@@ -1,5 +1,3 @@
-"""Files that appear whole or not at all, their digests, and JSON with one spelling."""
-
 from __future__ import annotations
 
 import errno
@@ -76,7 +74,6 @@ def test_refusals_are_sentences(tmp_path: Path, number: int, sentence: str) -> N
 
 
 def test_a_place_where_nothing_can_be_made() -> None:
-    """In /proc the system says that there is no such file, which was taken for a bug (found by a reader)."""
     if not Path("/proc/self").exists():
         pytest.skip("there is no /proc")
     for make in (make_folder, lambda path: atomic_file(path).__enter__()):
@@ -91,7 +88,6 @@ def test_the_option_that_says_where(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That no other user has one hid why none can be made (found by a reader)."""
     real = os.open
 
     def refused(path: Any, flags: int, *more: Any) -> int:

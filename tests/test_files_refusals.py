@@ -1,8 +1,3 @@
-"""What the operating system refuses, operation by operation: the true cause in a sentence, and never a bug.
-
-Each command is run with one call of one operation failing. `DECABENCH_REFUSALS=1000` tries so many of them.
-"""
-
 from __future__ import annotations
 
 import builtins

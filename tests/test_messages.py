@@ -1,5 +1,3 @@
-"""Mistakes that many make in a file of answers: the message names the mistake, once, and says what to do."""
-
 from __future__ import annotations
 
 import gzip

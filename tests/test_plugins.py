@@ -1,5 +1,3 @@
-"""Objects by reference, files as modules, entry points by name."""
-
 from __future__ import annotations
 
 import json
@@ -84,7 +82,6 @@ def test_any_error_of_a_package_is_a_sentence(tmp_path: Path, monkeypatch: pytes
 def test_modules_of_the_current_folder_are_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installed script has neither the current folder nor the empty entry that stands for it."""
     (tmp_path / f"own_{name}.py").write_text("X = 7\n")
     monkeypatch.chdir(tmp_path)
     entries = [entry for entry in sys.path if entry not in ("", os.getcwd())]
@@ -117,7 +114,6 @@ def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stranger's checkpoint brought a module along, or named one that was loaded, and had it run by `predict`."""
     (tmp_path / "brought").mkdir()
     (tmp_path / "brought" / "along.py").write_text("open('ran', 'w').close()\nX = 7\n")
     monkeypatch.chdir(tmp_path)
@@ -142,7 +138,6 @@ def test_a_file_may_not_choose_what_is_run(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_file_may_name_what_the_user_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`train --model own:FAMILY --resume`, whose checkpoint has the same name."""
     monkeypatch.setenv("DECABENCH_MODELS", "")
     monkeypatch.setattr(plugins, "_named_by_user", set())
     load_object("json:loads")

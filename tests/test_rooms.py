@@ -1,5 +1,3 @@
-"""The rooms of ARCHITECTURE.md: imports run downwards, through public faces, and no two files import each other."""
-
 from __future__ import annotations
 
 import ast
@@ -90,7 +88,6 @@ def is_public(module: str) -> bool:
 
 
 def test_the_product_does_without_the_laboratory() -> None:
-    """What reproduces papers (papers/) uses the package, and is never used by it."""
     for module, path in modules().items():
         found = imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
         assert "papers" not in {each.module.partition(".")[0] for each in found}, module
@@ -151,7 +148,6 @@ def test_no_files_import_each_other() -> None:
 
 
 def test_no_face_hides_a_file_behind_a_function() -> None:
-    """`from decabench.runs import plan` would be a function, and `decabench.runs.plan` a module."""
     hidden = []
     for package in {face(module) for module in modules() if room(module) in ROOMS[2:-2]}:
         listed = getattr(importlib.import_module(package), "__all__", ())

@@ -1,5 +1,3 @@
-"""TOML tables: a value of each type, and a fault for each that is not of its type."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Text of unknown origin, made fit for a message, a terminal or a file."""
-
 import json
 
 import pytest

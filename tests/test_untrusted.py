@@ -1,5 +1,3 @@
-"""Files of strangers: bounded in depth, keys, bytes and time, and every refusal a reason."""
-
 from __future__ import annotations
 
 import csv
@@ -74,7 +72,6 @@ def test_json_that_is_read() -> None:
 
 
 def test_a_line_of_many_keys_is_quick() -> None:
-    """A count for each key would take minutes."""
     keys = ",".join(f'"k{number}":0' for number in range(90_000))
     start = time.process_time()
     assert len(parse_json(f"{{{keys}}}")) == 90_000

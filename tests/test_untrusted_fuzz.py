@@ -1,8 +1,3 @@
-"""Every file that somebody can hand us, damaged at random: a sentence and an exit code of 0 to 4, never a bug.
-
-`DECABENCH_FUZZ=300` damages each file that often, instead of a few times.
-"""
-
 from __future__ import annotations
 
 import gzip

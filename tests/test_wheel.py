@@ -1,5 +1,3 @@
-"""The wheel holds the package with everything in it and nothing else, built with or without the links."""
-
 import json
 import os
 import re

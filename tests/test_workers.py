@@ -1,5 +1,3 @@
-"""Pools whose parent alone hears of Ctrl-C, and ends the others."""
-
 from __future__ import annotations
 
 import os
@@ -24,7 +22,6 @@ def hears_ctrl_c(seconds: float) -> tuple[int, bool]:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system has no signal masks")
 def test_no_worker_hears_of_ctrl_c() -> None:
-    """The pool starts its processes one by one, as work comes in."""
     with process_pool(2) as pool:
         first = pool.submit(hears_ctrl_c, 1.0)
         found = [first.result(), *pool.map(hears_ctrl_c, [0.5] * 4)]
@@ -73,7 +70,6 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("seconds", [0.5, 60.0], ids=["idle", "at work"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_workers_end_after_their_parent(tmp_path: Path, number: int, seconds: float) -> None:
-    """They waited for work for ever, since each keeps the pipe of all open."""
     (tmp_path / "parent.py").write_text(PARENT)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     parent = subprocess.Popen(

@@ -1,5 +1,3 @@
-"""The workflows of examples/workflows do what they say: their commands run as they are, on the sample."""
-
 from __future__ import annotations
 
 import json
@@ -219,7 +217,6 @@ def board(tmp_path: Path, repository: Path) -> PublicBoard:
 
 
 def test_requests_are_reviewed_and_merges_published(board: PublicBoard) -> None:
-    """A push, a good request, its merge, a worse one of the same author, and one that reaches for more."""
     done = board.push()
     assert done.returncode == 0 and "Results: 1 verified" in done.stdout, done.stdout
     assert "Left out: broken: " in done.stdout  # it blocks nobody
@@ -334,7 +331,6 @@ def test_hidden_labels_are_scored_from_a_queue(repository: Path) -> None:
 
 
 def test_requests_of_strangers_get_no_rights_and_run_nothing() -> None:
-    """A request of a fork runs what the keeper wrote, with a token that reads, and no secret or cache to write to."""
     workflow = read("public-board.yml")
     triggers = workflow[True]  # YAML reads the key `on` as true
     assert "pull_request" not in triggers and workflow["permissions"] == {"contents": "read"}
@@ -356,6 +352,5 @@ def test_requests_of_strangers_get_no_rights_and_run_nothing() -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
 def test_no_script_holds_an_expression(path: Path) -> None:
-    """An untrusted name would become a part of the script; as a variable, it stays a text."""
     steps = [step for job in read(path.name)["jobs"].values() for step in job["steps"]]
     assert not [step["run"] for step in steps if "${{" in step.get("run", "")]

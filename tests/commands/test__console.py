@@ -1,5 +1,3 @@
-"""What commands print with, and `run.json`."""
-
 import ast
 import io
 import json
@@ -308,7 +306,6 @@ def test_a_bug_prints_its_text_safely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commands_print_with_echo_and_console_only() -> None:
-    """`click.echo` and `print` write what they are given."""
     found = []
     for module, path in modules().items():
         if module.startswith("decabench.commands.") and path.name != "_console.py":

@@ -1,5 +1,3 @@
-"""`--json` prints one document and nothing else, of the form that tools/schemas.py states; so are files."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""Options in sections, options made from the fields of dataclasses, and which tasks the options choose."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""The progress of a run: lines in a log, and one live display on a terminal, which leaves nothing behind."""
-
 from __future__ import annotations
 
 import sys
@@ -67,7 +65,6 @@ class Slow:
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
 def test_the_last_screen_of_a_run(home: Path, tmp_path: Path, columns: int) -> None:
-    """Bars were drawn over tables, and headings vanished."""
     (tmp_path / "slow_model.py").write_text(SLOW)
     (tmp_path / "run.toml").write_text(
         f'predictor = "slow_model:Slow"\noutput = "tour/slow"\nhome = "{home}"\n'

@@ -1,5 +1,3 @@
-"""Typical mistakes, made as a newcomer makes them: each message says at once what to do."""
-
 from __future__ import annotations
 
 import json
@@ -53,7 +51,6 @@ def test_without_any_data_all_tasks_are_named_at_once(command, submit, home, tmp
 
 
 def test_a_name_stands_for_a_list_in_python(home, tmp_path):
-    """`tasks="sst"` is one task, not the letters s, s and t."""
     assert list(decabench.prepare("sst", sample=True, home=tmp_path / "home")) == ["sst"]
     for name in ("majority", "random"):
         decabench.predict(name, tmp_path / name, "sst", home=home)
@@ -270,7 +267,6 @@ def test_commands_that_are_nearly_right(command, words, says):
 
 
 def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp_path):
-    """The advice was to prepare the task, which was ready."""
     file, home = own_task(["one", "two"]), tmp_path / "home"
     file.write_text(file.read_text().replace('train = "rows.jsonl"\n', ""))
     assert not command("prepare", "own", "--include", file, "--home", home).exit_code

@@ -1,5 +1,3 @@
-"""Completion in the shell: commands, options, and names of tasks, suites, metrics and predictors."""
-
 from __future__ import annotations
 
 import json

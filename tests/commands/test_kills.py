@@ -1,9 +1,3 @@
-"""Every command that writes is killed, or refused by the system, at a call that changes files; again, it ends as ever.
-
-strace sends the signal, or fails the call; without it, the signal is sent at a random time. `make test-faults` does so
-to every command; other tests, to the one that has most to lose. `DECABENCH_KILLS=60` does so that often to each.
-"""
-
 from __future__ import annotations
 
 import hashlib

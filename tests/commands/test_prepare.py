@@ -1,5 +1,3 @@
-"""`decabench prepare`."""
-
 import json
 import shutil
 
@@ -166,7 +164,6 @@ def test_no_task_named_is_2(command, tmp_path):
 
 
 def test_the_table_fits_a_narrow_terminal(home, monkeypatch):
-    """Names and counts are whole at 80 columns; the origin of the data stands below the table."""
     import io
 
     from rich.console import Console

@@ -1,5 +1,3 @@
-"""`decabench suites`, `suites show`, and `--suite` wherever `--tasks` is."""
-
 import json
 from pathlib import Path
 
@@ -87,7 +85,6 @@ def test_a_suite_with_an_unknown_task(command, tmp_path):
 
 
 def test_from_prepare_to_compare(command, tagging, tmp_path):
-    """The task and the suite of examples/tagging, all the way."""
     suite = ["--suite", "tagging-demo", "--home", tagging]
     assert command("tasks", "validate", "pos", "--home", tagging).exit_code == 0
     for predictor in ("majority", "oracle"):
@@ -127,7 +124,6 @@ def test_predict_a_suite_leaves_out_what_has_no_such_split(command, home, tmp_pa
 
 
 def test_evaluate_a_suite_that_was_answered_in_part(command, home, submit):
-    """As without --suite: what is missing is said, and only tasks that --tasks names must be there."""
     folder = submit("oracle", ["sst"])
     done = command("evaluate", "--submission", folder, "--suite", "decathlon", "--home", home)
     assert done.exit_code == 0

@@ -1,5 +1,3 @@
-"""`decabench tasks`, `tasks show`, `tasks validate`, `tasks overlap`."""
-
 import json
 import shutil
 
@@ -165,7 +163,6 @@ def test_overlap(command, leaky):
 
 
 def test_overlap_without_anything_to_look_in(command, leaky):
-    """An empty table would say that there is no overlap."""
     done = command("tasks", "overlap", "--tasks", "leaky", "--against", "test", *leaky)
     assert (done.exit_code, done.stdout) == (3, "")
     assert "No test split of leaky is prepared, so there is nothing to search" in done.stderr
@@ -194,7 +191,6 @@ def test_ids_of_an_overlap(command, leaky, tmp_path, match, ids):
 
 
 def test_a_match_without_a_list_is_refused(command, leaky):
-    """It did nothing, and the table looked as if it had been asked for nothing else."""
     done = command("tasks", "overlap", "--match", "exact", *leaky)
     assert done.exit_code == 2 and "--match chooses what --write lists: add --write" in done.stderr
 
@@ -211,7 +207,6 @@ def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
 
 
 def test_scores_without(command, leaky, tmp_path):
-    """They are partial, in a folder of their own, rank nowhere, and are verified."""
     command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
     options = (*leaky, "--tasks", "leaky")
     sub = tmp_path / "sub"
@@ -257,7 +252,6 @@ def listing(path, ids, task="leaky", split="validation"):
 
 @pytest.mark.filterwarnings("default:Not in the scored data")
 def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
-    """If none is there, the list is of other data or mistyped."""
     options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
     command("predict", "--predictor", "majority", "--output", sub, *options)
     listed = listing(tmp_path / "some.json", ["leaky.validation.1", "a", "b", "c", "d"])

@@ -1,5 +1,3 @@
-"""`--quiet`, colours: what is printed beside the result."""
-
 from __future__ import annotations
 
 import json
@@ -92,7 +90,6 @@ def test_a_bug_is_json_too(command, monkeypatch, home, submit):
 
 
 def test_quiet_gives_no_advice(command, home, tmp_path):
-    """These did, and import (found by a reader)."""
     given = ["--home", home, "--quiet"]
     done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", tmp_path / "t", *given)
     assert done.exit_code == 0 and "Run it" not in done.output

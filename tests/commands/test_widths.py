@@ -1,5 +1,3 @@
-"""Every command in terminals of 60, 80 and 200 columns: tables fit, and no name or figure is cut."""
-
 from __future__ import annotations
 
 import json
@@ -171,7 +169,6 @@ def test_figures_are_whole(command, monkeypatch, place, width):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_real_terminal(place):
-    """The width comes from the terminal; errors break between words there, and nowhere else."""
     for width in (60, 200):
         shown = shown_in(width, "tasks", "--home", place / "home")
         rows = [line for line in shown.splitlines() if line.startswith(" ")]

@@ -1,5 +1,3 @@
-"""Fixtures of the tasks: a folder of small files, a mirror of one, the real data prepared once."""
-
 from __future__ import annotations
 
 import os

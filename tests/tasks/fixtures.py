@@ -1,5 +1,3 @@
-"""Values and small files that the tests of tasks are made from."""
-
 from __future__ import annotations
 
 import csv

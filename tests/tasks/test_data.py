@@ -1,5 +1,3 @@
-"""Prepared data: fingerprints on record, answers of the official cases, and ids and an order that tell nothing."""
-
 from __future__ import annotations
 
 import json
@@ -101,7 +99,6 @@ def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path)
 
 @pytest.mark.mirror
 def test_queries_that_are_not_read_as_their_form(prepared: Prepared) -> None:
-    """Three gold queries of WikiSQL's test set, which the 2018 parser denies their score, are named."""
     checks = prove_task(TASKS["wikisql"], "test", prepared.store)
     assert [check for check in checks if not check.passed] == []
     (said,) = [check.detail for check in checks if check.name.startswith("gold answers stay the same")]
@@ -250,7 +247,6 @@ def _check(store: Store, name: str) -> None:
 @pytest.mark.mirror
 @pytest.mark.parametrize("name", [*LABELLED, *OTHERS])
 def test_the_real_data_leak_nothing(prepared: Prepared, name: str) -> None:
-    """The decathlon's among them: sst, and MultiNLI, whose mirror has ids that tell nothing."""
     if not prepared.store.records(name):
         pytest.skip(f"the mirror has no {name}")
     _check(prepared.store, name)

@@ -1,5 +1,3 @@
-"""The public face of the tasks: complete, and light to import."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Overlap of held-out texts with training texts: exact and normalised, within a task and across tasks."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

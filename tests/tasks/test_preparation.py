@@ -1,5 +1,3 @@
-"""From files to splits: once, again only where something changed, never half, and several tasks at once."""
-
 from __future__ import annotations
 
 import errno
@@ -184,7 +182,6 @@ def test_data_that_were_altered_are_made_again(
 
 
 def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Path) -> None:
-    """The other splits are prepared; the command says which file is missing, and ends with an error."""
     (words / "lines" / "train.txt").unlink()
     request = request_for(mirror=str(words))
     with pytest.raises(

@@ -1,5 +1,3 @@
-"""JSON a piece at a time, and the addresses of pinned files."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The registry: what every built-in task owes, near matches, and tasks from files and packages."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Prepared splits on disk: what goes in comes out, as examples, references and a dataset; damage is a sentence."""
-
 from __future__ import annotations
 
 import hashlib
@@ -155,7 +153,6 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
 
 
 def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: Path) -> None:
-    """It was advised to prepare splits that the task's file does not name, with --mirror or --sample."""
     file, store = own_task(["one"]), Store(tmp_path / "home")
     own = known_tasks([file])["own"]
     with pytest.raises(MissingDataError, match=r'own has no test split \(.*test = "FILE" under \[files\] in'):

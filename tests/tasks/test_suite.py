@@ -1,5 +1,3 @@
-"""Suites: how scores combine, mistakes in a suite and its TOML file, and the built-in ones against their papers."""
-
 from __future__ import annotations
 
 import math
@@ -129,7 +127,6 @@ def paper(shared: Path) -> Callable[[str], str]:
 
 @pytest.mark.parametrize("row", DECATHLON.published, ids=lambda row: f"{row.name} {row.training}")
 def test_sums_of_the_decathlon(row: PublishedRow) -> None:
-    """The authors' leaderboard adds before it rounds, the paper after."""
     assert tuple(row.scores) == DECATHLON.tasks
     assert (row.total is None) == (row.training == "single-task")
     if row.total is not None:
@@ -141,7 +138,6 @@ def test_sums_of_the_decathlon(row: PublishedRow) -> None:
 def test_commands_without_tasks_mean_the_decathlon(
     command: Callable[..., Result], home: Path, tmp_path: Path
 ) -> None:
-    """Though the sample of other tasks is prepared too."""
     assert Store(home).records("subj")
     out, options = tmp_path / "out", ("--home", home)
     assert command("predict", "--predictor", "majority", "--output", out, *options).exit_code == 0
@@ -170,7 +166,6 @@ def test_classification(paper: Callable[[str], str], name: str) -> None:
 
 @pytest.mark.mirror
 def test_code_switching(paper: Callable[[str], str]) -> None:
-    """A row of the table is accuracy, deviation, F1, deviation, five times."""
     text = paper("multi_task_recurrent_modular_networks")
     table = text[: text.index("Table 3: Results of POS tagging")]
     rows = {row.name: row.scores["hien.pos"] for row in SUITES["codeswitch"].published}

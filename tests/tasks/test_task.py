@@ -1,5 +1,3 @@
-"""Tasks and their outputs check themselves when they are made."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Tasks from TOML files: four kinds of table, and a sentence for every mistake."""
-
 from __future__ import annotations
 
 import json
@@ -277,7 +275,6 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
 def test_tables_that_could_be_misread(
     request_for: Requests, tmp_path: Path, name: str, text: str | bytes, sentence: str
 ) -> None:
-    """Found by a reader: rows were lost or shifted in silence."""
     with pytest.raises(DataError, match=sentence):
         prepared(table_of(tmp_path, name, text), request_for())
 
@@ -359,7 +356,6 @@ def test_tables_that_could_be_misread(
 def test_answers_have_the_type_that_the_task_declares(
     request_for: Requests, tmp_path: Path, fields: dict[str, str], row: dict[str, Any], sentence: str
 ) -> None:
-    """Found by a reader: such a task was prepared, and `tasks validate` called it proven."""
     text = json.dumps({"q": "q1", "c": "c1", "a": "a1", **row})
     metric = {} if "metric" in fields or "output" not in fields else {"metric": None}
     with pytest.raises(DataError) as told:
@@ -430,7 +426,6 @@ def test_task_files_that_contradict_themselves(tmp_path: Path, fields: dict[str,
 
 
 def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path) -> None:
-    """Found by a reader: after the question was changed, the old one was asked."""
     request = request_for()
     task = load_task(table_of(tmp_path, "d.jsonl", '{"q": "q1", "c": "c1", "a": "a1"}'))
     store = Store(request.home)
@@ -471,7 +466,6 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
 def test_texts_that_no_model_can_answer_with(
     request_for: Requests, tmp_path: Path, metric: str, answer: Any, sentence: str
 ) -> None:
-    """The score of any model would be 0 for them, without a word."""
     write_jsonl(tmp_path / "data.jsonl", [{**ROWS[0], "capital": answer}])
     path = write_toml(tmp_path, metric=f'"{metric}"')
     if not sentence:

@@ -1,5 +1,3 @@
-"""Variants: every rewrite takes every question, changes one thing of it, and its labels lead back to the dataset's."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

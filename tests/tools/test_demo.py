@@ -1,5 +1,3 @@
-"""make demo shows one screen of 80 columns, with torch and without."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The bundled sample is what the tool makes of the real data."""
-
 from __future__ import annotations
 
 import gzip

@@ -1,5 +1,3 @@
-"""A release: what describes it agrees with itself, and a wheel works in an empty environment."""
-
 from __future__ import annotations
 
 import re
@@ -17,7 +15,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_citation_names_this_version() -> None:
-    """The form was validated with cffconvert 2.0.0."""
     yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == PROJECT["project"]["version"] == decabench.__version__
@@ -26,7 +23,6 @@ def test_the_citation_names_this_version() -> None:
 
 
 def test_the_container_installs_what_was_tested() -> None:
-    """It was linted with hadolint 2.15.1, and not built here, where no image can be downloaded."""
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     assert len(re.findall(r"^FROM python:3\.\d+-slim@sha256:[0-9a-f]{64}\b", text, flags=re.MULTILINE)) == 2
     assert text.count("--require-hashes") == 2 and "--constraint /dist/constraints.txt" in text
@@ -35,8 +31,6 @@ def test_the_container_installs_what_was_tested() -> None:
 
 @pytest.mark.parametrize("name", ["base", "full"])
 def test_every_locked_package_has_its_tested_version_and_a_hash(name: str) -> None:
-    """make locks writes them. All but torch are there, whose builds differ by machine."""
-
     def pins(text: str) -> dict[str, str]:
         found = re.findall(r"^([\w.-]+)==([\w.+-]+)", text, flags=re.MULTILINE)
         return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
@@ -54,7 +48,6 @@ def test_every_locked_package_has_its_tested_version_and_a_hash(name: str) -> No
 
 
 def test_every_requirement_has_a_tested_version() -> None:
-    """make test and make demo install what constraints.txt names, so that nobody's release changes ours."""
     listed = re.search(
         r"^EXTRAS \?= ([\w,]+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
     )

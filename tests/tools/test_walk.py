@@ -1,5 +1,3 @@
-"""How many files a command crosses: the walks that ARCHITECTURE.md describes stay short."""
-
 import importlib.util
 import json
 import re

@@ -1,5 +1,3 @@
-"""CNN/DailyMail: periods added, compatibility forms folded, stories, and three forms of the data."""
-
 from __future__ import annotations
 
 import hashlib

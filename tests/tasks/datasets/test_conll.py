@@ -1,5 +1,3 @@
-"""CoNLL-2000, CoNLL-2003 and OntoNotes: tags as published, documents, and questions by type."""
-
 from __future__ import annotations
 
 import json
@@ -128,7 +126,6 @@ def test_tags(files: FolderFiles) -> None:
 
 
 def test_questions_by_type_are_decanlps(files: FolderFiles) -> None:
-    """Eighteen types; the plurals, the commas and `None` as in decaNLP's text/torchtext/datasets/generic.py."""
     write_lines(files.folder / NAME, COLUMNS)
     examples = read_form(ONTONOTES_ENTITIES, "conll columns", "validation", files)
     assert len(examples) == 3 * 18

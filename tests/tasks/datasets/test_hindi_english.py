@@ -1,5 +1,3 @@
-"""Hindi-English posts in GIRNet's split, and the stand-in for Hindi."""
-
 from __future__ import annotations
 
 from decabench.tasks.datasets.hindi_english import HIEN_POS

@@ -1,5 +1,3 @@
-"""MultiNLI and SNLI: rows without a gold label left out, forms alike, and ids that do not tell the label."""
-
 from __future__ import annotations
 
 import pytest
@@ -42,7 +40,6 @@ def test_parquet_is_like_the_zip(files: FolderFiles) -> None:
 
 
 def test_ids_that_end_in_a_label_are_numbers(files: FolderFiles) -> None:
-    """Upstream's `63735n` is the neutral hypothesis of prompt 63735; both forms count the rows with a gold label."""
     rows: list[tuple[str, int, str, str, str]] = [
         ("63735n", 63735, "He ran .", "He won.", "neutral"),
         ("91383c", 91383, "He sat .", "?", "-"),
@@ -92,7 +89,6 @@ def test_rows(files: FolderFiles, form: str) -> None:
 
 
 def test_neither_ids_nor_the_order_of_a_caption_tell_the_label(files: FolderFiles) -> None:
-    """A `pairID` ends in the label; the hypotheses of a caption keep no order of the file."""
     labels = ("entailment", "neutral", "contradiction")
     rows = [
         {

@@ -1,5 +1,3 @@
-"""Reviews: labels, splits, and an order that does not tell the label."""
-
 from __future__ import annotations
 
 import hashlib
@@ -102,7 +100,6 @@ def test_subj(files: FolderFiles, form: str) -> None:
 
 
 def test_forms_of_mr_are_alike(files: FolderFiles) -> None:
-    """The hub's split: the first 80 % of each label, the next 10 %, the last 10 %; in an order that hides the label."""
     sides = {
         "pos": [f"good {number}" for number in range(31)],
         "neg": [f"bad {number}" for number in range(31)],
@@ -175,7 +172,6 @@ def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFil
 
 
 def test_a_review_that_stands_there_twice_is_one_unit(files: FolderFiles) -> None:
-    """Copies are drawn together. The innermost unit, which the fingerprint covers, stays the id."""
     write_lines(files.folder / "books.task.train", ["1\tx"] * 200)
     write_lines(files.folder / "books.task.test", ["1\tgood", "0\tbad", "1\tgood", "0\tgood"])
     examples = read(files, "test")

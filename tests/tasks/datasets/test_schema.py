@@ -1,5 +1,3 @@
-"""MWSC: two examples a schema, the last block left out, the splits of 2018."""
-
 from __future__ import annotations
 
 import pytest
@@ -58,7 +56,6 @@ def test_a_block_of_another_length(files: FolderFiles, lines: list[str]) -> None
 
 @pytest.mark.parametrize("blocks", [1, BLOCKS - 1, BLOCKS + 1])
 def test_a_file_with_other_schemas_is_refused(files: FolderFiles, blocks: int) -> None:
-    """The splits are counted from both ends: one block more or less would move examples between them."""
     write_schemas(files, blocks)
     with pytest.raises(
         DataError, match=f"schema.txt has {2 * (blocks - 1)} examples in closed blocks, not 262"

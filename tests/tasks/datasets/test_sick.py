@@ -1,5 +1,3 @@
-"""SICK: both annotations of a pair, from SemEval's files and from the whole archive."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""SQuAD: squeezed questions, paragraphs as groups, both forms alike."""
-
 from __future__ import annotations
 
 import json
@@ -64,7 +62,6 @@ def test_forms_are_alike(files: FolderFiles, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
 def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
-    """`unanswerable` in place of no answer; a question with answers keeps all of them."""
     rows = [("q1", ["one", "One"]), ("q2", [])]
     qas = [
         {"id": id, "question": "Who?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
@@ -92,8 +89,6 @@ def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
 
 
 def test_neither_ids_nor_the_order_of_a_paragraph_tell_whether_there_is_an_answer(files: FolderFiles) -> None:
-    """Upstream's ids of questions without an answer begin with `5a`, and these come last."""
-
     def qas(paragraph: int) -> list[dict[str, object]]:
         return [
             {

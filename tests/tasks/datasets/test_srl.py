@@ -1,5 +1,3 @@
-"""QA-SRL: blocks, plain text out of treebank tokens, answers in the words of their sentence."""
-
 from __future__ import annotations
 
 import pytest

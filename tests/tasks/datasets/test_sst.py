@@ -1,5 +1,3 @@
-"""SST: whole sentences with a label, from csv or jsonl."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,5 +1,3 @@
-"""IWSLT 2016 and Multi30k: tags and xml, sides line by line, the slices of the hub's other form."""
-
 from __future__ import annotations
 
 import gzip
@@ -142,7 +140,6 @@ def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.mirror
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
-    """The same lines in the same talks, so that both have one fingerprint."""
     archive = list(prepared.store.examples("iwslt.en.de", split))
     before = [("no", "nein")] * translation._SLICES[split][0]
     write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
@@ -150,7 +147,6 @@ def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: 
 
 
 def test_the_other_direction(files: FolderFiles) -> None:
-    """German to English: the same files and talks, sides turned round."""
     forward = read_xml(files, xml(["One"], ["Two"]), xml(["Eins"], ["Zwei"]))
     back = read_form(IWSLT_OTHERS["iwslt.de.en"], "de-en files", "validation", files)
     assert [(example.context, example.answers) for example in back] == [
@@ -178,7 +174,6 @@ def test_the_other_direction(files: FolderFiles) -> None:
 def test_other_pairs(
     files: FolderFiles, name: str, archive: str, sets: tuple[str, str], nested: bool
 ) -> None:
-    """From the archive of the pair, English first in its name, or from the archive of all pairs."""
     _, source, target = name.split(".")
     for language in (source, target):
         write_lines(files.folder / f"train.tags.{archive}.{language}", tags([f"train {language}"]))

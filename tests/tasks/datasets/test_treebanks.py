@@ -1,5 +1,3 @@
-"""Treebanks: words without ranges and empty nodes, columns, and brackets."""
-
 from __future__ import annotations
 
 import json

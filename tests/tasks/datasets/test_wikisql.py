@@ -1,5 +1,3 @@
-"""WikiSQL: queries as text in upstream's own words, the logical form beside them."""
-
 from __future__ import annotations
 
 from typing import Any

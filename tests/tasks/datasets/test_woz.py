@@ -1,5 +1,3 @@
-"""WOZ: what changed in a turn, after what the system did."""
-
 from __future__ import annotations
 
 import json

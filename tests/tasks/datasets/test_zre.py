@@ -1,5 +1,3 @@
-"""QA-ZRE: subjects put in, answers joined, unanswerable questions named, fold 0 alone."""
-
 from __future__ import annotations
 
 import pytest

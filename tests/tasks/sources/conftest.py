@@ -1,5 +1,3 @@
-"""Small files, a server for them, and the real ones where they are at hand."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""A file server on this machine that fails on request and remembers what it was asked, and files that it publishes."""
-
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,3 @@
-"""Servers that fail, stall, lie or never end: the requests that each costs, and what is told."""
-
 from __future__ import annotations
 
 import socket
@@ -275,7 +273,6 @@ def test_a_rest_that_does_not_fit_starts_over(client: Client, second: Script) ->
 
 
 def test_a_body_without_a_length_may_be_cut(client: Client) -> None:
-    """It ends with its connection: only a digest or a size can tell whether that is all."""
     with RawServer([reply(body=CONTENT[:5000])]) as server:
         with pytest.raises(TransferError, match="the connection ended after 5,000 bytes"):
             client.fetch(server)

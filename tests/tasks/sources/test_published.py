@@ -1,5 +1,3 @@
-"""Files as readers see them: members of archives and rows of parquet, whole and broken; and where they come from."""
-
 from __future__ import annotations
 
 import io
@@ -153,7 +151,6 @@ def bomb(kind: str, member: bytes = b"data.json") -> bytes:
     ("kind", "asked"), [("zip", "data.json"), ("tar", "data.json"), ("tar", "other.json")]
 )
 def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: str, asked: str) -> None:
-    """Nor read to its end on the way to a member behind it."""
     archive = tmp_path / "bomb.tgz"
     archive.write_bytes(bomb(kind))
     assert archive.stat().st_size < 1_000_000
@@ -362,7 +359,6 @@ def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileSe
 
 
 def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF_ENDPOINT names a mirror of the hub, and the digest that the hub sends must be that of the bytes."""
     name = f"datasets/owner/name/resolve/{'0' * 40}/data.parquet"
     path = server.folder / name
     path.parent.mkdir(parents=True)
