@@ -1,11 +1,9 @@
-"""Measure what the harness adds to a model's own time: `hf:` against the same model called bare, in one run.
+"""Measure the time that `hf:` adds to a model, compared with a bare loop.
 
     python benchmarks/hf_throughput.py [--model PATH] [--questions 32] [--batch 8] [--tokens 32] [--repeats 5]
 
-Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a Llama of
-four layers of 256 units with a tokenizer of bytes. The sides take turns in going first, and the ratio is that of the
-medians. `stream` is the predictor alone; `predict` is all of `decabench predict`, from the data to the submission.
-Loading counts on both sides.
+Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a random Llama
+of four layers of 256 units. `stream` is the predictor alone; `predict` is all of `decabench predict`, with loading.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ TASK = TASKS["sst"]
 
 
 def small_model(folder: Path) -> Path:
-    """Save a model of 4 million random weights: so small that the time outside the model shows."""
+    """Save a model of 4 million random weights, small enough for the overhead to show."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -74,19 +72,19 @@ CHAT = (
 
 @dataclass(frozen=True)
 class Bare:
-    """The loop that a person would write: sort by length, pad, generate and decode, a batch at a time."""
+    """A bare loop: sort by length, pad, generate and decode, one batch at a time."""
 
     questions: Sequence[Question]
     """The questions."""
     prompting: Prompting
-    """The harness's prompts, so that both sides send the same."""
+    """decabench's prompts, which both sides use."""
     batch: int
-    """Prompts in a batch."""
+    """The number of prompts in a batch."""
     tokens: int
-    """Longest answer, in tokens."""
+    """The maximum length of an answer in tokens."""
 
     def answers(self, model: Any, tokenizer: Any) -> dict[str, str]:
-        """Return id to answer."""
+        """Return the answers by id."""
         import torch
 
         ids = self._ids(tokenizer)
@@ -107,7 +105,7 @@ class Bare:
         return answers
 
     def loaded(self, folder: Path) -> dict[str, str]:
-        """Load the model first, and return id to answer."""
+        """Load the model, and return the answers by id."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
@@ -124,7 +122,7 @@ class Bare:
 
 
 def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tuple[float, float]]:
-    """Return each side's median seconds of wall time and of CPU time; a first round is not counted."""
+    """Return the median wall and CPU seconds of each side, without a first round."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name in list(sides) if turn % 2 else reversed(list(sides)):
@@ -136,7 +134,7 @@ def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tu
 
 
 def show(what: str, medians: list[tuple[float, float]], questions: int) -> None:
-    """Print one row of the table: the harness, and the bare model."""
+    """Print one row of the table."""
     (clock, cpu), (bare_clock, bare_cpu) = medians
     cells = [f"{clock:.2f}", f"{bare_clock:.2f}", f"{clock / bare_clock:.3f}", f"{cpu / bare_cpu:.3f}"]
     print(f"| {what} | {' | '.join(cells)} | {questions / clock:.1f} |", flush=True)
@@ -183,7 +181,7 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
 
 
 def main() -> None:
-    """Parse the command line."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="The harness against the model called bare.")
     parser.add_argument("--model", type=Path, help="a folder with a causal model that has a chat template")
     parser.add_argument("--questions", type=int, default=32)

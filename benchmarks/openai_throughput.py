@@ -1,10 +1,9 @@
-"""Measure what the harness adds to the time of a server, or of a program: a bare loop and the harness, in turns.
+"""Measure the time that decabench adds to a server or a program, compared with a bare loop.
 
     python benchmarks/openai_throughput.py [--questions 800] [--concurrency 8] [--latency 50] [--rounds 3]
 
-The server runs in a process of its own and answers after a fixed time; so does the program. `bare` asks the same
-questions with the same HTTP client, or over the same pipe, and does nothing else. Prints Markdown tables: the medians
-of the rounds, what is added to `bare`, and the CPU time of this process alone, which a busy machine changes less.
+The server and the program answer after a fixed time. `bare` only asks the same questions with the same HTTP client or
+over the same pipe. Prints Markdown tables of medians, the time added to `bare`, and the CPU time of this process.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ validation = "rows.jsonl"
 
 
 def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
-    """Return the wall time and the CPU time of some work, which must answer so many questions."""
+    """Return the wall time and the CPU time of work that must answer `count` questions."""
     begun, spent = time.perf_counter(), time.process_time()
     done = work()
     if done != count:
@@ -86,7 +85,7 @@ def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
 
 
 def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
-    """Run as many loops as there may be requests in flight, each asking the next question."""
+    """Ask in `concurrency` loops, each with the next question, and return the number of answers."""
 
     async def main() -> int:
         answers: list[str] = []
@@ -108,7 +107,7 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
 
 
 def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
-    """Write in a thread, and read in a loop."""
+    """Write to a program in a thread, read its answers, and return their number."""
     process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
     stdin = process.stdin
@@ -154,7 +153,7 @@ def server(latency: float) -> Iterator[str]:
 
 
 def prepared(folder: Path, count: int) -> tuple[Store, Task]:
-    """Prepare a task of so many questions with contexts of some 1,500 characters."""
+    """Prepare a task of `count` questions with contexts of about 1,500 characters."""
     text = "The quick brown fox jumps over the lazy dog. " * 33
     rows = ({"number": number, "text": text, "answer": "yes"} for number in range(count))
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -165,7 +164,7 @@ def prepared(folder: Path, count: int) -> tuple[Store, Task]:
 
 
 def table(title: str, works: dict[str, Callable[[], int]], count: int, rounds: int) -> None:
-    """Run the works in turns, so that whatever else the machine does affects all of them."""
+    """Run the works in turns, and print a table."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():

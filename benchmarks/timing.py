@@ -1,4 +1,4 @@
-"""Time sides in turn, a run each, so that on a busy machine all have the same share of the disturbance."""
+"""Time functions in turns, so that other load on the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Timed:
 
 
 def time_in_turn(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timed]:
-    """Return the CPU seconds of each side."""
+    """Return the CPU seconds of each function."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, run in sides.items():
@@ -38,9 +38,9 @@ def time_in_turn(sides: Mapping[str, Callable[[], object]], repeats: int) -> dic
 
 
 def peak_memory(run: Callable[[], object]) -> float:
-    """Return how many megabytes a run takes at its peak beyond what this process has before it; Linux only."""
+    """Return the peak memory of a run in megabytes, beyond the memory before it. Linux only."""
     with open("/proc/self/clear_refs", "w") as peak:
-        peak.write("5")  # it starts again from what is taken now
+        peak.write("5")  # resets the peak
     before = _peak()
     run()
     return _peak() - before
@@ -52,7 +52,7 @@ def _peak() -> float:
 
 
 def describe_machine() -> str:
-    """Say which machine this is, and how busy."""
+    """Describe the machine and its load."""
     with open("/proc/cpuinfo") as info:
         model = next(
             (line.split(":")[1].strip() for line in info if line.startswith("model name")), "unknown CPU"

@@ -41,7 +41,7 @@ SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
 
 
 class Writable(Protocol):
-    """The part of a file object that writers of lines use."""
+    """A file object that accepts bytes."""
 
     def write(self, data: bytes, /) -> int: ...
 

@@ -1,4 +1,4 @@
-"""Pools of processes that leave Ctrl-C to their parent."""
+"""Process pools whose workers ignore Ctrl-C and end with their parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of the docs that are made from the code when the site is built: `<!-- generated: NAME -->` on a page."""
+"""Tables that are generated from the code when the docs are built, in place of `<!-- generated: NAME -->`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["built_in_text", "filled"]
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
-    """The lines of a table; `head` has its titles, with bars between them."""
+    """Return the lines of a Markdown table; `head` holds its headings, separated by ` | `."""
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
     return [f"| {head} |", "|---" * (head.count("|") + 1) + "|", *(f"| {line} |" for line in lines)]
 
@@ -61,7 +61,7 @@ def sources() -> Iterator[str]:
 
 
 def files_of(source: Source) -> Iterator[str]:
-    """A line for each file; more than three files without digests are a user's own and share a line."""
+    """Yield a line for each file. More than three files without digests share a line."""
     files = {file.name: file for files in source.files.values() for file in files}
     bare = [name for name, file in files.items() if not (file.urls or digest_of(file))]
     if len(bare) > 3:
@@ -78,7 +78,7 @@ def digest_of(file: RemoteFile) -> str:
 
 
 def settings() -> Iterator[str]:
-    """Every setting of `decabench train`: those of a run, then those of each family."""
+    """Yield the settings of `decabench train`: those of a run, then those of each model family."""
     yield from setting_table(TrainConfig)
     with mock([] if find_spec("torch") else ["networkx", "safetensors", "torch"]):
         kinds: dict[Any, list[str]] = {}
@@ -90,7 +90,7 @@ def settings() -> Iterator[str]:
 
 
 def setting_table(kind: Any, prefix: str = "") -> list[str]:
-    """Name, default and docstring of a configuration's fields. Raises KeyError for a field without a docstring."""
+    """Return the name, default and docstring of each field. Raises KeyError for a field without a docstring."""
     texts = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
     rows = []
     for field in fields(kind):
@@ -157,5 +157,5 @@ TABLES = {
 
 
 def filled(text: str) -> str:
-    """A page with its generated tables."""
+    """Return a page with its generated tables."""
     return re.sub(r"<!-- generated: (\w+) -->", lambda match: "\n".join(TABLES[match[1]]()), text)

@@ -1,7 +1,6 @@
-"""Takes the pictures of the README and the docs from pages as they are now: python tools/make_pictures.py HOME
+"""Take the screenshots of the README and the docs: python tools/make_pictures.py HOME
 
-HOME holds the prepared data of `submissions/` (decabench prepare --mirror MIRROR --home HOME), so that its board is
-verified. The page of `decabench show` is that of `make demo`, which must have run.
+HOME holds the prepared data of `submissions/` (decabench prepare --mirror MIRROR --home HOME). Run `make demo` first.
 Needs Playwright and Chromium or Chrome.
 """
 
@@ -33,18 +32,18 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @dataclass(frozen=True)
 class Picture:
-    """One screenshot."""
+    """A screenshot."""
 
     name: str
     """Its file in docs/images."""
     page: str
-    """The page, in the folder of all pages, and what follows it in the address."""
+    """The path of the page, with its query and fragment."""
     height: int
-    """Pixels from the top, of 1,280 in width; twice as many are taken."""
+    """The height in CSS pixels; the width is 1,280."""
     dark: bool = False
-    """Whether it is taken in the dark theme."""
+    """Whether to use the dark theme."""
     choices: Mapping[str, str] | None = None
-    """Fields to set first, by CSS selector."""
+    """Form fields to set first, by CSS selector."""
 
 
 PICTURES = (
@@ -73,7 +72,7 @@ def terminal_page(folder: Path) -> Path:
         while True:
             try:
                 block = os.read(terminal, 1 << 16)
-            except OSError:  # how Linux ends a terminal whose program has ended
+            except OSError:  # Linux: the program has ended
                 break
             if not block:
                 break
@@ -128,7 +127,7 @@ def main(home: Path) -> None:
 
 
 def take_terminal(chromium: Browser, page: Path) -> None:
-    """Take the picture of a terminal, as large as it is."""
+    """Take the picture of a terminal in its full size."""
     tab = chromium.new_page(viewport={"width": 1100, "height": 900})
     tab.goto(f"file://{page}")
     box = tab.locator("svg").first.bounding_box()

@@ -204,7 +204,7 @@ def schema(mirror: Path) -> None:
 
 
 def squad2(mirror: Path) -> None:
-    # The mirror has no training file: the sample's is made of other articles of the dev file.
+    # The mirror has no training file, so training examples come from other articles of the dev file.
     articles = json.loads((mirror / "dev-v2.0.json").read_text(encoding="utf-8"))["data"]
     parts = {"dev-v2.0.json": articles[::2], "train-v2.0.json": articles[1::2]}
     for name, number in (("train-v2.0.json", TRAIN), ("dev-v2.0.json", HELD_OUT)):
@@ -213,7 +213,7 @@ def squad2(mirror: Path) -> None:
 
 
 def _both_kinds(article: Any) -> Any:
-    """Cut an article of SQuAD 2.0 to a short paragraph with two questions that it answers and two that it does not."""
+    """Return a short paragraph of an article with two answerable and two unanswerable questions."""
     for paragraph in sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"])):
         kinds = [[qa for qa in paragraph["qas"] if qa["is_impossible"] == kind][:2] for kind in (False, True)]
         if min(map(len, kinds)) == 2:
@@ -222,7 +222,7 @@ def _both_kinds(article: Any) -> Any:
 
 
 def snli(mirror: Path) -> None:
-    # The mirror has no training file: the sample's is made of other captions of the dev file.
+    # The mirror has no training file, so training examples come from other captions of the dev file.
     kept = ("captionID", "gold_label", "pairID", "sentence1", "sentence2")
     by_caption: dict[str, dict[str, list[Any]]] = {"dev": {}, "test": {}}
     for part, captions in by_caption.items():
@@ -253,7 +253,7 @@ def mr(mirror: Path) -> None:
 
 
 def write_lines(name: str, source: Path, number: int) -> None:
-    """Write evenly spaced lines of a text file to the sample, byte by byte as they are."""
+    """Write evenly spaced lines of a text file to the sample, unchanged."""
     lines = source.read_bytes().split(b"\n")[:-1]
     write(name, b"".join(line + b"\n" for line in pick_spaced(lines, number)))
 

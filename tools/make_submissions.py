@@ -3,8 +3,8 @@
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
 
-Their answers to translations and summaries are the models' own and may be published. Baselines copy texts of the
-datasets instead, so they are not here: `decabench leaderboard` runs them when it builds a board.
+Baselines are not among them, because they copy texts of the datasets. `decabench leaderboard` runs them when it builds
+a board.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MODELS = {
     "mqan-squad-first": ("squad-first-longer", "MQAN that learned SQuAD first, then all ten tasks"),
     "mqan-joint": ("joint-asked", "MQAN that learned all ten tasks together"),
 }
-"""By submission, its weights and the tasks they were trained on."""
+"""The weights and a description of each submission."""
 
 TASKS = {"test": ("srl", "sst", "woz.en", "wikisql"), "validation": DECATHLON.tasks}
-"""By split, the tasks that are answered."""
+"""The tasks to answer, by split."""
 
 
 def main(home: Path) -> None:

@@ -1,7 +1,7 @@
 """Write leaderboard/task_examples.json: one short example of each task of the decathlon, from the bundled sample.
 
-The pages of tasks show them. They are in a file because a site is often built where nothing is prepared, and because
-the text of some datasets may not be shown, while that of the sample may.
+The pages of tasks show them. They are stored in a file because a site is often built without prepared data, and because
+only the sample's texts may be published.
 
 python tools/make_task_examples.py HOME      (HOME has the sample: decabench prepare --sample --home HOME)
 """

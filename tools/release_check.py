@@ -1,10 +1,9 @@
-"""Builds wheel and source archive, checks their contents, and tries the wheel on every available Python.
+"""Build the wheel and the source archive, check their contents, and try the wheel on every available Python.
 
 python tools/release_check.py [--python PATH]… [--only PATH] [--output dist]
 
-A Python is tried in an empty environment: the wheel and its requirements are installed, `decabench metrics
-selftest`, the demo and `decabench run examples/run.toml` are run with the installed command, and the
-size is printed. Those of 3.11 to 3.14 that are not found are named.
+For each Python, the wheel is installed into an empty environment, where `decabench metrics selftest`, the demo and
+`decabench run examples/run.toml` must work. Prints the size of each environment, and the versions that were not found.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 MOST = 310
-"""Megabytes that the base install may take with its bytecode, not counting an empty environment."""
+"""The maximum size of the base install with its bytecode, in megabytes, without an empty environment."""
 LARGEST = {".whl": 2, ".gz": 5}
-"""Megabytes that the wheel and the source archive may have."""
+"""The maximum sizes of the wheel and the source archive, in megabytes."""
 
 IN_WHEEL = (
     r"decabench/__init__\.py",
@@ -59,7 +58,7 @@ def run(*arguments: str | Path, **options: object) -> str:
 
 
 def build(output: Path) -> tuple[Path, Path]:
-    """Build both; the wheel is built from the source archive, so that the archive is known to be whole."""
+    """Build the source archive, and from it the wheel."""
     shutil.rmtree(output, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", output, ROOT)
     (wheel,) = output.glob("*.whl")
@@ -68,7 +67,7 @@ def build(output: Path) -> tuple[Path, Path]:
 
 
 def missing(wheel: Path, archive: Path) -> Iterator[str]:
-    """Yield the files that are missing from them."""
+    """Yield the files that the wheel or the archive lacks."""
     names = zipfile.ZipFile(wheel).namelist()
     yield from (f"wheel: {each}" for each in IN_WHEEL if not any(re.fullmatch(each, name) for name in names))
     with tarfile.open(archive) as packed:
@@ -77,7 +76,7 @@ def missing(wheel: Path, archive: Path) -> Iterator[str]:
 
 
 def pythons(given: list[str]) -> dict[str, str]:
-    """Find a Python of each version: those given, those on the PATH, and those of pyenv."""
+    """Return a Python of each version, from the given paths, the PATH and pyenv."""
     candidates = [*given, *(f"python{version}" for version in VERSIONS)]
     candidates += map(str, sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")))
     found: dict[str, str] = {}
@@ -94,12 +93,12 @@ def pythons(given: list[str]) -> dict[str, str]:
 
 
 def megabytes(folder: Path) -> float:
-    """The size of a folder on disk."""
+    """Return the size of a folder on disk."""
     return sum(path.lstat().st_blocks for path in folder.rglob("*")) * 512 / 2**20
 
 
 def attempt(python: str, package: Path, folder: Path) -> str:
-    """Install a wheel or a source archive into an empty environment, and run the commands of a newcomer."""
+    """Install a package into an empty environment, run the first commands, and describe the result."""
     run(python, "-m", "venv", folder / "venv")
     before = megabytes(folder / "venv")
     tool = folder / "venv" / "bin"

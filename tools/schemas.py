@@ -24,13 +24,13 @@ FORMATS: Mapping[str, str] = {
     "SubmissionInfo": "decabench.submission/1",
     "ExamplesHead": "decabench.examples/1",
 }
-"""The format of files whose type does not have it."""
+"""The formats of files whose types do not state them."""
 OPEN = ("SubmittedAnswer", "SubmissionInfo")
-"""Types in which other keys are ignored."""
+"""Types that may have other keys, which are ignored."""
 
 
 def schema() -> dict[str, Any]:
-    """A schema (draft 2020-12) that accepts every document and file with a `format`; other forms are in `$defs`."""
+    """Return a schema (draft 2020-12) of every document and file with a `format`; `$defs` has all types."""
     for room in (leaderboard, runs, scoring, submission, tasks):  # types that _documents does not load
         for name in set(room.__all__) - vars(_documents).keys():
             setattr(_documents, name, getattr(room, name))
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
 
 
 def tables() -> Iterator[str]:
-    """Lines of Markdown: for each command, the fields of the document that it prints. Needs Sphinx."""
+    """Yield lines of Markdown: the fields of the document that each command prints. Needs Sphinx."""
     from sphinx.pycode import ModuleAnalyzer
 
     parts = schema()["$defs"]

@@ -1,7 +1,7 @@
-"""Counts the project's files that a command enters on its way: `python tools/walk.py`.
+"""Count the project's files that a command runs: `python tools/walk.py`.
 
-Each walk runs in a process of its own on the bundled sample, with `sys.setprofile` from the command line's entry to
-its end. A file counts when one of its functions runs; what runs while a module is imported does not.
+Each walk runs in its own process on the bundled sample, under `sys.setprofile`. A file counts if one of its functions
+runs; code that runs during an import does not count.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
 LIMITS = {"evaluate": 25, "predict": 23, "prepare": 15, "train": 20}
-"""The most files that a walk may enter; the others are shown without a limit."""
+"""The maximum number of files of a walk; other walks have no limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
-"""A walk that is only a stretch of its command: from the call of one function to the return of another."""
+"""Walks that cover part of a command: from the call of one function to the return of another."""
 
-CONSTANT = '''"""A predictor that always answers alike."""
+CONSTANT = '''"""A predictor that always gives the same answer."""
 
 
 class Constant:
@@ -41,7 +41,7 @@ constant = Constant()
 
 
 def main() -> None:
-    """Runs the walks that were asked for, or all, and prints a table; ends with 1 where one is too long."""
+    """Print a table of the requested walks; exit with 1 if a walk is too long."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default"
@@ -54,7 +54,7 @@ def main() -> None:
         name, folder = given.inside
         print(json.dumps(_walk(name, Path(folder))))
         return
-    last = max(list(STEPS).index(name) for name in given.walks or STEPS)  # each step needs those before it
+    last = max(list(STEPS).index(name) for name in given.walks or STEPS)
     with tempfile.TemporaryDirectory() as folder:
         walks = {name: run(name, Path(folder)) for name in list(STEPS)[: last + 1]}
     walks = {name: files for name, files in walks.items() if name in (given.walks or STEPS)}
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def run(name: str, folder: Path) -> list[str]:
-    """Return the files of a walk in a process of its own; each leaves the files in `folder` that the next needs."""
+    """Return the files of a walk, which runs in its own process. `folder` keeps its output for the next walk."""
     (folder / "constant.py").write_text(CONSTANT)
     command = [sys.executable, str(Path(__file__)), "--inside", name, str(folder)]
     environment = {**os.environ, "DECABENCH_HOME": str(folder / "home"), "PYTHONPATH": f"{ROOT}:{folder}"}
@@ -103,7 +103,7 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
         *["--device", "cpu", "--set", "checkpoint_every=1"],
     ],
 }
-"""The command line of each walk, in an order in which each finds the files it needs."""
+"""The command line of each walk. Each needs the files of those before it."""
 
 
 def _walk(name: str, folder: Path) -> list[str]:
@@ -140,8 +140,7 @@ def _walk(name: str, folder: Path) -> list[str]:
 
 
 def _project_file(code: CodeType) -> str | None:
-    """The project's file that a function is of; None for others, and for what only an import runs."""
-    is_function = code.co_flags & CO_NEWLOCALS  # the body of a module or a class is none
+    is_function = code.co_flags & CO_NEWLOCALS  # not the body of a module or a class
     return _within_project(code.co_filename) if is_function else None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_set(option: str) -> bool:
-    """Return whether an option that every command has was given: `json` or `quiet`."""
+    """Return whether the shared option `json` or `quiet` was given."""
     return bool(_setting(option))
 
 
@@ -40,7 +40,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print a text from any source: nothing in it can control the terminal. JSON stays the same JSON."""
+    """Print text from any source, with characters that control a terminal escaped. JSON stays valid."""
     stderr = err or is_set("json")
     click.secho(
         terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
@@ -63,7 +63,7 @@ def changed_since(
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Break long lines between words on a terminal, and indent the continuation lines; elsewhere, leave them whole."""
+    """Wrap long lines on a terminal, with continuation lines indented. Elsewhere, return the text unchanged."""
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
@@ -92,7 +92,7 @@ def print_json(content: object) -> None:
 
 
 def write_json(text: str) -> None:
-    """Print a JSON text as the result of a command with `--json`; nothing in it can control the terminal."""
+    """Print JSON text as the result of a `--json` command, with control characters escaped."""
     stream = _setting("stdout") or sys.stdout
     stream.write(terminal_safe(text.rstrip("\n")) + "\n")
     stream.flush()
@@ -211,7 +211,7 @@ def _print_lists(
 
 
 def print_field(out: Console, label: str, text: str) -> None:
-    """Print a text next to its label. On a terminal, long lines break between words and continue below the text."""
+    """Print a text next to its label. On a terminal, long lines are wrapped and indented."""
     for number, line in enumerate(text.split("\n")):
         head = f"{'' if number else label:<10} "
         if out.is_terminal:
@@ -221,7 +221,7 @@ def print_field(out: Console, label: str, text: str) -> None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Cut a long text, and say how long it is."""
+    """Return a text, shortened to `limit` characters with its length if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 

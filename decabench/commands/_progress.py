@@ -1,4 +1,4 @@
-"""How a run shows its progress: lines in a log, one live display on a terminal."""
+"""The progress of a run: lines in a log, bars on a terminal."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """`12.3 examples/s, 456 tokens/s`, counting only this run's own answers; empty if there are none."""
+    """Return the speed of this run's own answers, `12.3 examples/s, 456 tokens/s`; empty without answers."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens
@@ -166,6 +166,6 @@ def format_speed(tally: Tally) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """`1:23:45`."""
+    """Format a duration as `1:23:45`."""
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}"
