@@ -40,8 +40,13 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(text: str, module: str, is_package: bool = False) -> Iterator[Import]:
+@cache
+def imports(text: str, module: str, is_package: bool = False) -> tuple[Import, ...]:
     """Every import of a source text, inside functions and under TYPE_CHECKING too."""
+    return tuple(_imports(text, module, is_package))
+
+
+def _imports(text: str, module: str, is_package: bool) -> Iterator[Import]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, "", False) for alias in node.names)

@@ -74,7 +74,7 @@ AS_MODULE, AS_SCRIPT = ("-m", "decabench"), ("-c", FROM_SCRIPT)
         (AS_SCRIPT, ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"]),
         (AS_MODULE, ["evaluate", ".", "--tasks", "sst,schema", "--jobs", "2"]),
         pytest.param(AS_MODULE, ["compare", ".", ".", "--tasks", "sst"], marks=pytest.mark.heavy),
-        (AS_MODULE, ["leaderboard", "--submissions", ".", "--output", "site"]),
+        (AS_MODULE, ["leaderboard", "--submissions", ".", "--output", "site", "--no-baselines"]),
         pytest.param(
             AS_MODULE,
             ["prepare", "--sample", "sst", "schema", "--home", "other", "--jobs", "2"],

@@ -191,7 +191,8 @@ def options(place: Path) -> tuple[object, ...]:
     return "--include", place / "task.toml", "--home", place / "home"
 
 
-def test_data(place: Path, options: tuple[object, ...]) -> None:
+def test_data(place: Path, options: tuple[object, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     assert r"\u001b[2J" in run("tasks", *options)
     shown = run("tasks", "show", "hostile", *options)
     assert r"question   \u001b[2J\u001b]0;own\u0007\u009b31m\r\t\u0008\u007f\u202e\u2066\u2028 good" in shown
