@@ -51,10 +51,8 @@ class LogicalForm(NamedTuple):
     def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
         """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`; values become lower case."""
         try:
-            conditions = tuple(
-                (column, operator, str(value).lower()) for column, operator, value in sql["conds"]
-            )
-            return cls(sql["sel"], sql["agg"], conditions)
+            conditions = [(column, operator, str(value).lower()) for column, operator, value in sql["conds"]]
+            return cls(sql["sel"], sql["agg"], tuple(conditions))
         except (KeyError, TypeError, ValueError):
             raise MetricError(
                 f"A WikiSQL form must be {{sel, agg, conds: [[column, operator, value]]}}; given {show_value(sql)}."
@@ -101,10 +99,9 @@ def _find_column(name: str, names: Sequence[str]) -> int | None:
 
 def _read_conditions(text: str, names: Sequence[str]) -> tuple[_Condition, ...]:
     marked = f" {text} "
-    longest_first = sorted(enumerate(names), key=lambda column: len(column[1]), reverse=True)
-    for index, name in longest_first:
-        if name in marked:
-            marked = marked.replace(f" {name} ", f" Col{index} ")
+    named = [(index, name) for index, name in enumerate(names) if name in marked]
+    for index, name in sorted(named, key=lambda column: len(column[1]), reverse=True):
+        marked = marked.replace(f" {name} ", f" Col{index} ")
     marked = " ".join([_MARKS.get(word, word) for word in marked.split()])
     pieces = [piece for piece in _COLUMN_AND_OPERATOR.split(marked) if piece.strip()]
     read = []
@@ -209,7 +206,9 @@ _SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 def _row(prediction: str, reference: Reference) -> Row:
     gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
     line = _on_one_line(prediction)
-    is_possible = reference.meta.get("rows") or _has_parts(line, header, gold)
+    is_possible = reference.meta.get("rows") or (
+        _has_columns(line, header, gold) and _has_values(line, gold)
+    )
     predicted = parse_query(prediction, header) if is_possible else None
     same = predicted == gold
     unordered = same or (predicted is not None and predicted.equals_unordered(gold))
@@ -218,18 +217,18 @@ def _row(prediction: str, reference: Reference) -> Row:
     return (1.0, float(same), float(unordered), float(corrected), float(executed), float(right))
 
 
-def _has_parts(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
-    """Return whether a query contains the gold form's columns and values, because reading it takes far longer."""
-    return _has_columns(line, header, gold) and all(
-        _on_one_line(value) in line for _, _, value in gold.conditions
-    )
+# A query without the gold form's columns and values is not parsed, because parsing takes far longer.
 
 
 def _has_columns(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
-    columns = (gold.select, *(column for column, _, _ in gold.conditions))
-    return all(
-        _on_one_line(header[at]) in line for at in columns if isinstance(at, int) and 0 <= at < len(header)
-    )
+    for at in (gold.select, *[column for column, _, _ in gold.conditions]):
+        if isinstance(at, int) and 0 <= at < len(header) and _on_one_line(header[at]) not in line:
+            return False
+    return True
+
+
+def _has_values(line: str, gold: LogicalForm) -> bool:
+    return all([_on_one_line(value) in line for _, _, value in gold.conditions])
 
 
 def _require(reference: Reference, key: str) -> Any:
@@ -427,7 +426,7 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
     line = _on_one_line(text)
     if not _has_columns(line, header, gold):
         return False
-    if _has_parts(line, header, gold) and parse_query(text, header) == gold:
+    if _has_values(line, gold) and parse_query(text, header) == gold:
         return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
     if "''" not in line and not all(value in line for _, _, value in bare):  # two stand for one of a value

@@ -55,8 +55,11 @@ _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 
 
 def _row(prediction: str, reference: Reference) -> Row:
-    lowered, normalized = prediction.lower(), normalize(prediction)
-    answers = dict.fromkeys(reference.answers)  # those of several persons are often the same
+    normalized = normalize(prediction)
+    if prediction in reference.answers:  # most answers of a good model
+        return _SAME if normalized else _SAME_AND_EMPTY
+    lowered = prediction.lower()
+    answers = dict.fromkeys(reference.answers)  # several annotators often give the same answer
     gold = [normalize(answer) for answer in answers]
     normalized_same = float(normalized in gold)
     is_best = normalized_same and normalized
@@ -64,6 +67,11 @@ def _row(prediction: str, reference: Reference) -> Row:
     same = float(lowered in [answer.lower() for answer in answers])
     empty_match = normalized_same if normalized == "" else best
     return (1.0, best, empty_match, same, normalized_same)
+
+
+_SAME = (1.0, 1.0, 1.0, 1.0, 1.0)
+_SAME_AND_EMPTY = (1.0, 0.0, 1.0, 1.0, 1.0)
+"""The row of an answer such as `the`, which is empty after normalisation."""
 
 
 def _score(totals: Totals) -> Scores:

@@ -238,9 +238,9 @@ def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iter
         aligned = found.aligned()[number]
         forms = LabelForms(takes_for(metric))
         numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
-        texts = aligned.texts(options.answers)
+        texts, details = aligned.texts(options.answers), aligned.details
         for at, (item, text, (row, score)) in enumerate(zip(found.references, texts, numbers, strict=True)):
-            line, form = aligned.details.get(at), ""
+            line, form = details.get(at), ""
             if is_label and (labels := possible_labels(task.output, question := questions.get(item.id, ""))):
                 form = forms.add(item.id, text, labels, question)
             exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
@@ -303,10 +303,22 @@ def _rows_with_scores(
         if has_scores:
             columns = {name: part[:, at] for at, name in enumerate(metric.columns)}
             with np.errstate(all="ignore"):
-                scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
-            found = [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
-        whole = ([int(value) if value.is_integer() else value for value in row] for row in part.tolist())
-        yield from zip(map(tuple, whole), found, strict=True)
+                scores = np.asarray(metric.score(columns)[metric.headline], dtype=float).tolist()
+            rounded = {score: round(score, 6) if math.isfinite(score) else None for score in set(scores)}
+            found = [rounded[score] for score in scores]
+        yield from zip(zip(*map(_shortest, part.T), strict=True), found, strict=True)
+
+
+def _shortest(column: Array) -> list[float]:
+    """Return a column's numbers, with integers in place of whole floats."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        whole = column.astype(np.int64)
+    if (whole == column).all() and (np.abs(column) < 2**53).all():
+        numbers: list[float] = whole.tolist()
+        return numbers
+    return [int(value) if value.is_integer() else value for value in column.tolist()]
 
 
 def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:

@@ -237,6 +237,8 @@ class AnswerLine(NamedTuple):
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
 """The form in which `write_answers` writes most lines. Matching it is several times faster than parsing JSON."""
+_NOTHING_MORE = ((), None, "", "stop", None, None, ())
+"""The defaults of `AnswerLine`, from `problems` on. Passing them at once is faster than leaving them out."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -246,6 +248,10 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
     is_first = True
     with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
+            if raw and (line := _parse_plain(number, raw)):
+                is_first = False
+                yield line
+                continue
             if raw is None:
                 reason = f"the line is longer than {limits.line_bytes:,} bytes; shorten it"
                 yield AnswerLine(number, None, None, (("too-large", reason),))
@@ -284,12 +290,19 @@ def _describe_whole(raw: bytes) -> str:
     return ""
 
 
+def _parse_plain(number: int, raw: bytes) -> AnswerLine | None:
+    if plain := _PLAIN.fullmatch(raw):
+        try:
+            id_, answer = plain[1].decode(), plain[2].decode()
+        except UnicodeDecodeError:
+            return None
+        if answer and not answer.isspace():
+            return AnswerLine(number, id_, answer, *_NOTHING_MORE)
+    return None
+
+
 def _parse_line(number: int, raw: bytes) -> AnswerLine:
     try:
-        if plain := _PLAIN.fullmatch(raw):
-            id_, answer = plain[1].decode(), plain[2].decode()
-            if answer and not answer.isspace():
-                return AnswerLine(number, id_, answer)
         record = parse_json(raw.decode(), surrogates=True)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
@@ -488,11 +501,16 @@ class AnswerReader:
             limits = _UNKNOWN_IDS
         try:
             with closing(read_lines(self.file.path, limits)) as lines:
+                seen = self._seen
                 for line in lines:
                     self._lines += 1
                     for code, message in line.problems:
                         self._note(code, message, line.number)
-                    if self._is_new(line) and line.answer is not None:
+                    if seen.get(line.id) == 0:  # an id of the split, and no earlier line has it
+                        seen[line.id] = line.number
+                    elif not self._is_new(line):
+                        continue
+                    if line.answer is not None:
                         self._answers += 1
                         yield line
         except BrokenFileError as error:
@@ -689,8 +707,6 @@ def _repeated(place: str, id_: str) -> str:
     return f"{place}: duplicate-id: the id {quoted(id_)} is used twice; keep one answer."
 
 
-_NOTHING_MORE = AnswerLine(0, None, None)[4:]
-"""The details of a line that has only an id and an answer."""
 _MOST_SHARED = 10_000
 """How many texts to look up before storing new ones; in tasks with more, answers rarely repeat."""
 
@@ -723,14 +739,11 @@ class AlignedAnswers:
             if place >= len(ids) or ids[place] != line.id:  # most files are in the order of the data
                 places = places or {id_: at for at, id_ in enumerate(ids)}
                 place = places[str(line.id)]
-            answer, rule = line.answer or "", line.rule
-            if len(shared) < _MOST_SHARED:
-                answer, rule = shared.setdefault(answer, answer), shared.setdefault(rule, rule)
-            else:
-                answer, rule = shared.get(answer, answer), shared.get(rule, rule)
-            found[place] = answer
-            if line[4:] != _NOTHING_MORE:
-                details[place] = line._replace(id=ids[place], answer=answer, rule=rule)
+            look_up = shared.setdefault if len(shared) < _MOST_SHARED else shared.get
+            answer = line.answer or ""
+            found[place] = answer = look_up(answer, answer)
+            if line[4:] != _NOTHING_MORE[1:]:
+                details[place] = line._replace(id=ids[place], answer=answer, rule=look_up(line.rule, line.rule))
         answers = [answer for answer in found if answer is not None]
         if len(answers) == len(ids):
             return cls(range(len(ids)), answers, details)

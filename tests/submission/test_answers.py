@@ -16,6 +16,7 @@ from decabench.submission.answers import (
     Limits,
     PredictionFile,
     _parse_line,
+    _parse_plain,
     describe_other_form,
     read_answers,
     read_lines,
@@ -56,7 +57,7 @@ def test_a_plain_line_is_read_as_any_other_is(id_, answer):
     """Lines as they are mostly written do not go through the JSON parser."""
     line = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode()
     other = json.dumps({"answer": answer, "id": id_}).encode()
-    assert _parse_line(1, line) == _parse_line(1, other)
+    assert (_parse_plain(1, line) or _parse_line(1, line)) == _parse_line(1, other)
 
 
 @pytest.mark.parametrize(
