@@ -133,7 +133,6 @@ _TO_SENTENCES = {
 
 @cache
 def _irregular_forms() -> dict[str, str]:
-    """WordNet 2.0's irregular forms with their base forms, read on first use."""
     forms: dict[str, str] = {}
     for name in _LISTS:
         lines = (_WORDNET / name).read_text("ascii").splitlines()
@@ -207,7 +206,6 @@ class _BaseNumbers(dict[str, int]):
 
     @property
     def size(self) -> int:
-        """How many words or forms are cached."""
         return max(len(self), len(self._forms))
 
 

@@ -278,7 +278,6 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
 
 
 def _is_ordered(values: Any) -> bool:
-    """Return whether values come in order, one for each example: not a set, a mapping or a table of columns."""
     return isinstance(values, Iterable) and not (
         isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
     )
@@ -289,7 +288,6 @@ def _name_type(value: Any) -> str:
 
 
 def _are_texts(answers: Any) -> bool:
-    """Return whether this is a non-empty sequence of strings; numpy arrays and tuples are sequences too."""
     if not hasattr(answers, "__iter__") or not hasattr(answers, "__len__"):
         return False
     return len(answers) > 0 and all(isinstance(answer, str) for answer in answers)
@@ -308,7 +306,6 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
 
 
 def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
-    """List the strings of an array, a Series, a generator or a similar object. Raises MetricError for anything else."""
     wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
     if not _is_ordered(predictions):
         raise MetricError(f"{wanted} {_name_type(predictions)}.")

@@ -67,7 +67,6 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
-    """Return the tokens of a text, in lower case and as written."""
     cased = tokenize(text.rstrip())
     if "&" in text or "<" in text or "Σ" in text:  # where lower case changes what the tokenizer finds
         return tokenize(text.lower().rstrip()).split(), cased.split()
@@ -75,8 +74,6 @@ def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], l
 
 
 def _count(segments: list[list[str]]) -> Row:
-    """Count clipped and total n-grams of the first segment, its length, and the closest length among the
-    others."""
     words, *answers = segments
     right = ngram_hits(segments, _ORDERS[-1]) if _compiled else _count_hits(words, answers)
     total = [max(len(words) - order + 1, 0) for order in _ORDERS]

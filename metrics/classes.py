@@ -58,7 +58,6 @@ def _tags(references: Sequence[Reference]) -> list[str]:
 
 
 def _bound(classes: Collection[str], kind: str) -> list[str]:
-    """Sort the classes. Raises MetricError if there are too many."""
     if len(classes) > MOST_CLASSES:
         raise MetricError(
             f"The gold answers have {len(classes):,} different {kind}, but this metric allows at most "
@@ -85,7 +84,6 @@ def _label_statistics(predictions: Sequence[str], references: Sequence[Reference
 
 
 def _tag_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Compute rows of pairs and classes, with faults of form between them."""
     classes, rows = _tags(references), []
     known = frozenset(classes)
     for text, reference in zip(predictions, references, strict=True):
@@ -97,7 +95,6 @@ def _tag_statistics(predictions: Sequence[str], references: Sequence[Reference])
 
 
 def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the sums (gold, predicted, both) of each class."""
     for label in (name.partition(":")[2] for name in totals if name.startswith("gold:")):
         gold, predicted, right = (totals[f"{column}:{label}"] for column in _CLASS_COLUMNS)
         yield gold, predicted, right

@@ -29,8 +29,6 @@ _Goal = dict[str, str]
 
 
 class _Change(NamedTuple):
-    """The change that a turn makes."""
-
     inform: _Goal
     """Slots of the goal, with their new values."""
     request: tuple[str, ...] | None
@@ -39,7 +37,6 @@ class _Change(NamedTuple):
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """The requests without empty ones."""
         return tuple(filter(None, self.request or ()))
 
 
@@ -127,8 +124,6 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
 
 
 class _Turn(NamedTuple):
-    """A turn's change, and the state of the dialogue after it."""
-
     change: _Change
     """The change."""
     state: _Goal
@@ -155,8 +150,6 @@ def _read_turns(
 
 
 def _states(predictions: Sequence[str], references: Sequence[Reference]) -> Iterator[list[GroupState]]:
-    """Yield each dialogue's states, one after each turn."""
-
     def dialogue(turn: tuple[int, _Turn, _Turn]) -> str:
         return references[turn[0]].id.rpartition("_")[0]
 
@@ -172,7 +165,6 @@ def _write_state(state: _Goal) -> str:
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """One row per turn."""
     rows: list[Row] = [()] * len(predictions)
     for index, ours, theirs in _read_turns(predictions, references):
         change, gold = ours.change, theirs.change

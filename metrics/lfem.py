@@ -206,9 +206,7 @@ _SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 def _row(prediction: str, reference: Reference) -> Row:
     gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
     line = _on_one_line(prediction)
-    is_possible = reference.meta.get("rows") or (
-        _has_columns(line, header, gold) and _has_values(line, gold)
-    )
+    is_possible = reference.meta.get("rows") or (_has_columns(line, header, gold) and _has_values(line, gold))
     predicted = parse_query(prediction, header) if is_possible else None
     same = predicted == gold
     unordered = same or (predicted is not None and predicted.equals_unordered(gold))
@@ -339,10 +337,6 @@ _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" 
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
-    """Read (aggregator, column, conditions) from a whole query; None for any other text.
-
-    The longest names are tried first.
-    """
     end_of_query = re.compile(_FROM)
     for opening, closing in _selections():
         if begun := opening.match(line):
@@ -365,7 +359,6 @@ def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[s
 
 
 def _find_condition(text: str, start: int, names: Sequence[str]) -> tuple[str, str, str, int] | None:
-    """Read (column, operator, value) of the condition that starts here, and where the next one starts."""
     for bracket in (1, 0) if text.startswith("(", start) else (0,):
         for column, end in _columns_at(text, start + bracket, names):
             for operator, begin in _operators_at(text, end):
@@ -376,7 +369,6 @@ def _find_condition(text: str, start: int, names: Sequence[str]) -> tuple[str, s
 
 
 def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Yield each operator that the text may have at this point, and where its value may begin."""
     for begin in (start + 1, start) if text.startswith(" ", start) else (start,):
         for written, operator in _BEFORE_VALUE:
             if text.startswith(written, begin):
@@ -410,7 +402,6 @@ def _starts_condition(text: str, start: int, names: Sequence[str]) -> bool:
 
 
 def _bare(value: str) -> str:
-    """Return a value on one line, without surrounding quotation marks."""
     text = _on_one_line(value)
     if not text.startswith(_QUOTES):
         return text
@@ -422,7 +413,6 @@ def _bare(value: str) -> str:
 
 
 def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
-    """Return whether a query reads as the gold form. A query that lacks a gold column or value is not parsed."""
     line = _on_one_line(text)
     if not _has_columns(line, header, gold):
         return False

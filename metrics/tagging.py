@@ -65,7 +65,6 @@ def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaul
 
 
 def _tag_row(prediction: str, reference: Reference) -> Row:
-    """Count (gold tags, tags that are right at their position)."""
     gold = reference.answers[0].lower().split()
     right = sum(a == b for a, b in zip(prediction.lower().split(), gold, strict=False))
     return (float(len(gold)), float(right))

@@ -68,9 +68,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     help="Let --fail-on-regression ignore a loss whose p-value is P or more, which may be chance.",
 )
 @click.option(
-    "--each",
-    is_flag=True,
-    help="Give each submission its own row, even if several belong to the same model.",
+    "--each", is_flag=True, help="Give each submission its own row, even if several belong to the same model."
 )
 @home_option
 @jobs_option

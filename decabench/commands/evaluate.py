@@ -173,10 +173,6 @@ def evaluate(
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
-    """Read the ids to leave out of a split, by task.
-
-    Raises DataError if there are none, or if they belong to other data.
-    """
     from decabench.errors import DataError
     from decabench.submission import read_id_list
     from decabench.tasks import Store, home_folder
@@ -199,7 +195,6 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield for each task the number of answers whose form makes them score as wrong, with the forms."""
     from decabench.scoring import describe_forms
     from decabench.tasks import Store, home_folder, known_tasks
 
@@ -288,7 +283,6 @@ def _higher_is_better(task: TaskResult) -> bool:
 
 
 def _print_variants(results: Results) -> None:
-    """Print the headline for every wording of the questions, if there are several."""
     from decabench.commands._console import console
     from decabench.scoring import score_digits
 
@@ -319,8 +313,6 @@ def _print_variants(results: Results) -> None:
 
 
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
-    """For each task of labels or tags, print how often each class is gold, predicted and right, and the
-    confusions."""
     from decabench.commands._console import console
     from decabench.tasks import Label, Tags, known_tasks
 
@@ -351,7 +343,6 @@ _NO_TAG = "_"
 def _count_confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> dict[str, list[ConfusionCount]]:
-    """Return the pairs of gold and predicted class of each task of labels or tags, the most frequent first."""
     from decabench.commands._documents import ConfusionCount
 
     return {
@@ -368,7 +359,6 @@ def _count_confusions(
 def _confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> Iterator[tuple[str, bool, Counter[tuple[str, str]], dict[str, str]]]:
-    """Yield each task of labels or tags, whether it has tags, its (gold, prediction) pairs, and spellings."""
     from decabench.metrics import confusions
     from decabench.tasks import Label, Tags, known_tasks
 
@@ -382,7 +372,6 @@ def _confusions(
 
 
 def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]:
-    """Return how the gold answers spell each class, by its lower-cased form; the first spelling counts."""
     found: dict[str, str] = {}
     for reference in references:
         for answer in reference.answers[:1] if is_tags else reference.answers:
@@ -392,7 +381,6 @@ def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]
 
 
 def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
-    """Return a row for each class: how often it is gold, predicted and right, precision, recall and F1."""
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
@@ -418,7 +406,6 @@ def _data(data: DataUsed) -> str:
 
 
 def _describe_usage(results: Results) -> Iterator[str]:
-    """Yield the models that answered, and the time and tokens that the submission reports."""
     from decabench.text import excerpt
 
     predictor = results.submission.get("predictor", {})
@@ -442,7 +429,6 @@ def _describe_usage(results: Results) -> Iterator[str]:
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
-    """Yield every caveat that applies to the numbers."""
     from decabench.scoring import SAMPLE_NOTE, describe_partial, score_digits, show_units
 
     tasks = results.tasks.items()
@@ -497,8 +483,6 @@ _LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case
 
 
 def _lenient(task: TaskResult) -> Iterator[str]:
-    """Yield the strict and the lenient score if they differ, which means that the model writes answers in
-    another form."""
     other, overlooked = _LENIENT.get(task.headline, ("", ""))
     if task.score is not None and task.scores.get(other, task.score) != task.score:
         score = f"{task.headline} {task.score:.2f} (strict)"
@@ -526,7 +510,6 @@ _ITEM_FORMS = {
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
-    """Yield how many answers had a wrong form, rather than wrong content, and the effect of truncated contexts."""
     if counts := [
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:

@@ -58,7 +58,6 @@ def _print_metric(name: str) -> None:
 
 
 def _describe(name: str) -> MetricFields:
-    """Return a metric as `--json` prints it."""
     from decabench.commands._documents import MetricFields
     from decabench.metrics import METRICS
 

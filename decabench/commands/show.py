@@ -184,7 +184,6 @@ def show(
 
 
 def _only_task(submission: Path, options: ScoringOptions) -> str:
-    """Return the only task that a submission answers; raise UsageError if there are several."""
     from decabench.submission import open_submission
 
     with open_submission(submission) as opened:
@@ -203,7 +202,6 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
 
 
 def _print_calibration(out: Console, shown: Inspected) -> None:
-    """Print the reliability of a task's probabilities: bins of confidence, and the share of right answers in each."""
     found = shown.result.calibration
     if found is None:
         return
@@ -299,7 +297,6 @@ _NAMES = 13
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:
-    """Print a text next to its name, wrapped to the width of the terminal."""
     from rich.text import Text
 
     text = Text(terminal_safe(value)) if isinstance(value, str) else value
@@ -316,7 +313,6 @@ def _verdict(row: ScoredExample, shown: Inspected) -> str:
 
 
 def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
-    """Return a context with the references in it marked; unless `whole`, only the part around the first one."""
     from rich.text import Text
 
     size = 400
@@ -344,8 +340,6 @@ def _key(word: str) -> str:
 
 
 def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]:
-    """Return an answer and the reference that has most in common with it, in two versions: plain, and with
-    differing words coloured."""
     from difflib import SequenceMatcher
 
     from rich.text import Text
@@ -410,7 +404,6 @@ def _page_state(chosen: Chosen, against: bool) -> str:
 def _write_page(
     shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int, state: str
 ) -> None:
-    """Write the page, and serve it if requested; `state` is the end of its address."""
     import webbrowser
 
     from decabench.files import temporary_folder

@@ -128,7 +128,6 @@ def find_examples(
 
 
 def _read_texts(store: Store, head: ExamplesHead, rows: Sequence[ScoredExample]) -> list[Mapping[str, str]]:
-    """Read the question and context of each row, in the order of the data."""
     data = store.read(head.task, head.split, ("id", "question", "context"))
     return [next(each for each in data if each["id"] == row.id) for row in rows]
 
@@ -206,7 +205,6 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
 
 
 def _matching(shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None) -> Iterator[int]:
-    """Yield the places of the chosen rows."""
     needle = chosen.search.casefold()
     for place, (row, text) in enumerate(zip(shown.rows, shown.texts, strict=True)):
         if chosen.ids and row.id not in chosen.ids:

@@ -161,7 +161,6 @@ class Comparison:
         return show_lines(self._title, [row[:5] for row in self.rows()])
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
         return show_html(self._title, self.HEADINGS, self.rows())
 
     @property
@@ -326,7 +325,6 @@ def match_tasks(
 
 
 def _different(ids: Mapping[str, Sequence[str]]) -> str:
-    """Describe the examples that only one of two submissions answered."""
     (a, ids_a), (b, ids_b) = ids.items()
     known_a, known_b = {*ids_a}, {*ids_b}
     only_a, only_b = (
@@ -420,7 +418,6 @@ def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, 
 def _compare_totals(
     suite: Suite, a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask], flipped: Mapping[str, FlippedTask]
 ) -> Compared | None:
-    """Compare the totals; None unless all the suite's tasks are compared."""
     total_a, total_b = (
         suite.combine({task: one.result.score for task, one in each.items() if one.result.score is not None})
         for each in (a, b)
@@ -556,7 +553,6 @@ def _model(results: Results, path: str) -> str:
 
 
 def _mean(samples: Sequence[Sample]) -> Sample:
-    """Return a sample whose score and effects are averaged over several runs on the same examples."""
     import numpy as np
 
     if len(samples) == 1:
@@ -639,7 +635,6 @@ def _lineup_row(name: str, paths: Sequence[str], runs: Sequence[Mapping[str, flo
 
 
 def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str, list[ComparedPair]]:
-    """Test all pairs on each task, and in the total if there is a suite."""
     tests = {task: compare_pairs([each]) for task, each in flipped.items()}
     families = [tests]
     if suite is not None and suite.total != "none":

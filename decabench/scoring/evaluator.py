@@ -18,13 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
-from decabench.files import (
-    Paths,
-    make_folder,
-    remove_file,
-    require_within,
-    storage_errors,
-)
+from decabench.files import Paths, make_folder, remove_file, require_within, storage_errors
 from decabench.prompts import (
     AnswerForms,
     GivenAnswers,
@@ -149,7 +143,6 @@ def _write(
 def _examples_of(
     submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
-    """Return a task's scored examples. Raises DataError if it has no score or hidden labels."""
     if scored[name].hidden:
         raise DataError(
             f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
@@ -166,7 +159,6 @@ def _examples_of(
 def _without(
     scored: Mapping[str, ScoredTask], options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, ScoredTask]:
-    """Leave out the examples of `ScoringOptions.without`. Raises DataError if the data holds none of them."""
     ids = {name: set(ids_of(found.references)) for name, found in scored.items()}
     absent = [id_ for name, each in options.without.items() for id_ in each if id_ not in ids.get(name, ())]
     count = sum(map(len, options.without.values()))
@@ -256,7 +248,6 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
 
 
 def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> Mapping[int, AlignedAnswers]:
-    """Read a result's answers again. Raises SubmissionError if they have changed since they were scored."""
     task, ids = (job.task.name, job.file.split), job.references.ids
     with open_submission(submission) as opened:
         job.require_same(opened)
@@ -324,7 +315,6 @@ def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Ta
 def _files_to_score(
     submission: Submission, options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, PredictionFile]:
-    """Return the files by task, with the suite's tasks first and in its order."""
     wanted = [get_task(name, known).name for name in options.tasks] if options.tasks else known
     files = {
         task: file
@@ -350,7 +340,6 @@ def _files_to_score(
 
 
 def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str) -> tuple[str, ...]:
-    """Return unknown task names among the submission's files, in all splits unless some are given."""
     return tuple(
         sorted(
             {
@@ -416,7 +405,6 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
 
 
 def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> LabelForms | AnswerForms | None:
-    """Count the labels, numbers, lists or states that are written in another form; None for free text."""
     if not isinstance(task.output, Label):
         others = forms_of(task.output, find_metric(task.metric))
         if others is not None:
@@ -487,7 +475,6 @@ def write_results(
 
 
 def _set_aside(path: Path, new: bytes) -> Path | None:
-    """Remove an earlier results file, or keep it as `earlier.json` if it has another content, and return that."""
     if path.is_symlink() or not path.exists() or (path.is_file() and path.read_bytes() == new):
         remove_file(path)
         return None

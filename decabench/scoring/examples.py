@@ -23,13 +23,7 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, instal
 from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
 from decabench.prompts import LabelForms, possible_labels, takes_for
-from decabench.submission import (
-    AnswerKind,
-    AnswerLine,
-    BrokenFileError,
-    Limits,
-    numbered_lines,
-)
+from decabench.submission import AnswerKind, AnswerLine, BrokenFileError, Limits, numbered_lines
 from decabench.tasks import Label, Number, Store, Tags, Task, home_folder, number_units
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
@@ -294,7 +288,6 @@ _SCORED_AT_ONCE = 10_000
 def _rows_with_scores(
     metric: Metric, rows: Any, has_scores: bool
 ) -> Iterator[tuple[tuple[float, ...], float | None]]:
-    """Yield each example's statistics with its individual headline score, or None if it has none."""
     import numpy as np
 
     for start in range(0, len(rows), _SCORED_AT_ONCE):
@@ -457,7 +450,6 @@ def _to_arrow(values: Any) -> Any:
 
 
 def _to_numpy(column: Any) -> Array:
-    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
     import numpy as np
 
     return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])

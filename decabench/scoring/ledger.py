@@ -117,7 +117,6 @@ class Scored:
 
 
 def _own_code(task: Task) -> list[str]:
-    """Return the digests of the files of a user's own code that reads the data of a task."""
     modules = {getattr(source.read, "__module__", "") for source in task.sources}
     own = [sys.modules.get(name) for name in sorted(modules) if not name.startswith("decabench.")]
     return [file_digest(Path(module.__file__)) for module in own if module and module.__file__]
@@ -189,8 +188,6 @@ _LEVEL = 1
 
 @dataclass(frozen=True)
 class _Stored:
-    """An entry in its stored form."""
-
     key: str
     result: TaskResult
     columns: tuple[str, ...]
@@ -292,7 +289,6 @@ def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
 
 @lru_cache(maxsize=64)
 def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
-    """Return units and their layout, which all systems on the same data share."""
     import numpy as np
 
     units = steps.unpack()

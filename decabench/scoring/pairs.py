@@ -200,7 +200,6 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
 
 
 def _are_equal(shares: Array) -> bool:
-    """Return whether all units have the same size, so that their weights need not be summed."""
     return bool((shares == shares[0]).all())
 
 
@@ -368,17 +367,11 @@ def compare_pairs(
     ]
 
     def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
-        """Return, for some pairs, their powers of two and, in those units, the differences, the ratios to
-        reach, and the variances."""
         powers = _common_powers(tasks, a, ours)
         differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
         return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
 
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
-        """Fill in the figures for some pairs.
-
-        If they belong to the family, return the highest ratio in each resample.
-        """
         a, ours = pair
         powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
@@ -435,8 +428,6 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
 
 
 def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
-    """Yield the systems that a system is compared with, in parts that fit into the cache; those of the family
-    come first."""
     import numpy as np
 
     known = inside[others]
@@ -446,7 +437,6 @@ def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
 
 
 def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
-    """Return groups of systems that can be compared with each other."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
         if -1 not in layout:
@@ -461,7 +451,6 @@ class _Memory(local):
     known: Array | None = None
 
     def take(self, count: int, pairs: int, resamples: int) -> Array:
-        """Return an array (count, pairs, resamples) with arbitrary content."""
         import numpy as np
 
         if self.known is None or self.known.shape[1] < pairs:
@@ -472,7 +461,6 @@ class _Memory(local):
 def _blocks_of(
     tasks: Sequence[FlippedTask], a: int, others: Array
 ) -> Iterator[tuple[_Block, int, slice | Array]]:
-    """Yield the blocks of all tasks, with the positions of a system and of others in each block."""
     import numpy as np
 
     for task in tasks:
@@ -579,7 +567,6 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
 
 
 def _squared_ratio(difference: Array, variance: Array) -> Array:
-    """Return the squared difference divided by its variance, at most `_SURE`."""
     return _bounded_ratio(difference**2, variance, variance.copy())
 
 
@@ -605,7 +592,6 @@ def _share(reached: Array, observed: Array) -> Array:
 
 
 def _share_of_sorted(reached: Array, observed: Array) -> Array:
-    """Return the same as `_share`, for all values at once, from sorted resamples."""
     import numpy as np
 
     count = len(reached) - np.searchsorted(reached, _least(observed))

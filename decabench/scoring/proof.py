@@ -60,7 +60,6 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
 
 
 def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
-    """Do the work of `prove_task`, quoting every fault."""
     examples = list(store.examples(task.name, split))
     metric, record = find_metric(task.metric), store.record(task.name, split)
     steps = [_renders(examples), _questions(task, examples), _row_count(task, split, len(examples))]
@@ -120,7 +119,6 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
 
 
 def _values(task: Task, examples: Sequence[Example]) -> list[str]:
-    """Return the distinct labels or tags of gold answers, in order, if the task declares none."""
     match task.output:
         case Label(names=()):
             return sorted({answer for example in examples for answer in example.answers})
@@ -155,7 +153,6 @@ def _kind(task: Task) -> str:
 
 
 def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
-    """Return answers in which each value comes from another example; None if all values are the same."""
     golds, kind = [example.answers[0] for example in examples], _kind(task)
     match kind:
         case "number":
@@ -172,7 +169,6 @@ def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
 
 
 def _other_answer(example: Example, others: Mapping[str, str]) -> str:
-    """Return an answer that the example does not accept, if there is one."""
     right = set(map(fold_label, example.answers))
     other = fold_label(example.answers[0])
     for _ in others:
@@ -227,7 +223,6 @@ def _without_subtype(item: str) -> str:
 
 
 def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
-    """Return states in which slots have values from other turns, and other slots are requested."""
     changes = [read_change(gold) for gold in golds]
     values = _rotate(value for change in changes for value in change.inform.values())
     requests = _rotate(name for change in changes for name in change.requested)
@@ -240,7 +235,6 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
 
 
 def _renders(examples: Sequence[Example]) -> ProofStep:
-    """Check that every part has text, and that either all of the task's examples have a context or none has."""
     wanted = any(example.context.strip() for example in examples)
     broken = [
         example.id

@@ -360,12 +360,10 @@ class Results:
         return show_lines(self._title, [(row[0], row[1], row[2]) for row in self._rows()])
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
         return show_html(self._title, ("task", "metric", "score", "95 %", "n", "empty"), self._rows())
 
     @property
     def _title(self) -> str:
-        """The submission, the split, and the total if there is one: `majority, validation: decaScore 84.1`."""
         total, name = self.total, f"{self.submission['name']}, {self.split}"
         if total.score is None:
             return name
@@ -417,17 +415,7 @@ _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
 _OMITTED: Mapping[str, object] = {
     **dict.fromkeys(
-        (
-            "calibration",
-            "samples",
-            "ceiling",
-            "chosen",
-            "level",
-            "partial",
-            "units",
-            "variants",
-            "within",
-        )
+        ("calibration", "samples", "ceiling", "chosen", "level", "partial", "units", "variants", "within")
     ),
     "answers": {},
     "failed": {},
@@ -642,7 +630,6 @@ def _convert(record: Mapping[str, Any], key: str, kind: Any) -> Any:
 
 
 def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:
-    """Compare a stated total with the total of the scores; a partial total may leave tasks out."""
     total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
     if claim is None:
         if total.score is not None and (total.complete or partial):
@@ -697,7 +684,6 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:
-    """The range of a task's headline. Other packages' metrics may have any range; they are not loaded."""
     known = METRICS.get(TASKS[task].metric if task in TASKS else metric)
     return known.range if known else (-math.inf, math.inf)
 

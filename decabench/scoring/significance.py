@@ -406,7 +406,6 @@ def _interval(score: float, spread: Spread, scale: tuple[float, float], effectiv
 
 
 def _finite(interval: Interval | None) -> Interval | None:
-    """Return an interval if both of its ends are finite; otherwise None."""
     return interval if interval and math.isfinite(interval.low) and math.isfinite(interval.high) else None
 
 
@@ -480,5 +479,4 @@ def show_units(units: SampledUnits | None) -> str:
 
 
 def _plural(noun: str) -> str:
-    """Return a plural: `copies`, `articles`. Tasks' units have no other plural forms."""
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"

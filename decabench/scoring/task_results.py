@@ -541,7 +541,6 @@ def _compute_rows(
     references: Sequence[Reference],
     pool: Executor | None,
 ) -> Any:
-    """Compute the statistics, in other processes if that is worth sending them the examples."""
     import numpy as np
 
     if metric.scope != "example":
@@ -571,7 +570,6 @@ _PART = 10_000
 def _parts_of_rows(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[Any]:
-    """Yield the statistics of parts that can be scored independently."""
     items = iter(references)
     for start in range(0, len(predictions), _PART):
         part = predictions[start : start + _PART]
@@ -728,7 +726,6 @@ def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> b
 
 
 def _holds(text: str, gold: str) -> bool:
-    """Return whether the text contains an answer, or each of several joined with `, `, ignoring case and spacing."""
     return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
 
 
@@ -769,7 +766,6 @@ def describe_samples(
 
 
 def _pass(count: int, right: int, k: int) -> float:
-    """Return the chance, 0–100, that at least one of k answers is right, if `right` of `count` are."""
     return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))
 
 

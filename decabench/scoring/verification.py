@@ -12,11 +12,7 @@ from typing import Any
 from decabench.errors import DataError, MissingDataError
 from decabench.files import Paths, is_within
 from decabench.metrics import score_rows
-from decabench.scoring.evaluator import (
-    known_to,
-    results_files,
-    score_submission,
-)
+from decabench.scoring.evaluator import known_to, results_files, score_submission
 from decabench.scoring.examples import read_rows, statistics_path, stored_metric
 from decabench.scoring.results import InvalidResultsError, TaskResult, parse_record, read_bounded, read_suite
 from decabench.scoring.significance import Sample
@@ -160,7 +156,6 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
 
 
 def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> dict[str, Any]:
-    """Return the parts of a submission's metadata that concern these tasks."""
     names = {f"{task}.{split}" for task in tasks}
     return {
         key: {name: each for name, each in value.items() if name in names}
@@ -171,7 +166,6 @@ def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> d
 
 
 def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the ids that a results file says it left out, by task, ignoring malformed ones."""
     found = {}
     for name, task in tasks.items():
         partial = task.get("partial") if isinstance(task, Mapping) else None
@@ -182,7 +176,6 @@ def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[Discrepancy]:
-    """Yield every value that differs."""
     if isinstance(stated, Mapping) and isinstance(found, Mapping):
         for key in sorted({*stated, *found}):
             yield from _differences(stated.get(key, "nothing"), found.get(key, "nothing"), (*path, key))

@@ -137,7 +137,6 @@ _MAGIC = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 
 
 def _is_misnamed(path: Path) -> bool:
-    """Whether a file is not compressed although its name says so."""
     with open(path, "rb") as file:
         start = file.read(4)
     return bool(start) and not start.startswith(_MAGIC[path.suffix])
@@ -273,7 +272,6 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
 
 
 def _describe_whole(raw: bytes) -> str:
-    """Recognise a first line that begins a JSON array, a multi-line object or CSV; empty for anything else."""
     start = raw.strip()
     if start == b"[" or re.match(rb"\[\s*\{", start):
         return (
@@ -493,7 +491,6 @@ class AnswerReader:
         self._first_unknown = ""
 
     def __iter__(self) -> Iterator[AnswerLine]:
-        """Yield the lines that answer an example that no earlier line answers."""
         limits = Limits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
         if not self._known:
             split = f"{self.file.task}.{self.file.split}"
@@ -610,7 +607,6 @@ class AnswerReader:
                 self._note("missing-id", f"the example {quoted(id_)} has no answer; add a line for it")
 
     def _check_marks(self, partial: Mapping[str, Any] | None, incomplete: Mapping[str, Any] | None) -> None:
-        """Accept submission.toml's marks for an incomplete file if their numbers match the file."""
         lines = whole = 0
         if partial:
             lines, whole = partial["answered"], partial["of"]
@@ -743,7 +739,9 @@ class AlignedAnswers:
             answer = line.answer or ""
             found[place] = answer = look_up(answer, answer)
             if line[4:] != _NOTHING_MORE[1:]:
-                details[place] = line._replace(id=ids[place], answer=answer, rule=look_up(line.rule, line.rule))
+                details[place] = line._replace(
+                    id=ids[place], answer=answer, rule=look_up(line.rule, line.rule)
+                )
         answers = [answer for answer in found if answer is not None]
         if len(answers) == len(ids):
             return cls(range(len(ids)), answers, details)

@@ -107,7 +107,6 @@ _SIGNATURES = (
 
 
 def _require_archive(path: Path) -> None:
-    """Raise ValueError for a file that is not a zip or .tar.gz; either may have the other's suffix."""
     with open(path, "rb") as file:
         head = file.read(512)
     kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")

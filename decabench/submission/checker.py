@@ -21,14 +21,7 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, Submis
 from decabench.files import atomic_file, read_errors
 from decabench.metrics import METRICS, Item
 from decabench.prompts import AnswerForms, GivenAnswers, LabelForms, describe_format, forms_of, takes_for
-from decabench.submission.answers import (
-    FOLDER,
-    ID_FAULTS,
-    AnswerLine,
-    AnswerReader,
-    Ids,
-    PredictionFile,
-)
+from decabench.submission.answers import FOLDER, ID_FAULTS, AnswerLine, AnswerReader, Ids, PredictionFile
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     Files,
@@ -143,7 +136,6 @@ class _Forms:
             self.lines.append(line)
 
     def faults(self) -> Iterator[Fault]:
-        """Yield a warning for each form that was found."""
         if self.task is None:
             return
         if message := self._wrong_lengths(self.task):
@@ -157,7 +149,6 @@ class _Forms:
             yield Fault("answer-format", sentence, self.file.name)
 
     def _wrong_lengths(self, task: Task) -> str:
-        """Count answers that have fewer or more items than words, because the metric scores word by word."""
         if self.store is None or not isinstance(task.output, Tags | Tree):
             return ""
         rows = self.store.read(task.name, self.file.split, ("id", "context"))
@@ -206,8 +197,6 @@ def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, st
 
 
 def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:
-    """Yield a fault if the task has no variant with the file's number; nothing is checked if only the task's
-    name is known."""
     task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
     if isinstance(task, Task) and file.variant > (last := len(task.variants)):
         known = f"its variants are 1 to {last}" if last > 1 else "it has one, 1" if last else "it has none"

@@ -201,7 +201,6 @@ class CheckReport:
         return "\n".join(lines) + "\n"
 
     def _listing(self, faults: tuple[Fault, ...], prefix: str) -> list[str]:
-        """List faults by file and code, followed by the number of faults left out."""
         by_code: dict[tuple[str, str], list[Fault]] = {}
         for fault in faults:
             by_code.setdefault((fault.file, fault.code), []).append(fault)

@@ -26,13 +26,7 @@ from decabench.files import (
     storage_errors,
     temporary_folder,
 )
-from decabench.submission.answers import (
-    FOLDER,
-    VARIANTS,
-    PredictionFile,
-    predictions_folder,
-    write_answers,
-)
+from decabench.submission.answers import FOLDER, VARIANTS, PredictionFile, predictions_folder, write_answers
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault, group_faults
 from decabench.submission.metadata import (
@@ -110,7 +104,6 @@ _MOST_FAULTS = 8
 
 
 def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
-    """Describe the faults of a submission: the only fault, or a list."""
     if len(faults) < 2:
         return with_full_stop(
             f"{name}: {faults[0] if faults else f'no-predictions: {describe_no_predictions()}'}"
@@ -290,7 +283,6 @@ def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
 
 
 def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
-    """Return the code and message for a wrong file name, or two empty strings."""
     if not split:
         meant = quoted(f"{task}.validation.jsonl")
         return "unknown-split", f"the name lacks a split; rename it to {meant}, or use the right split"
@@ -304,7 +296,6 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
 
 
 def _unknown(kind: str, name: str, meant: str, known: Collection[str]) -> str:
-    """Suggest the intended name for an unknown one: `meant` if known, or else near matches."""
     try:
         return f"There is no {kind} {quoted(name)}. Did you mean {require_name(meant, known, kind)}?"
     except UnknownNameError as error:
@@ -323,7 +314,6 @@ def _why_unknown(root: Path, path: Path) -> str:
 
 
 def _is_plain_file(root: Path, path: Path) -> bool:
-    """Return whether a path, once links are resolved, is a regular file inside the submission."""
     return path.is_file() and is_within(root, path)
 
 
@@ -402,14 +392,12 @@ def changed_answers(
 
 
 def _marks(info: SubmissionInfo, task: str, split: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return a submission.toml's entries for a split's answers, including other wordings."""
     marks = (*info.partial.items(), *info.incomplete.items())
     name = f"{task}.{split}"
     return [(key, mark) for key, mark in marks if key == name or key.startswith(f"{name}.variant")]
 
 
 def _digests(folder: Path, name: str) -> dict[str, str]:
-    """Return the sha256 of each file of a split's answers, compressed or not, including other wordings."""
     return {
         path.relative_to(folder).as_posix(): file_digest(path)
         for pattern in (f"{FOLDER}/{name}*", f"{VARIANTS}/*/{FOLDER}/{name}*")

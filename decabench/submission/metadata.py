@@ -128,8 +128,6 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
 
 # No library reads this table: msgspec stops at the first fault, and neither it nor pydantic gives lines or advice.
 class _Reader:
-    """Takes the fields of a parsed submission.toml one by one, noting each fault."""
-
     def __init__(self, table: dict[str, Any], text: str) -> None:
         self.table = table
         self.lines = _number_keys(text)
@@ -183,8 +181,6 @@ class _Reader:
         return fingerprints
 
     def marks(self, name: str, count: str, text: str, least: int) -> dict[str, dict[str, Any]]:
-        """Take a table of marks for splits: each entry has a count of at least `least`, a total `of`, and a
-        text."""
         advice = f'write a table for each split: [{name}."task.split"]'
         entries = _entries(self.take(name, _is_table, advice, {}))
         for key, entry in entries.items():

@@ -402,8 +402,7 @@ def test_a_limited_run_cuts_dialogues_where_it_must(home, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answered", "of", "kept"),
-    [(8, 32, 9), (8, 32, 7), (31, 32, 32), (8, 33, 8), (8, 9, 8)],
+    ("answered", "of", "kept"), [(8, 32, 9), (8, 32, 7), (31, 32, 32), (8, 33, 8), (8, 9, 8)]
 )
 def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, kept):
     folder = put(tmp_path, "sst", gold_lines(home, "sst")[:kept])
@@ -706,12 +705,7 @@ Score = Callable[[Sequence[str], Sequence[str], Sequence[int]], Results]
 def score(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
     """Scores answers to a task with these golds and metrics, with and without some places."""
 
-    def run(
-        golds: Sequence[str],
-        answers: Sequence[str],
-        left_out: Sequence[int],
-        metric: str,
-    ) -> Any:
+    def run(golds: Sequence[str], answers: Sequence[str], left_out: Sequence[int], metric: str) -> Any:
         file = own_task(golds, metric=metric)
         (task,) = load_included(file)
         prepare_task(task, Request(tmp_path / "home", progress=False))

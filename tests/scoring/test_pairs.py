@@ -13,13 +13,7 @@ from scipy import stats
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
 from decabench.scoring import pairs
-from decabench.scoring.pairs import (
-    PairTests,
-    compare_pairs,
-    examples_for_one_point,
-    flip_signs,
-    holm,
-)
+from decabench.scoring.pairs import PairTests, compare_pairs, examples_for_one_point, flip_signs, holm
 from decabench.scoring.significance import Sample
 from tests.scoring.populations import draw_board, draw_unlike_board, mean_rows, sample
 from tests.scoring.test_significance import em_sample

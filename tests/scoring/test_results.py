@@ -574,11 +574,7 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
     [
         (("total", "score"), 90.0, "its average is 90.00, but its task scores give 50.00"),
         (("total", "score"), None, "it has no average, although 2 of 2 tasks are scored"),
-        (
-            ("total", "complete"),
-            False,
-            "its total is said to cover 2 tasks (incomplete), but 2 are scored",
-        ),
+        (("total", "complete"), False, "its total is said to cover 2 tasks (incomplete), but 2 are scored"),
         (("total", "tasks"), 3, "its total is said to cover 3 tasks (complete), but 2 are scored"),
         (("suite", "total"), "median", "its suite is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "its suite is invalid: Suite 'own': It has no tasks"),

@@ -331,17 +331,7 @@ def test_one_wild_answer_leaves_pearson_s_jackknife_exact(wild):
     assert error(found) == pytest.approx(100 * math.sqrt(59) * np.std(without), rel=1e-6)
 
 
-KINDS = [
-    "mean",
-    "rare mean",
-    "corpus F1",
-    "BLEU",
-    "correlation",
-    "macro F1",
-    "Matthews",
-    "chrF",
-    "LAS",
-]
+KINDS = ["mean", "rare mean", "corpus F1", "BLEU", "correlation", "macro F1", "Matthews", "chrF", "LAS"]
 """Populations of `draw_score` whose intervals hold with ten units."""
 
 

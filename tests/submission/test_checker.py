@@ -64,20 +64,9 @@ OTHER_LINE = {
     "very long line": (b'{"id": "b", "answer": "' + b"x" * (1 << 20) + b'"}', ["too-large"]),
 }
 
-ANSWER_IS_READ = {
-    "raw that is no text",
-    "another finish",
-    "span backwards",
-    "all of it wrong",
-}
+ANSWER_IS_READ = {"raw that is no text", "another finish", "span backwards", "all of it wrong"}
 
-ID_IS_READ = {
-    *ANSWER_IS_READ,
-    "lone surrogate in the answer",
-    "no answer",
-    "null answer",
-    "number",
-}
+ID_IS_READ = {*ANSWER_IS_READ, "lone surrogate in the answer", "no answer", "null answer", "number"}
 
 
 @pytest.mark.parametrize("case", OTHER_LINE)
@@ -239,10 +228,7 @@ FILES = {
     "bomb of one line, gzip": ({SQUAD: None, GZ: BOMB["gz"]}, [("too-large", GZ, 1)]),
     "bomb of blank lines, zstd": ({SQUAD: None, ZST: NEWLINES["zst"]}, [("too-large", ZST, 100_021)]),
     "UTF-16": ({SQUAD: GOOD_LINES.decode().encode("utf-16")}, [("bad-encoding", SQUAD, 1)]),
-    "empty answer": (
-        {SQUAD: A + b'{"id": "b", "answer": " \\n"}'},
-        [("empty-answer", SQUAD, 2)],
-    ),
+    "empty answer": ({SQUAD: A + b'{"id": "b", "answer": " \\n"}'}, [("empty-answer", SQUAD, 2)]),
     "byte order mark": ({SQUAD: codecs.BOM_UTF8 + GOOD_LINES}, [("byte-order-mark", SQUAD, 1)]),
     "missing": ({SQUAD: B}, [("missing-id", SQUAD, None)]),
     "nothing in it": ({SQUAD: b""}, [("missing-id", SQUAD, None)]),
