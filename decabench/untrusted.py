@@ -45,10 +45,9 @@ _DIGITS = 250
 
 
 def parse_json(text: str, surrogates: bool = False) -> Any:
-    """Parse JSON strictly: no key twice in an object, no NaN, no number that a float cannot hold.
+    """Parse JSON strictly: no repeated keys, no NaN, no numbers outside a float's range.
 
-    Half of a surrogate pair, which JSON can escape but UTF-8 cannot represent, is rejected too unless
-    `surrogates` is set.
+    Unpaired surrogates are rejected unless `surrogates` is set.
     """
     try:
         value = _DECODER.decode(text)
@@ -277,10 +276,7 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the apparent rows inside a cell that contains line breaks, leaving out the row's own first line.
-
-    Two stray quotation marks merge all rows between them into one. Empty if a line has another number of cells.
-    """
+    """Return the rows that two stray quotation marks have merged into one cell; empty if they have other lengths."""
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]
     return rows[1:] if len(cells) > 1 and all(len(row) == len(cells) for row in rows) else []
@@ -290,8 +286,7 @@ def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
-    """Check that a table has these columns, each of the given type: `string`, `list of strings`, `integer` or
-    `number`."""
+    """Check that a table has columns of these types: `string`, `list of strings`, `integer` or `number`."""
     import pyarrow as pa
 
     for name, kind in kinds.items():
@@ -314,8 +309,7 @@ _FITS: Mapping[str, Any] = {
 
 @contextmanager
 def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
-    """Open a parquet file; `settings` are passed to pyarrow, which raises ArrowException and OSError if it is
-    damaged."""
+    """Open a parquet file. Raises ArrowException or OSError if it is damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

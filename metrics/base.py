@@ -216,11 +216,7 @@ class Metric:
 
     @property
     def full_signature(self) -> str:
-        """The signature, followed by the installed version of each of `packages`: `…|sacrebleu:2.6.0`.
-
-        Results record it. It is computed on request, because finding versions takes longer than importing
-        metrics.
-        """
+        """The signature, followed by the installed version of each of `packages`: `…|sacrebleu:2.6.0`."""
         return "|".join([self.signature, *(f"{name}:{_installed_version(name)}" for name in self.packages)])
 
 
@@ -249,9 +245,8 @@ class Score:
 def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may contain `id`, `units` and `meta`, with one value per example in the order of the references;
-    the index of a pandas Series is ignored. Raises MetricError for an empty list of references, a non-string,
-    or columns of another length.
+    `columns` may contain `id`, `units` and `meta`, with one value per example. Raises MetricError for empty references,
+    non-strings, or columns of another length.
     """
     if not _is_ordered(references):
         raise MetricError(

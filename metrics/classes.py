@@ -208,10 +208,8 @@ tag_macro_f1 = replace(
 def confusions(
     predictions: Iterable[str], references: Iterable[Reference], tags: bool = False
 ) -> Counter[_Pair]:
-    """Count pairs (gold, predicted) of labels, or of the tags of sequences; counts of parts add up to the
-    counts of the whole.
-
-    Texts are lower-cased; a missing tag is `_`.
+    """Count pairs (gold, predicted) of labels, or of the tags of sequences. Texts are lower-cased; a missing tag is
+    `_`.
     """
     pairs = _tag_pairs if tags else _label_pairs
     counts: Counter[_Pair] = Counter()

@@ -43,9 +43,8 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
-    Text without exactly one semicolon (such as `none`) changes nothing, and neither does a lone semicolon. A
-    part of the goal without exactly one colon is skipped. A refused answer becomes a slot that no gold answer
-    has.
+    Text without exactly one semicolon (such as `none`) changes nothing. Parts of the goal without exactly one colon are
+    skipped. A refused answer becomes a slot that no gold answer has.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))
@@ -78,10 +77,7 @@ LOSSES: Mapping[str, str] = {
 
 
 def find_loss(text: str) -> str:
-    """Return which of LOSSES alters a change when it is read and written again; empty if none does.
-
-    Case and spaces don't count. An empty text and a lone semicolon change nothing, like `none`.
-    """
+    """Return which of LOSSES alters a change when it is read and written again, or an empty string."""
     if text.strip().lower() in ("", ";", "none"):
         return ""
     if text.count(";") != 1:

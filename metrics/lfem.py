@@ -65,10 +65,9 @@ class LogicalForm(NamedTuple):
 
 
 def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse query text over a table's columns, ignoring case; None if it cannot be read.
+    """Parse a query over a table's columns, ignoring case; None if it can't be read.
 
-    This is decaNLP 2018's parser, bugs included: `where` is found inside words, and a column's name inside a
-    value is mistaken for the column.
+    Reproduces the bugs of decaNLP 2018's parser: `where` is found inside words, and column names inside values.
     """
     names = [name.lower() for name in header]
     selection, where, conditions = text.lower().partition("where")
@@ -136,8 +135,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """A table with its rows in SQLite, with text in lower case; without `types`, a column of only numbers is
-    `real`."""
+    """A table in SQLite, with lower-cased text; without `types`, columns of numbers are `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -289,10 +287,7 @@ _QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
 
 
 def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse a query in which columns, the table and values may be quoted and aggregators have parentheses.
-
-    Case, spacing and a final semicolon do not matter. Never raises: returns None for anything else.
-    """
+    """Parse a query with quoted columns, tables and values, and aggregators with parentheses; None if it can't be read."""
     line, names = _on_one_line(text), [_on_one_line(name) for name in header]
     if len(line) > _LONGEST_QUERY:
         return None

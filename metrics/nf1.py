@@ -23,7 +23,7 @@ _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 def normalize(text: str) -> str:
     """Lower-case a text, drop ASCII punctuation and the words a, an and the, and collapse whitespace.
 
-    The order of the steps is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is dropped too.
+    The order is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is dropped too.
     """
     if _compiled and (normalized := normalize_ascii(text)) is not None:
         return normalized

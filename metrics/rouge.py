@@ -95,9 +95,10 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """Return how often the script draws each example per resample, averaged over all 1,000 resamples: near 1,
-    and fixed. Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod
-    2^48), seeded with k, from the list of example numbers 1, 2, 3, ... sorted as strings.
+    """Return how often the Perl script draws each example per resample, averaged over its 1,000 resamples.
+
+    Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48), seeded with k,
+    from the example numbers 1, 2, 3, ... sorted as strings.
     """
     drawn = [0] * count
     scale = count / (1 << 48)

@@ -46,10 +46,7 @@ class ItemFaults:
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
-    """Count the faults of form in one prediction, given the known tags in lower case, or None for a tree.
-
-    The items of a tree are `head:relation`.
-    """
+    """Count malformed items in a prediction, given the known tags in lower case, or None for a tree."""
     items, expected = prediction.lower().split(), gold.lower().split()
     pairs = list(zip(items, expected, strict=False))
     given = [ours for ours, theirs in pairs if ours != MISSING or theirs == MISSING]
@@ -130,11 +127,7 @@ def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
 
 
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
-    """Find the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, as leniently as
-    conlleval.
-
-    A tag without a kind gets the kind `_`, as in seqeval.
-    """
+    """Return the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, read like conlleval."""
     found: set[_Chunk] = set()
     before, kind, first = _OUTSIDE, "", -1  # the kind and the place of the open chunk; -1 if there is none
     for position, tag in enumerate([*(_read_tag(tag.lower()) for tag in tags), _OUTSIDE]):

@@ -36,11 +36,8 @@ from decabench.text import excerpt, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rich.table import Table
-
     from decabench.commands._documents import ConfusionCount
-    from decabench.metrics import Reference
-    from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
+    from decabench.scoring import DataUsed, Results, ScoredTask, TaskResult
     from decabench.submission import AnswerKind
 
 
@@ -116,12 +113,13 @@ def evaluate(
     from decabench.commands._console import start_clock, write_run_file
     from decabench.scoring import (
         ScoringOptions,
+        describe_forms,
         results_folder,
         score_submission,
         without_digests,
         write_results,
     )
-    from decabench.tasks import select_suite
+    from decabench.tasks import Store, home_folder, known_tasks, select_suite
 
     clock, trackers = start_clock(), None
     if log:
@@ -144,7 +142,13 @@ def evaluate(
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    forms = [*_other_forms(options, scored), *changed_since(scored, split, home, include)]
+    known, store = known_tasks(include), Store(home_folder(home))
+    forms = [
+        f"{name}: {sentence}."
+        for name, found in scored.items()
+        for sentence in describe_forms(known[name], found, store, split)
+    ]
+    forms += changed_since(scored, split, home, include)
     if is_set("json"):
         from decabench.commands._documents import EvaluationDocument
 
@@ -192,16 +196,6 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
                 "it again with decabench tasks overlap --write."
             )
     return ids
-
-
-def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    from decabench.scoring import describe_forms
-    from decabench.tasks import Store, home_folder, known_tasks
-
-    known, store = known_tasks(options.include), Store(home_folder(options.home))
-    for name, found in scored.items():
-        said = describe_forms(known[name], found, store, options.split)
-        yield from (f"{name}: {sentence}." for sentence in said)
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:
@@ -276,12 +270,6 @@ def _all_scores(name: str, task: TaskResult) -> str:
     return ", ".join(f"{key} {value:.{digits}f}" for key, value in shown.items()) or "–"
 
 
-def _higher_is_better(task: TaskResult) -> bool:
-    from decabench.scoring import find_metric
-
-    return find_metric(task.metric).higher_is_better
-
-
 def _print_variants(results: Results) -> None:
     from decabench.commands._console import console
     from decabench.scoring import score_digits
@@ -316,19 +304,18 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
     from decabench.commands._console import console
     from decabench.tasks import Label, Tags, known_tasks
 
-    out = console()
-    for name, is_tags, pairs, stated in _confusions(scored, include):
+    out, tasks = console(), known_tasks(include)
+    for name, counts in _count_confusions(scored, include).items():
         out.print(f"\n{name}: classes", style="bold")
-        out.print(_class_table(pairs, stated))
-        wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+        print_table(out, _CLASS_COLUMNS, list(_class_rows(counts)))
+        wrong = [each for each in counts if each.gold != each.predicted]
         if wrong:
             out.print(f"\n{name}: most frequent confusions", style="bold")
-        for (gold, predicted), count in wrong[:10]:
-            gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
-            out.print(f"  {excerpt(gold, 40)} → {excerpt(predicted, 40) or 'no answer'}: {count:,}")
-        if is_tags and any(predicted == _NO_TAG for _, predicted in pairs):
+        for each in wrong[:10]:
+            gold, predicted = excerpt(each.gold, 40), excerpt(each.predicted, 40) or "no answer"
+            out.print(f"  {gold} → {predicted}: {each.count:,}")
+        if isinstance(tasks[name].output, Tags) and any(each.predicted == _NO_TAG for each in counts):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
-    tasks = known_tasks(include)
     if hidden := [name for name, found in scored.items() if found.hidden]:
         out.print(folded(f"No confusions of {', '.join(hidden)}: the labels are hidden."))
     others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
@@ -339,64 +326,53 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
 _NO_TAG = "_"
 """The placeholder for a missing tag."""
 
+_CLASS_COLUMNS = (
+    TableColumn("class", is_text=True),
+    *(TableColumn(heading, right=True) for heading in ("gold", "predicted", "right", "P", "R", "F1")),
+)
+
 
 def _count_confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> dict[str, list[ConfusionCount]]:
+    """Count the pairs of gold and predicted class of each task of labels or tags, the most frequent first."""
     from decabench.commands._documents import ConfusionCount
+    from decabench.metrics import confusions
+    from decabench.tasks import Label, Tags, known_tasks
 
-    return {
-        name: [
+    tasks, counted = known_tasks(include), {}
+    for name, found in scored.items():
+        output = tasks[name].output
+        if not found.predictions or found.hidden or not isinstance(output, Label | Tags):
+            continue
+        is_tags = isinstance(output, Tags)
+        stated: dict[str, str] = {}  # how the gold answers first spell each class
+        for reference in found.references:
+            for answer in reference.answers[:1] if is_tags else reference.answers:
+                for label in answer.split() if is_tags else [" ".join(answer.split())]:
+                    stated.setdefault(label.lower(), label)
+        pairs = confusions(found.predictions, found.references, tags=is_tags)
+        counted[name] = [
             ConfusionCount(
                 gold=stated.get(gold, gold), predicted=stated.get(predicted, predicted), count=count
             )
             for (gold, predicted), count in pairs.most_common()
         ]
-        for name, _, pairs, stated in _confusions(scored, include)
-    }
+    return counted
 
 
-def _confusions(
-    scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
-) -> Iterator[tuple[str, bool, Counter[tuple[str, str]], dict[str, str]]]:
-    from decabench.metrics import confusions
-    from decabench.tasks import Label, Tags, known_tasks
-
-    tasks = known_tasks(include)
-    for name, found in scored.items():
-        output = tasks[name].output
-        if found.predictions and not found.hidden and isinstance(output, Label | Tags):
-            is_tags = isinstance(output, Tags)
-            pairs = confusions(found.predictions, found.references, tags=is_tags)
-            yield name, is_tags, pairs, _spellings(found.references, is_tags)
-
-
-def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for reference in references:
-        for answer in reference.answers[:1] if is_tags else reference.answers:
-            for label in answer.split() if is_tags else [" ".join(answer.split())]:
-                found.setdefault(label.lower(), label)
-    return found
-
-
-def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    table.add_column("class", overflow="fold")
-    for heading in ("gold", "predicted", "right", "P", "R", "F1"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for label in sorted({gold for gold, _ in pairs}):
-        of_gold = sum(count for (gold, _), count in pairs.items() if gold == label)
-        of_predicted = sum(count for (_, predicted), count in pairs.items() if predicted == label)
-        right = pairs.get((label, label), 0)
-        precision = right / of_predicted if of_predicted else 0.0
-        shares = (precision, right / of_gold, 2 * right / (of_gold + of_predicted))
-        cells = [f"{count:,}" for count in (of_gold, of_predicted, right)]
-        cells += [f"{100 * share:.2f}" for share in shares]
-        table.add_row(excerpt(stated.get(label, label), 40), *cells)
-    return table
+def _class_rows(counts: Sequence[ConfusionCount]) -> Iterator[list[str]]:
+    gold, predicted, right = Counter[str](), Counter[str](), Counter[str]()
+    for each in counts:
+        gold[each.gold] += each.count
+        predicted[each.predicted] += each.count
+        right[each.gold] += each.count if each.gold == each.predicted else 0
+    for label in sorted(gold, key=str.lower):
+        numbers = (gold[label], predicted[label], right[label])
+        precision = right[label] / predicted[label] if predicted[label] else 0.0
+        shares = (precision, right[label] / gold[label], 2 * right[label] / (gold[label] + predicted[label]))
+        cells = [*(f"{count:,}" for count in numbers), *(f"{100 * share:.2f}" for share in shares)]
+        yield [excerpt(label, 40), *cells]
 
 
 def _data(data: DataUsed) -> str:
@@ -406,8 +382,6 @@ def _data(data: DataUsed) -> str:
 
 
 def _describe_usage(results: Results) -> Iterator[str]:
-    from decabench.text import excerpt
-
     predictor = results.submission.get("predictor", {})
     tables = [predictor.get(name) for name in ("served_by", "usage")]
     served, usage = (
@@ -429,12 +403,12 @@ def _describe_usage(results: Results) -> Iterator[str]:
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
-    from decabench.scoring import SAMPLE_NOTE, describe_partial, score_digits, show_units
+    from decabench.scoring import SAMPLE_NOTE, describe_partial, find_metric, score_digits, show_units
 
     tasks = results.tasks.items()
     if units := [f"{name} {text}" for name, task in tasks if (text := show_units(task.units))]:
         yield f"Sampling units for intervals: {'; '.join(units)}."
-    if not all(_higher_is_better(task) for _, task in tasks):
+    if not all(find_metric(task.metric).higher_is_better for _, task in tasks):
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Reworded questions: variant {variant}, not the datasets' own wording."
@@ -478,46 +452,38 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             yield f"{name}: {data.note}"
 
 
-_LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case")}
-"""A strict headline, a more lenient score next to it, and the differences that the lenient one ignores."""
-
-
 def _lenient(task: TaskResult) -> Iterator[str]:
-    other, overlooked = _LENIENT.get(task.headline, ("", ""))
-    if task.score is not None and task.scores.get(other, task.score) != task.score:
-        score = f"{task.headline} {task.score:.2f} (strict)"
-        yield f"{score}, {other} {task.scores[other]:.2f} ignoring {overlooked}"
+    other = task.scores.get("lfem_normalised", task.score)
+    if task.headline == "lfem" and task.score is not None and other is not None and other != task.score:
+        ignored = "quotation marks, COUNT(column) and case"
+        yield f"lfem {task.score:.2f} (strict), lfem_normalised {other:.2f} ignoring {ignored}"
 
 
 _FORMS = {
-    "unparseable": "{} unparseable",
-    "reasoning_only": "{} of them only reasoning",
-    "cut_in_reasoning": "{} of them cut off while reasoning (raise --max-new-tokens)",
-    "tool_call": "{} of them tool calls",
-    "refused": "{} refused",
-    "truncated": "{} cut at the limit of new tokens",
-    "template": "{} with chat-template tokens",
-    "not_in_context": "{} not in the context",
+    "unparseable": "unparseable",
+    "reasoning_only": "of them only reasoning",
+    "cut_in_reasoning": "of them cut off while reasoning (raise --max-new-tokens)",
+    "tool_call": "of them tool calls",
+    "refused": "refused",
+    "truncated": "cut at the limit of new tokens",
+    "template": "with chat-template tokens",
+    "not_in_context": "not in the context",
 }
-
 _ITEM_FORMS = {
-    "missing_items": "{} missing",
-    "extra_items": "{} too many",
-    "unknown_items": "{} unknown",
-    "outside_heads": "{} with a head outside the sentence",
+    "missing_items": "missing",
+    "extra_items": "too many",
+    "unknown_items": "unknown",
+    "outside_heads": "with a head outside the sentence",
 }
 """Problems with items of tags and trees, with their descriptions."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
-    if counts := [
-        form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
-    ]:
-        yield ", ".join(counts)
-    if items := [
-        form.format(f"{task.answers[kind]:,}") for kind, form in _ITEM_FORMS.items() if kind in task.answers
-    ]:
-        yield f"items of answers: {', '.join(items)}"
+    for forms, start in ((_FORMS, ""), (_ITEM_FORMS, "items of answers: ")):
+        if counts := [
+            f"{task.answers[kind]:,} {form}" for kind, form in forms.items() if kind in task.answers
+        ]:
+            yield f"{start}{', '.join(counts)}"
     if found := task.calibration:
         yield (
             f"label probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, "

@@ -88,10 +88,9 @@ class Inspected:
 def find_examples(
     submission: str | Path, task: str, options: ScoringOptions, hidden: bool = False
 ) -> Inspected:
-    """Return the scored examples of a task.
+    """Return a task's scored examples.
 
-    Raises the errors of `evaluate`, DataError if the task's answers have faults, and for hidden labels unless `hidden`
-    says that the output stays private.
+    Raises the errors of `evaluate`, and DataError for faulty answers or for hidden labels without `hidden`.
     """
     with open_submission(submission) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
@@ -173,11 +172,10 @@ class Browsed:
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
-    """Return the examples that were chosen, in order.
+    """Return the chosen examples in order.
 
-    With another submission, only examples that one of the two has right and the other wrong; `right` says
-    which. Raises UnknownNameError for an id that is not in the data, DataError if the two were scored
-    differently.
+    With another submission, return only examples that exactly one of the two got right; `chosen.right` says which.
+    Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different data.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:

@@ -185,7 +185,7 @@ class Comparison:
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row of a table for each task, and for the total if there is one; HEADINGS has its columns."""
+        """Yield the cells of each task's row, and of the total's; `HEADINGS` names the columns."""
         partial = " (partial)" if self.total and self.total.of else ""
         total = {f"{self.suite.total_name}{partial}": self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
@@ -209,10 +209,7 @@ class Comparison:
         return f"Compared only on the answered examples: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain the apparent contradiction of an interval that excludes 0 next to a corrected p above 0.05;
-        empty if there is none. The interval and p of a task agree with each other; Holm's p is corrected for
-        the number of tasks.
-        """
+        """Explain why an interval can exclude 0 while the corrected p is above 0.05; empty if no task is affected."""
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [
             name
@@ -251,12 +248,10 @@ def compare(
     seed: int = 0,
     flips: int = 5,
 ) -> Comparison:
-    """Compare submission B with submission A, both scored on the prepared data.
+    """Compare submission B with submission A on the prepared data.
 
-    Earlier scores on this machine are reused if answers, data, metrics and code are the same. The first
-    parameters are those of `evaluate`. `suite` is the suite whose totals are compared, `seed` determines the
-    resamples, and `flips` is the number of worst regressions to return per task. Raises SubmissionError if they
-    have no scored task in common, and the errors of `evaluate`.
+    The first parameters are those of `evaluate`. `flips` is the number of worst regressions to return per task. Raises
+    SubmissionError if no task is scored in both, and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
@@ -295,8 +290,9 @@ def compare(
 def match_tasks(
     scored: Sequence[Mapping[str, ScoredTask]], names: Sequence[str]
 ) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
-    """Return the tasks that all submissions answered on the same examples, and the reason for each task that is
-    left out. A full run is scored again on the examples that a limited run answered.
+    """Return the tasks that all submissions answered on the same examples, and why the others were left out.
+
+    If one run is limited, the full runs are scored again on its examples.
     """
     same: list[dict[str, ScoredTask]] = [{} for _ in scored]
     reasons: dict[str, str] = {}
@@ -383,10 +379,9 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return (examples,): the points by which A's score would improve with B's answer to that example alone.
+    """Return (examples,): how many points A would gain from B's answer to each example alone.
 
-    This is defined for corpus metrics too, in which an example has no score of its own. If an answer changes
-    the rows of other examples, such as their ranks, every swap is scored again; None if there are too many.
+    If answers affect each other's rows, as ranks do, every swap is scored; returns None if there are too many.
     """
     import numpy as np
 
@@ -576,12 +571,9 @@ def compare_all(
     seed: int = 0,
     each: bool = False,
 ) -> Lineup:
-    """Compare all pairs of several submissions.
+    """Compare all pairs of several submissions. Runs of one model share a row unless `each` is set.
 
-    Runs of one model share a row; with `each`, every run has its own.
-
-    The other parameters are those of `compare`. Raises SubmissionError if no task is scored in all submissions,
-    and the errors of `evaluate`.
+    The other parameters are those of `compare`. Raises SubmissionError if no task is scored in all submissions.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))

@@ -108,15 +108,13 @@ def evaluate(
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
-    of a limited run is `partial`: scored on the examples it answered, but left out of totals. So is a task of which
-    `without` names examples to leave out. Ids that are not in the data are ignored, unless none of them is there.
-    `Results.examples` has the answers and their scores. Nothing is written: `Results.write` does that.
-    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
+    A task whose file has faults is `failed`; a task without a file is missing. A limited run, or a task with examples
+    in `without`, is `partial`: scored on the remaining examples and left out of totals. `Results.examples` returns the
+    scored answers, and `Results.write` writes everything. With `jobs` above 1, a script needs an `if __name__ ==
+    "__main__":` guard.
 
-    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was
-    made for or holds none of the examples to leave out, SubmissionError if there is nothing to score,
-    UnknownNameError for an unknown split or task.
+    Raises MissingDataError if data isn't prepared, DataError if the submission was made for other data, SubmissionError
+    if there is nothing to score, UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)
@@ -185,10 +183,9 @@ def shown_ids(ids: Sequence[str], most: int = 3) -> str:
 def score_submission(
     submission: str | Path, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission; return the results and, for each task, the basis of its score.
+    """Score a submission, and return its results and each task's ScoredTask.
 
-    All commands and boards go through here. If the ledger has results for these answers, they are reused, and
-    the texts behind them are read only when they are needed. Raises the errors of `evaluate`.
+    Results in the ledger are reused; their texts are read when they are needed. Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
     with open_submission(submission) as opened:
@@ -258,9 +255,7 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
-    """Return printable results, without digests of answers to hidden splits, because perfect answers have the
-    same digest as the labels.
-    """
+    """Return results without digests of answers to hidden splits: perfect answers would reveal the labels' digest."""
     known, store = known_tasks(include), Store(home_folder(home))
     tasks = dict(results.tasks)
     for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
@@ -277,7 +272,7 @@ def add_intervals(
     suite: Suite,
     hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return the results with an interval for each task that has a sample and for the suite's total.
+    """Add an interval to each result that has a sample, and return the total's interval too.
 
     Intervals on hidden labels are rounded like the scores.
     """
@@ -423,7 +418,7 @@ def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Lab
 
 
 def results_home(submission: Path) -> Path:
-    """Return the folder of all results of a submission: its own `results`, or a folder next to an archive."""
+    """Return the folder that holds all results of a submission: inside it, or next to an archive."""
     return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
 
 
@@ -452,10 +447,10 @@ def write_results(
     scored: Mapping[str, ScoredTask],
     options: ScoringOptions,
 ) -> WrittenResults:
-    """Write `results.json`, with the statistics and the scored examples of its tasks next to it.
+    """Write `results.json`, and the statistics and scored examples of its tasks next to it.
 
-    An earlier `results.json` goes first and the new one comes last, so that a killed run leaves no contradiction.
-    Raises StorageError, also if a link leads out of the submission.
+    The old `results.json` is removed first and the new one written last, so an interrupted run leaves no contradiction.
+    Raises StorageError.
     """
     submission = Path(submission)
     inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
@@ -485,10 +480,7 @@ def _set_aside(path: Path, new: bytes) -> Path | None:
 
 
 def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Remove the results for a task and split whose answers are about to change, and return their folders.
-
-    `evaluate` gives the other tasks' scores again from the ledger. Raises StorageError.
-    """
+    """Remove the results that contain a changed (task, split), and return their folders. Raises StorageError."""
     stale = []
     for results in results_folders(folder) if changed else ():
         try:

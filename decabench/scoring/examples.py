@@ -47,7 +47,7 @@ _LIMITS = Limits(line_bytes=1 << 26)
 
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """An answer with everything behind its score."""
+    """One answer, with its score and what explains it."""
 
     id: str
     """The example's id."""
@@ -73,9 +73,7 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Why an answer is right or wrong, for a metric that compares the state after the group's earlier answers and this
-    one.
-    """
+    """The states that were compared for one example, for metrics that compare states rather than answers."""
 
     before: tuple[int, ...]
     """The places of the earlier examples in its group, in order."""
@@ -150,10 +148,7 @@ class ExamplesHead:
 
 
 def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
-    """Return rows as a table, with a column for each statistic; every wording's rows include the references.
-
-    Raises DecabenchError without pandas (extra `pandas`).
-    """
+    """Return scored examples as a table. Raises DecabenchError without pandas (extra `pandas`)."""
     try:
         import pandas
     except ImportError as error:
@@ -188,10 +183,7 @@ _EXACT = 0.005
 
 
 def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return a task's scored examples: the head of their file, and the rows of every wording.
-
-    `found` is its ScoredTask and `options` are ScoringOptions, whose classes are defined further up.
-    """
+    """Return a task's scored examples: the head of their file, and the rows of every wording."""
     assert found.sample is not None  # tasks that failed have no examples
     metric = found.sample.metric
     low, high = metric.range
@@ -266,7 +258,7 @@ _NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context
 
 
 def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[str, ...]:
-    """Return the flags of an answer; most answers have none."""
+    """Return the flags of an answer."""
     flags = [] if text.strip() else ["empty"]
     if line is not None:
         rules = line.rule.split("+") if line.rule else ()
@@ -346,10 +338,9 @@ _LEVEL = 5
 
 
 def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Open a file of scored examples; return its first line, and the rows, which are read on demand.
+    """Open a file of scored examples, and return its head and an iterator over its rows.
 
-    Raises MissingDataError if there is no file, DataError if it is damaged or has another format; iterating
-    over the rows raises the same.
+    Raises MissingDataError if the file doesn't exist, DataError if it is damaged; iterating may raise DataError too.
     """
     if not path.is_file():
         raise MissingDataError(f"There is no {path}: run decabench evaluate first.")
@@ -402,11 +393,9 @@ def statistics_path(folder: Path, task: str) -> Path:
 
 
 def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
-    """Write `statistics/<task>.parquet` for every task that was scored in full, and remove the files of all
-    others.
+    """Write `statistics/<task>.parquet` for each task that was scored in full, and remove the files of other tasks.
 
-    Limited runs are compared with nothing. Hidden labels have no such file: a row shows whether an answer is
-    right, and may contain the gold number itself. Raises StorageError.
+    Hidden labels get no file, because a row shows whether an answer is right. Raises StorageError.
     """
     for task, found in scored.items():
         path = statistics_path(folder, task)
@@ -420,10 +409,7 @@ def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
 def write_rows(
     path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
 ) -> None:
-    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
-
-    `unit_1` is the number of the outermost unit, `unit_2` that of the unit inside it, and so on.
-    """
+    """Write a parquet file with a row for each example: `unit_1` (outermost), `unit_2`, …, and the columns of `rows`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -475,10 +461,7 @@ def _name_of(source: Path | bytes) -> str:
 
 
 def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with its columns for the classes of the data, as found in a file or its bytes.
-
-    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
-    """
+    """Return the metric with the class columns of a file of statistics. Raises DataError if the file is damaged."""
     import pyarrow as pa
 
     if metric.find_classes is None:
@@ -494,10 +477,9 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
 
 
 def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
+    """Read a file of statistics: unit numbers, (examples, levels), and rows, (examples, columns).
 
-    The source is a file, or its bytes. Levels are outermost first. Raises DataError if the file is damaged, empty or
-    has other columns.
+    Raises DataError if the file is damaged, empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa

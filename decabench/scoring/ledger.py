@@ -124,7 +124,7 @@ def _own_code(task: Task) -> list[str]:
 
 @dataclass(frozen=True)
 class ScoredTask:
-    """A task of a submission, with everything behind its score."""
+    """A scored task of a submission, with the data behind its score."""
 
     result: TaskResult
     """Its entry in the results."""
@@ -206,7 +206,7 @@ class Ledger:
         self._folder = home / _FOLDER / code_digest()[:16]
 
     def find(self, scored: Scored) -> ScoredTask | None:
-        """Return the earlier result for these answers, without any texts; None if there is none."""
+        """Return the stored result for these answers, without texts, or None."""
         import msgspec
 
         if not (key := scored.key) or (content := self.read(key)) is None:
@@ -226,14 +226,14 @@ class Ledger:
         return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None
 
     def write(self, key: str, content: bytes) -> None:
-        """Write an entry. If the folder is read-only, nothing is written, without an error."""
+        """Write an entry; does nothing if the folder is read-only."""
         with suppress(DecabenchError, OSError):
             with atomic_file(self._folder / key) as file:
                 file.write(hashlib.sha256(content).digest() + content)
             _sweep(self._folder)
 
     def keep(self, scored: Scored, found: ScoredTask) -> None:
-        """Keep a result that has a score."""
+        """Store a result that has a score."""
         import msgspec
 
         sample = found.sample
@@ -298,8 +298,7 @@ def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Compute a digest of the code and tables that affect results, so that changing them invalidates all
-    entries."""
+    """Return a digest of all code that affects results; a change invalidates the ledger."""
     digest = hashlib.sha256()
     for path in sorted(_code_files(Path(decabench.__file__).parent)):
         digest.update(f"{path.name}\n{file_digest(path)}\n".encode())

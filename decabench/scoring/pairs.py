@@ -120,7 +120,7 @@ class FlippedTask:
 
 
 def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int = RESAMPLES) -> FlippedTask:
-    """Resample one task for all systems at once, given the sample of each; None for a system without statistics."""
+    """Resample one task for all systems; None stands for a system without statistics."""
     import numpy as np
 
     known: dict[tuple[str, bytes, bytes], list[int]] = {}
@@ -265,10 +265,9 @@ def sign_state(name: str, seed: int = 0) -> list[int]:
 
 @dataclass(frozen=True)
 class PairTests:
-    """The differences between all pairs of systems on one task, or in a suite's total, with their tests.
+    """The differences between all pairs of systems, with their tests.
 
-    Arrays are (systems, systems): row a and column b hold the figures for b minus a. NaN stands for pairs that
-    cannot be tested, because one has no statistics or was scored on other units.
+    Arrays are (systems, systems); row a, column b describes b minus a. Pairs that can't be tested are NaN.
     """
 
     differences: Array
@@ -301,17 +300,13 @@ class PairTests:
 
     @cached_property
     def significant(self) -> Array:
-        """(systems, systems): whether two systems differ significantly, after adjusting for all pairs of the
-        board."""
+        """(systems, systems): whether two systems differ significantly after adjusting for all pairs."""
         significant: Array = self.adjusted < LEVEL
         return significant
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
-        """The ends of the 95 % intervals of the differences, which exclude 0 if `p` is below 0.05.
-
-        NaN for a pair that cannot be tested, without bounds, or with no example that differs.
-        """
+        """The ends of the 95 % intervals, which exclude 0 if `p` is below 0.05; NaN for pairs without an interval."""
         import numpy as np
 
         rises = self.differences > 0
@@ -325,27 +320,26 @@ class PairTests:
         return bool(self.tested[a, b])
 
     def differ(self, a: int, b: int) -> bool:
-        """Return whether two systems differ significantly, after adjusting for all pairs of the board."""
+        """Return whether two systems differ significantly after adjusting for all pairs."""
         return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a; None if it is unbounded."""
+        """Return the 95 % interval of b minus a, or None."""
         low, high = (float(end[a, b]) for end in self.ends)
         return None if math.isnan(low) else Interval(low, high)
 
     def is_same(self, a: int, b: int) -> bool:
-        """Return whether two systems have the same statistics on every unit."""
+        """Return whether two systems have equal statistics on every unit."""
         return bool(self.sizes[a, b] == 0)
 
 
 def compare_pairs(
     tasks: Sequence[FlippedTask], combination: Combination = "sum", family: Sequence[int] | None = None
 ) -> PairTests:
-    """Test all pairs of systems on one task, or in the sum or mean of several.
+    """Test all pairs of systems on one task, or on the sum or mean of several.
 
-    Args:
-        family: The systems whose pairs are adjusted for each other; by default all. A pair with another system is
-            adjusted for these and itself.
+    Pairs within `family` (by default all systems) are adjusted for each other; other pairs for the family and
+    themselves.
     """
     import numpy as np
 
@@ -640,13 +634,10 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given
-    power.
+    """Return how many examples would show a difference of one point at the 5 % level with this power, or None.
 
-    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least
-    enough for six differing units to amount to one point, because a sign test with five can show nothing. The
-    number of units must grow in proportion: more questions about the same paragraphs tell less. None if no unit
-    differs, or if no number is enough.
+    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points, and at least enough for six differing
+    units to add up to one point, because a sign test on five can't reach 0.05.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)

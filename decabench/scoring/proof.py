@@ -40,13 +40,11 @@ class ProofStep:
 
 
 def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
-    """Prove that a prepared split of a task fits its metric.
+    """Check that a prepared split of a task fits its metric.
 
-    Every example has text. Questions differ only in tasks that say so. Gold answers get the best score, empty
-    answers the lowest, and shuffled gold answers score below gold. Labels, numbers, tags, trees, states and
-    queries stay the same when they are read and written again, and score low if each value comes from another
-    example. Raises MissingDataError if the split is not prepared, MetricError if the metric cannot score it.
-    Hidden labels are quoted in details and errors only if `hidden` is set.
+    Gold answers must get the best score, empty and shuffled answers lower ones, and gold answers must stay the same
+    when they are read and written again. Raises MissingDataError if the split isn't prepared, MetricError if it can't
+    be scored. Hidden labels are quoted only if `hidden` is set.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -287,10 +285,9 @@ def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]
 
 
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
-    """Return the score that empty answers must get, 0–100, from the gold answers alone.
+    """Return the score that empty answers should get, 0–100, computed from the gold answers.
 
-    Nothing equals an empty answer, with two exceptions: a dialogue state without any slots yet, and the answer
-    to an unanswerable question of SQuAD 2.
+    Empty answers are right for dialogue states without slots and for unanswerable questions of SQuAD 2.
     """
     if metric == "squad2":
         none = sum(all(answer in ("", "unanswerable") for answer in example.answers) for example in examples)

@@ -215,8 +215,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class SuiteTotal:
-    """A suite's total over the scored tasks, labelled so that a partial total cannot be mistaken for a complete
-    one."""
+    """A suite's total over its scored tasks; `text` labels a partial total as such."""
 
     score: float | None
     """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
@@ -269,7 +268,7 @@ class Results:
 
     @property
     def decascore(self) -> float | None:
-        """The sum of the decathlon's ten headlines, 0–1000; None unless all ten are scored, or for another suite."""
+        """The sum of the decathlon's ten headlines, 0–1000; None unless all ten tasks are scored."""
         total = self.total
         return total.score if total.complete and self.suite == DECATHLON else None
 
@@ -305,7 +304,7 @@ class Results:
 
     @property
     def total_digits(self) -> int:
-        """How many decimals of the total to print: those of its finest task."""
+        """How many decimals of the total to print."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
         return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
 
@@ -328,11 +327,11 @@ class Results:
         return all(task.status != "failed" for task in self.tasks.values())
 
     def examples(self, task: str) -> pandas.DataFrame:
-        """Return the scored examples of a task as a table: a row for each example and wording.
+        """Return a task's scored examples as a table, with a row for each example and wording.
 
-        Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and each statistic as
-        `statistics.<name>`. Raises UnknownNameError for a task without results, MissingDataError if there are no rows
-        next to the results, DataError for hidden labels.
+        Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and `statistics.<name>`.
+        Raises UnknownNameError for a task without results, MissingDataError without examples, DataError for hidden
+        labels.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -343,11 +342,10 @@ class Results:
         return examples_frame(*self.source(task))
 
     def write(self, folder: str | Path | None = None) -> Path:
-        """Write `results.json`, its statistics and its scored examples, as `decabench evaluate` does.
+        """Write `results.json`, its statistics and its examples, and return the path of `results.json`.
 
-        Without a folder, they go into the submission, or next to an archive. Results that were read from a file
-        consist only of `results.json`, and need a folder. Returns its path. Raises MissingDataError,
-        StorageError.
+        The default folder is the submission's. Results that were read from a file need a folder and have no other
+        files. Raises MissingDataError, StorageError.
         """
         place = None if folder is None else Path(folder)
         if self.writer is not None:
@@ -442,18 +440,15 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return how many decimals to print for a headline: `least` for long scales, 3 for short and unbounded
-    ones."""
+    """Return how many decimals of a headline to print: `least` on a long scale, 3 on a short or unbounded one."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 
 
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
-    """Return how many decimals scores on hidden labels have, in files too.
+    """Return how many decimals to keep of scores on hidden labels, because full digits would reveal labels.
 
-    Full digits would reveal several labels. The decimals are those that commands print and, with `least` 1,
-    those that pages show. On an unbounded scale, the largest value has four digits; otherwise an answer of 1e9
-    would reveal its label in the digits before the point.
+    Unbounded scales keep four digits of the largest value; otherwise an answer of 1e9 would reveal its label.
     """
     low, high = span
     if 20 <= high - low < math.inf:
@@ -545,10 +540,7 @@ def read_bounded(path: Path) -> str:
 
 
 def parse_record(text: str, name: str) -> dict[str, Any]:
-    """Parse the JSON of a results file and check its format, submission, split and tasks.
-
-    Raises InvalidResultsError.
-    """
+    """Parse a results file, and check its format, submission, split and tasks. Raises InvalidResultsError."""
     try:
         record = parse_json(text)
     except ValueError as error:
@@ -689,15 +681,10 @@ def _score_range(task: str, metric: str) -> tuple[float, float]:
 
 
 def read_results(folder: str | Path) -> pandas.DataFrame:
-    """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore
-    first.
+    """Read every `results.json` below a folder into a table: a row for each submission, split and task.
 
-    A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a
-    limited run has status `partial` and is left out of totals. Scores are as stated in the files, unchecked:
-    `verify` scores a submission's answers again.
-
-    Raises MissingDataError if there is no results file, InvalidResultsError if one is damaged, DecabenchError
-    without pandas (extra `pandas`).
+    The status of a task is `scored`, `partial`, `failed` or `missing`. Scores are as stated in the files; `verify`
+    checks them. Raises MissingDataError, InvalidResultsError, and DecabenchError without pandas (extra `pandas`).
     """
     try:
         import pandas

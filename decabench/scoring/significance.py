@@ -120,8 +120,7 @@ class Sample:
         return cls(metric, sums, layout.sizes, layout.strata, name, layout.level, layout.fixed, influence)
 
     def condensed(self) -> Sample:
-        """Return a sample with the same score, effects and spread, but with one total row instead of a row for
-        each unit."""
+        """Return a sample with equal score, effects and spread, and one total row."""
         found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
         vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
         return found
@@ -143,8 +142,7 @@ class Sample:
 
     @property
     def effective(self) -> float:
-        """The number of units of equal size that would carry as much information: (sum w)^2 / sum w^2 (Kish
-        1965)."""
+        """The number of equal-sized units with the same information: (sum w)^2 / sum w^2 (Kish 1965)."""
         return _effective(self.sizes)
 
     @cached_property
@@ -157,10 +155,10 @@ class Sample:
 
     @cached_property
     def effects(self) -> Array:
-        """(units,): how much each unit adds to the score, adding up to 0 in each stratum.
+        """(units,): how much each unit adds to the score, summing to 0 in each stratum.
 
-        They are found by leaving out each unit in turn, so they are right for corpus metrics too: leaving out a
-        unit changes the score by `effect / (1 - share)`.
+        They come from leaving out each unit in turn, which changes the score by `effect / (1 - share)`, so they are
+        right for corpus metrics too.
         """
         import numpy as np
 
@@ -178,8 +176,7 @@ class Sample:
 
     @cached_property
     def spread(self) -> Spread:
-        """The score's variance, from the jackknife over units within strata; infinite on floating-point
-        overflow."""
+        """The score's jackknife variance over units within strata; infinite if it overflows."""
         import numpy as np
 
         parts = []
@@ -195,7 +192,7 @@ class Sample:
 
     @property
     def varies(self) -> bool:
-        """Whether the score shows any variance. It shows none if all answers are right, or all units are alike."""
+        """Whether the score shows any variance; it doesn't if all units are equal."""
         low, high = self.metric.range
         least = 1e-12 * (high - low) if math.isfinite(high - low) else 0.0
         return math.sqrt(self.spread.variance) > least
@@ -321,10 +318,9 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends, rounded for files, so that libraries that add in another order produce the same bytes.
+        """Both ends, rounded for files, because sums differ slightly between libraries.
 
-        They have four decimals, or three significant digits of the width if the interval is narrower than 0.01,
-        as for small errors.
+        Four decimals, or three significant digits of the width if the interval is narrower than 0.01.
         """
         width = self.high - self.low
         is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # but for how the sums were rounded
@@ -333,22 +329,17 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score; None for a single unit, or a metric without a range.
-
-    None also if an end would overflow, as after an answer such as 1e99 under squared error.
-    """
+    """Return the interval of a sample's score; None for a single unit, or if an end would overflow."""
     if len(sample.sizes) < 2:
         return None
     return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)
 
 
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
-    """Return the interval of a suite's total: tasks are sampled independently of each other.
+    """Return the interval of a suite's total; tasks are sampled independently of each other.
 
-    Variances add up, and so do third moments: a task with an asymmetric interval skews the total's interval in
-    proportion to its share of the variance. A task that shows no variance, such as one with all answers right,
-    still adds uncertainty: the halves of its own interval combine with the others like standard errors (MOVER,
-    Zou and Donner 2008).
+    Variances and third moments add up. A task without variance, such as one with all answers right, contributes the
+    halves of its own interval like standard errors (MOVER, Zou and Donner 2008).
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
@@ -460,11 +451,7 @@ def show_p(p: float | None) -> str:
 
 
 def show_units(units: SampledUnits | None) -> str:
-    """Describe the units of an interval: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
-
-    The effective number is left out if it equals the number. Empty for numbers that no version of decabench
-    wrote.
-    """
+    """Describe the units of an interval: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`."""
     if units is None or not all(0 <= value < 1e12 for value in (units.number, units.effective, units.fixed)):
         return ""
     if not units.number:

@@ -230,12 +230,9 @@ class _FaultyFileError(SubmissionError):
 
 
 def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
-    """Score a file and keep the result.
+    """Score a file and store the result in the ledger.
 
-    Raises SubmissionError or DataError if it or its data changed meanwhile.
-
-    Results are reused for equal digests, so a digest of bytes other than those scored would attach this score
-    to other answers.
+    Raises SubmissionError or DataError if the answers or the data changed meanwhile.
     """
     name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
@@ -514,9 +511,9 @@ def score_task(
     pool: Executor | None,
     refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score by the first metric, which gives the headline, and add the other metrics' further scores.
+    """Score by the first metric, and add the other metrics' further scores.
 
-    `refused` are the places of refused answers, which count as wrong even where an empty answer is right.
+    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
@@ -643,7 +640,7 @@ _RULES = {
 
 
 def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Count answers with properties that a reader of the score must know; zeros are left out.
+    """Count answers by properties that readers of the score should know, without zeros.
 
     Also return, by id, which characters of the context the model was shown, if not all.
     """
@@ -664,11 +661,9 @@ def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str
 def count_other_forms(
     task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
 ) -> dict[str, int]:
-    """Count answers that are not labels or, for tags and trees, missing, extra and unknown items and heads
-    outside the sentence.
+    """Count answers that aren't labels, or faulty items of tags and trees; see `TaskResult.answers`.
 
-    Known tags are those of the split. For hidden labels, only their number counts, which is the number of
-    words: no tag is unknown.
+    For hidden labels, only their number is used.
     """
     output = task.output
     counts: dict[str, int] = {}
@@ -699,12 +694,9 @@ _ALWAYS = "unanswerable"
 def context_ceiling(
     kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
 ) -> float:
-    """Return the share of examples whose gold answer was not cut off, 0–100.
+    """Return the share of examples whose gold answer is still in the shown context, 0–100.
 
-    Args:
-        kept: By id, which characters of the context the model was shown, if not all.
-        references: The examples that were scored.
-        contexts: Rows with the `id` and `context` of every example of the split.
+    `kept` maps ids to the characters that were shown; `contexts` are rows with `id` and `context`.
     """
     golds = {item.id: item.answers for item in references if item.id in kept}
     lost = sum(
@@ -716,10 +708,7 @@ def context_ceiling(
 
 
 def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Return whether a gold answer found in the whole context is still in the part that was kept.
-
-    Also true if the whole context contains no gold answer verbatim, because then truncation removed none.
-    """
+    """Return whether a gold answer is still in the kept part of a context, or wasn't in the context to begin with."""
     shown = context[slice(*kept)]
     before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
     return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
@@ -738,8 +727,7 @@ def _holds_words(text: str, words: str) -> bool:
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent answer to each example, given each sample's answers; of equally frequent ones,
-    the earliest."""
+    """Return the most frequent answer to each example over all samples; the earliest wins a tie."""
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 
@@ -775,7 +763,7 @@ _SMALLEST = 1e-15
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Compare answers' probabilities, by place, with the references; None if no answer has probabilities."""
+    """Compare the probabilities of answers, by place, with the references; None if there are no probabilities."""
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for place, line in lines.items():

@@ -97,10 +97,9 @@ def verify(
     jobs: int = 1,
     include: Paths = (),
 ) -> list[Discrepancy]:
-    """Score a submission again and return every difference from a results file; an empty list if they agree.
+    """Score a submission again and return every difference from a results file, by default from all of its files.
 
-    Without `results`, every results file in the submission's folder is verified. Raises InvalidResultsError if
-    the file cannot be read, and the errors of `evaluate`.
+    Raises InvalidResultsError if a file can't be read, and the errors of `evaluate`.
     """
     files = results_files(Path(submission)) if results is None else [Path(results)]
     options = ScoringOptions(home=home, jobs=jobs, include=include)
@@ -108,10 +107,9 @@ def verify(
 
 
 def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> VerifiedResults:
-    """Score a submission again, ignoring the ledger, and compare the results with a file.
+    """Score a submission again, without the ledger, and compare the results with a file.
 
-    The file determines split, suite, tasks and kind of answers; `options` determine the rest. Raises the errors
-    of `verify`.
+    Split, suite, tasks and kind of answers come from the file. Raises the errors of `verify`.
     """
     stated = parse_record(read_bounded(path), str(path))
     try:
@@ -193,16 +191,12 @@ def _shown(value: Any) -> str:
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
-    """Return whether there is a number that equals another up to rounding in sums."""
+    """Return whether a number is given and equals the reference up to rounding."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
-    """Read the statistics behind a result in a folder of results.
-
-    The metric must be known to be the task's. Raises DataError if they are missing, damaged or inconsistent
-    with the score.
-    """
+    """Read the statistics behind a result. Raises DataError if they are missing, damaged or contradict the score."""
     path = statistics_path(folder, task)
     if not path.is_file() or not is_within(root, path):
         raise MissingDataError("its statistics are missing")

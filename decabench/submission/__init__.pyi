@@ -7,6 +7,7 @@ from .answers import AnswerLine as AnswerLine
 from .answers import AnswerReader as AnswerReader
 from .answers import BrokenFileError as BrokenFileError
 from .answers import Limits as Limits
+from .answers import Marks as Marks
 from .answers import PredictionFile as PredictionFile
 from .answers import describe_other_form as describe_other_form
 from .answers import numbered_lines as numbered_lines
@@ -24,8 +25,10 @@ from .faults import CheckReport as CheckReport
 from .faults import Fault as Fault
 from .faults import FileCount as FileCount
 from .faults import group_faults as group_faults
+from .folder import METADATA_NAME as METADATA_NAME
 from .folder import RESULTS as RESULTS
 from .folder import Submission as Submission
+from .folder import SubmissionInfo as SubmissionInfo
 from .folder import changed_answers as changed_answers
 from .folder import file_name as file_name
 from .folder import find_predictions as find_predictions
@@ -34,10 +37,7 @@ from .folder import open_submission as open_submission
 from .folder import read_metadata as read_metadata
 from .folder import remove_if_empty as remove_if_empty
 from .folder import remove_results as remove_results
+from .folder import render_metadata as render_metadata
 from .folder import results_folders as results_folders
 from .folder import write_predictions as write_predictions
 from .folder import write_submission as write_submission
-from .metadata import METADATA_NAME as METADATA_NAME
-from .metadata import Marks as Marks
-from .metadata import SubmissionInfo as SubmissionInfo
-from .metadata import render_metadata as render_metadata

@@ -27,7 +27,6 @@ from decabench.errors import SubmissionError
 from decabench.files import Writable, import_zstd, require_machine
 from decabench.metrics import REFUSED
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
-from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted, well_formed
 from decabench.untrusted import parse_json
 
@@ -39,7 +38,7 @@ VARIANTS = "variants"
 
 
 def predictions_folder(variant: int = 0) -> str:
-    """Return where a submission has the answers to a wording of the questions."""
+    """Return the folder of answers to a wording of the questions."""
     return f"{VARIANTS}/{variant}/{FOLDER}" if variant else FOLDER
 
 
@@ -96,7 +95,7 @@ class BrokenFileError(SubmissionError):
 
 
 def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
-    """Yield every line with its number, from 1, without the newline; None in place of a line that is too long.
+    """Yield each line with its number, from 1, without the newline; None for a line that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
@@ -387,10 +386,9 @@ def _kind(value: Any) -> str:
 
 
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Validate the fields of a record other than its text; return the valid ones, and a sentence for each fault.
+    """Validate the optional fields of a record; return the valid fields, and a sentence for each fault.
 
-    The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`, all optional. Whole numbers
-    of any type, including numpy's, become ints.
+    The fields are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`.
     """
     details: dict[str, Any] = {}
     faults = []
@@ -437,6 +435,17 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 # Records against the ids of a split
 
+
+@dataclass(frozen=True)
+class Marks:
+    """How submission.toml marks a file that does not answer every example."""
+
+    partial: Mapping[str, Any] | None = None
+    """`answered`, `of` and `chosen` of a limited run."""
+    incomplete: Mapping[str, Any] | None = None
+    """`failed`, `of` and `error` of a run in which examples failed."""
+
+
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
@@ -469,10 +478,10 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
 
 
 class AnswerReader:
-    """Reads a file of answers once and checks every line against the ids of its split.
+    """Reads a file of answers and checks every line against the ids of its split.
 
-    Iterate over it for the lines that answer an example. Afterwards, `faults` and `unlisted` are complete.
-    Memory is bounded: the first 20 faults of each code are kept, and the others only counted.
+    Iterate over the lines that answer an example; then read `faults` and `unlisted`. At most 20 faults of each code are
+    kept.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -657,10 +666,7 @@ def read_answers(
 
 
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
-    """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id.
-
-    It does not depend on compression, the order of lines, blank lines or other keys.
-    """
+    """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
     digest, quote = hashlib.sha256(), encode_basestring
     in_order = sorted(range(len(ids)), key=ids.__getitem__)
     lines = (f"[{quote(ids[at])},{quote(texts[at])}]\n" for at in in_order)
@@ -670,10 +676,7 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """Write a line for each (id, answer), or for each mapping with these and other keys.
-
-    Raises SubmissionError for anything that could not be read back.
-    """
+    """Write a line for each (id, answer), or for each mapping with at least these keys. Raises SubmissionError."""
     seen: set[str] = set()
     for number, given in enumerate(answers, start=1):
         line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
@@ -709,10 +712,9 @@ _MOST_SHARED = 10_000
 
 @dataclass(frozen=True)
 class AlignedAnswers:
-    """The answers to a split's examples, in the order of the data, as scoring keeps them.
+    """The answers to a split's examples, in the order of the data.
 
-    For most lines that is only a text: ids stay with the data, and equal short texts are stored once. A line
-    with more than an id and an answer is kept as read.
+    Most answers are stored as a text only, and equal short texts once.
     """
 
     places: Sequence[int]
@@ -749,7 +751,7 @@ class AlignedAnswers:
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
 
     def only(self, kept: Sequence[int]) -> AlignedAnswers:
-        """Return those at some of the places in `answers`, which are in order."""
+        """Return the answers at some of the places, in order."""
         details = {new: self.details[old] for new, old in enumerate(kept) if old in self.details}
         return AlignedAnswers([self.places[at] for at in kept], [self.answers[at] for at in kept], details)
 
@@ -760,10 +762,7 @@ class AlignedAnswers:
 
     @property
     def series(self) -> list[list[str]]:
-        """Each sample's answers, first samples first; as many samples as every example has.
-
-        REFUSED stands for a refused answer.
-        """
+        """Each sample's answers, (samples, examples); REFUSED stands for a refused answer."""
         first = list(self.answers)
         for place in self.refused:
             first[place] = REFUSED

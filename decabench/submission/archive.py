@@ -34,10 +34,10 @@ def is_archive(path: Path) -> bool:
 def unpack(
     path: Path, into: Path, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> None:
-    """Unpack an archive into a folder, which should be new: after an error, unpacked files remain there.
+    """Unpack an archive into a new folder.
 
-    Raises SubmissionError if the archive is damaged, too large or holds anything but files and folders,
-    StorageError if the folder cannot be written.
+    Raises SubmissionError if the archive is damaged, too large or contains links or devices, StorageError if the folder
+    can't be written.
     """
 
     def refusal(why: str) -> SubmissionError:

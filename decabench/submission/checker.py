@@ -21,18 +21,26 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, Submis
 from decabench.files import atomic_file, read_errors
 from decabench.metrics import METRICS, Item
 from decabench.prompts import AnswerForms, GivenAnswers, LabelForms, describe_format, forms_of, takes_for
-from decabench.submission.answers import FOLDER, ID_FAULTS, AnswerLine, AnswerReader, Ids, PredictionFile
+from decabench.submission.answers import (
+    FOLDER,
+    ID_FAULTS,
+    AnswerLine,
+    AnswerReader,
+    Ids,
+    Marks,
+    PredictionFile,
+)
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     Files,
     Scope,
+    SubmissionInfo,
     describe_no_predictions,
     find_predictions,
     find_variants,
     read_metadata,
     submission_folder,
 )
-from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.tasks import SPLITS, Label, Store, Tags, Task, Tree
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
@@ -48,16 +56,16 @@ def check_submission(
     fingerprints: Mapping[tuple[str, str], str] | None = None,
     store: Store | None = None,
 ) -> CheckReport:
-    """Find everything that is wrong with a submission.
+    """Find all faults of a submission.
 
     Args:
-        expected: The ids of each (task, split) whose data is available; messages follow this order.
-        known_tasks: The names of all tasks.
-        tasks, splits: Check only these; each must then have a file.
-        fingerprints: The fingerprints of that data. Answers made for other data get a warning.
-        store: The prepared data. Without it, answers are not compared with the words and gold answers of examples.
+        expected: The ids of each (task, split) whose data is available.
+        known_tasks: All tasks, by name if they are available.
+        tasks, splits: Check only these; each needs a file.
+        fingerprints: The fingerprints of the data, to warn about answers to other data.
+        store: The prepared data, for checks against words and gold answers.
 
-    Raises SubmissionError if `path` does not exist, UnknownNameError for an unknown task or split.
+    Raises SubmissionError if `path` doesn't exist, UnknownNameError for an unknown task or split.
     """
     path = Path(path)
     for task in tasks or ():
@@ -250,10 +258,7 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list as `.json` or `.json.gz`; ids keep their order, and equal input gives equal bytes.
-
-    Raises DataError for ids that could not be read back, DecabenchError for another name.
-    """
+    """Write an id list as `.json` or `.json.gz`. Raises DataError for invalid ids, DecabenchError for another suffix."""
     path = Path(path)
     splits = []
     for (task, split), of_split in sorted(ids.items(), key=lambda item: _position(*item[0])):
@@ -271,11 +276,7 @@ def _position(task: str, split: str) -> tuple[str, int]:
 
 
 def read_id_list(path: str | Path) -> IdList:
-    """Read an id list.
-
-    Raises MissingDataError if there is no such file, DataError if it is damaged, DecabenchError if its name has
-    the wrong suffix.
-    """
+    """Read an id list. Raises MissingDataError, DataError if it is damaged, DecabenchError for another suffix."""
     path = Path(path)
     try:
         with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:

@@ -223,11 +223,9 @@ _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 def group_faults(
     faults: Iterable[Fault], more: int = 0, merged: Collection[str] = ()
 ) -> list[tuple[str, int]]:
-    """Return each different fault as a sentence, and how many faults it stands for.
+    """Merge equal faults on many lines into one sentence each, and return each sentence with its count.
 
-    The same fault on many lines is one sentence with the first three lines and a count. Faults whose code is in
-    `merged` count as the same, whatever they say. `more` further faults were not kept; if all kept faults are
-    the same, these are assumed to be the same too.
+    Faults whose code is in `merged` count as equal. If all faults are equal, `more` unlisted faults are added to them.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:

@@ -6,10 +6,12 @@ submission.toml predictions/<task>.<split>.jsonl        {"id": "...", "answer": 
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from decabench.files import (
     SUFFIXES,
     Compression,
     atomic_file,
+    by_dotted_key,
     file_digest,
     is_within,
     lock_file,
@@ -26,19 +29,268 @@ from decabench.files import (
     storage_errors,
     temporary_folder,
 )
-from decabench.submission.answers import FOLDER, VARIANTS, PredictionFile, predictions_folder, write_answers
+from decabench.submission.answers import (
+    FOLDER,
+    VARIANTS,
+    Marks,
+    PredictionFile,
+    predictions_folder,
+    write_answers,
+)
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault, group_faults
-from decabench.submission.metadata import (
-    FORMAT,
-    METADATA_LIMIT,
-    METADATA_NAME,
-    SubmissionInfo,
-    parse_metadata,
-    render_metadata,
-)
 from decabench.tasks import SPLITS
 from decabench.text import printable, quoted, with_full_stop
+from decabench.untrusted import parse_toml
+
+# submission.toml
+
+FORMAT = "decabench.submission/1"
+METADATA_NAME = "submission.toml"
+METADATA_LIMIT = 1 << 16
+"""The maximum size of submission.toml, in bytes."""
+
+
+@dataclass(frozen=True)
+class SubmissionInfo:
+    """The content of submission.toml."""
+
+    name: str
+    """The name shown on a leaderboard; one line, never empty."""
+    authors: tuple[str, ...] = ()
+    """The authors."""
+    description: str = ""
+    """How it works, in a sentence or a page."""
+    url: str = ""
+    """Link to more information; http or https."""
+    model_size: int | None = None
+    """The number of parameters."""
+    training_data: str = ""
+    """The data that the model was trained on."""
+    date: str = ""
+    """When the answers were made: an ISO date."""
+    predictor: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of the predictor (name, version, seed, ...); JSON values only."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """`<task>.<split>` to the fingerprint (`sha256:...`) of the data for which the answers were made."""
+    partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`<task>.<split>` of a limited run, which asked only some examples, to `answered`, `of` and `chosen`."""
+    incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`<task>.<split>` to `failed`, `of` and `error`: failed examples have no line."""
+
+    def described(self) -> dict[str, Any]:
+        """Return everything as JSON values, `partial` and `incomplete` only if they are not empty."""
+        plain = asdict(self)
+        return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
+
+    def marks(self, task: str, split: str, variant: int = 0) -> Marks:
+        """Return a file's marks: limits apply to all variants, failures to one (`sst.validation.variant2`)."""
+        key = f"{task}.{split}"
+        partial = self.partial.get(key)
+        if not variant:
+            return Marks(partial, self.incomplete.get(key))
+        if partial:  # every variant is asked equally many questions; failures in variant 0 have no line there
+            failed = self.incomplete.get(key, {}).get("failed", 0)
+            partial = {**partial, "answered": partial["answered"] + failed}
+        return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
+
+
+def render_metadata(info: SubmissionInfo) -> bytes:
+    """Return the bytes of a submission.toml. Raises SubmissionError for information that could not be read back."""
+    import tomli_w
+
+    table: dict[str, Any] = {"format": FORMAT, **vars(info), "authors": list(info.authors)}
+    for key in ("predictor", "data", "partial", "incomplete"):
+        table[key] = _sorted(table[key])
+    table = {key: value for key, value in table.items() if value not in ("", None, [], {})}
+    try:
+        raw = tomli_w.dumps(table).encode()
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(f"This information cannot be stored in submission.toml: {error}.") from error
+    _, faults = parse_metadata(raw)
+    for fault in faults:
+        raise SubmissionError(f"{fault}.")
+    return raw
+
+
+def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _sorted(value) if isinstance(value, Mapping) else value
+        for key, value in sorted(table.items())
+        if value is not None
+    }
+
+
+def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
+    """Parse a submission.toml and return it with every fault; None if there is a fault other than warnings."""
+    if len(raw) > METADATA_LIMIT:
+        return None, [Fault("too-large", f"it is larger than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return None, [Fault("bad-encoding", "it is not UTF-8; save it as UTF-8", METADATA_NAME, line)]
+    try:
+        table = parse_toml(text)
+    except ValueError as error:
+        reason = str(error)
+        at = re.search(r"at line (\d+)", reason)
+        line = int(at[1]) if at else text.count("\n") + 1
+        return None, [Fault("bad-toml", f"it is not valid TOML: {reason}", METADATA_NAME, line)]
+    faults: list[Fault] = []
+    lines = _number_keys(text)
+
+    def note(key: str, message: str, code: str = "bad-metadata") -> None:
+        faults.append(Fault(code, message, METADATA_NAME, lines.get(key)))
+
+    # msgspec and pydantic say neither the line nor what to write.
+    for key, (is_valid, advice) in _FIELDS.items():
+        if (key in table or key in ("format", "name")) and not is_valid(table.get(key)):
+            note(key, f"{key} is {_shown(table.get(key))}; {advice}")
+            table.pop(key, None)
+    predictor: dict[str, Any] = {}
+    try:
+        predictor = {key: _json_value(value) for key, value in table.get("predictor", {}).items()}
+    except ValueError as error:
+        note("predictor", f"predictor holds {error}; use numbers, strings, lists and tables only")
+    data = by_dotted_key(table.get("data", {}))
+    for key, value in data.items():
+        if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
+            note(key, f'the data {quoted(key)} is {_shown(value)}; write "sha256:" and 64 hex digits')
+    marks: dict[str, dict[str, dict[str, Any]]] = {}
+    for name, (count, reason, least) in _MARKS.items():
+        entries, known = _entries(table.get(name, {})), (count, "of", reason)
+        for key, entry in entries.items():
+            for fault in _mark_faults(entry, count, reason, least):
+                note(name, f"the {name} entry {quoted(key)} {fault}")
+            for unknown in sorted(entry.keys() - set(known)):
+                message = f"the field {quoted(unknown)} of {name} {quoted(key)} is unknown and was ignored"
+                note(unknown, message, "unknown-key")
+        marks[name] = {
+            key: {field: entry[field] for field in known if field in entry} for key, entry in entries.items()
+        }
+    for key in (key for key in table if key not in _FIELDS):
+        note(key, f"the field {quoted(key)} is unknown and was ignored", "unknown-key")
+    if not all(fault.code in WARNINGS for fault in faults):
+        return None, faults
+    plain = {key: value for key, value in table.items() if key in _FIELDS and key != "format"}
+    plain |= {"predictor": predictor, "data": data, "date": str(table.get("date", "")), **marks}
+    return SubmissionInfo(**{**plain, "authors": tuple(table.get("authors", ()))}), faults
+
+
+_KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[=.\]]""")
+
+
+def _number_keys(text: str) -> dict[str, int]:
+    """Return the line on which each key first begins, in one pass, because a file may have thousands of wrong
+    keys."""
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if at := _KEY.match(line):
+            lines.setdefault(at[1] or at[2] or at[3], number)
+    return lines
+
+
+def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) -> Iterator[str]:
+    def given(key: str) -> str:
+        return f"{key} as {_shown(entry[key])}" if key in entry else f"no {key}"
+
+    lowest = {count: least, "of": 1}
+    wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
+    for key in wrong:
+        yield f"has {given(key)}; write a number of examples: {key} = 100"
+    if (
+        not wrong and entry[count] >= entry["of"] + least
+    ):  # a limited run answers fewer; all examples can fail
+        most = "no more" if least else "fewer"
+        yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than the total"
+    if not isinstance(entry.get(text, ""), str):
+        yield f"has {given(text)}; write a string in quotes"
+
+
+def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
+    """Return tables by dotted key: without quotes, TOML nests `[partial.squad.validation]` one level deeper."""
+    found: dict[str, dict[str, Any]] = {}
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    if above and (plain or not table):
+        found[above.removesuffix(".")] = plain
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= _entries(value, f"{above}{key}.")
+        elif not above:
+            found[key] = {}
+    return found
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"the number {value}")
+    return value
+
+
+def _is_date(value: Any) -> bool:
+    if not isinstance(value, str):
+        return type(value) is datetime.date
+    try:
+        return not value or datetime.date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "format": (lambda value: value == FORMAT, f'this version reads only format = "{FORMAT}"'),
+    "name": (
+        lambda value: isinstance(value, str) and bool(value.strip()) and value.isprintable(),
+        "write one line of text in quotes",
+    ),
+    "authors": (
+        lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+        'write a list of strings: ["A. Author"]',
+    ),
+    "description": (lambda value: isinstance(value, str), "write a string in quotes"),
+    "url": (
+        lambda value: isinstance(value, str) and re.fullmatch(r"(https?://[!-~]+)?", value) is not None,
+        "write an address that begins with https:// or http://",
+    ),
+    "model_size": (
+        lambda value: type(value) is int and value >= 0,
+        "write the number of parameters: 110_000_000",
+    ),
+    "training_data": (lambda value: isinstance(value, str), "write a string in quotes"),
+    "date": (_is_date, "write it as YYYY-MM-DD"),
+    **{
+        name: (lambda value: isinstance(value, dict), f"write a table: [{name}]")
+        for name in ("predictor", "data")
+    },
+    **{
+        name: (lambda value: isinstance(value, dict), f'write a table for each split: [{name}."task.split"]')
+        for name in ("partial", "incomplete")
+    },
+}
+"""For each field of submission.toml, whether a value is valid, and what to write otherwise."""
+
+_MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
+"""The count and the text of each kind of mark, and the smallest count."""
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"the number {str(value)[:30]}"
+    kinds: dict[type, str] = {type(None): "missing", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a date or time")
+
+
+# Folders and archives
 
 RESULTS = "results"
 """The folder in a submission's folder where `decabench evaluate` puts its results."""
@@ -68,10 +320,9 @@ class Submission:
 
 @contextmanager
 def open_submission(path: str | Path) -> Iterator[Submission]:
-    """Open a folder or an archive, which is unpacked for as long as the block lasts.
+    """Open a folder, or an archive, which is unpacked while the block runs.
 
-    Reads submission.toml and the names of the files, not the answers. Raises SubmissionError with their faults;
-    `check_submission` also finds faults in answers.
+    Raises SubmissionError for faults of submission.toml and of file names; `check_submission` also checks answers.
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
@@ -88,7 +339,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
 
 
 def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
-    """Explain that there are no answers, or none for some splits; `others` are the splits that have answers."""
+    """Explain that there are no answers for the splits; `others` are the splits that have answers."""
     wanted = " or ".join(splits)
     where = f"no answers for {wanted}" if wanted else "no answers"
     only = f", only for {' and '.join(sorted(others))}" if others else ""
@@ -203,7 +454,7 @@ class Scope:
     """The splits to look at; None for all."""
 
     def includes(self, task: str, split: str) -> bool:
-        """Return whether to look at a file; one whose name has no split is never skipped for that."""
+        """Return whether to look at a file; files without a split in their name are always included."""
         return (self.tasks is None or task in self.tasks) and (
             self.splits is None or split in self.splits or split not in SPLITS
         )
@@ -224,7 +475,7 @@ def file_name(task: str, split: str) -> str:
 
 
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
-    """Find the files of answers in `predictions/`, sorted by name, and the faults of all other names."""
+    """Find the files of answers in `predictions/`, sorted by name, and report unknown files."""
     faults = [
         Fault("unknown-file", f"predictions belong in {FOLDER}/; move it there", printable(path.name))
         for path in sorted(root.iterdir())
@@ -234,7 +485,7 @@ def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, lis
 
 
 def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Files], list[Fault]]:
-    """Find the files in `variants/<K>/predictions/`, sorted by K, and the faults of all other names."""
+    """Find the files in `variants/<K>/predictions/`, sorted by K, and report unknown files."""
     folder, numbers, faults = root / VARIANTS, [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and is_within(root, path):
@@ -249,7 +500,7 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
 
 
 def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
-    """Find the files of each task and split in a submission's folder, and add the faults of all other names."""
+    """Find the files of each task and split in a folder, and add faults for unknown files."""
     found: Files = {}
     folder = root / name
     is_inside = is_within(root, folder)
@@ -322,11 +573,7 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Let only one process at a time write a submission's answers.
-
-    A new folder that stays empty is removed. Raises DecabenchError if another process keeps writing for
-    `patience` seconds, StorageError.
-    """
+    """Let only one process at a time write a submission. Raises DecabenchError after `patience` seconds, StorageError."""
     is_new = not folder.exists()
     refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
     try:
@@ -343,12 +590,10 @@ def write_submission(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> Submission:
-    """Write answers and submission.toml; equal input gives equal bytes, and no file is left half-written.
+    """Write answers and submission.toml.
 
-    `info` may be the submission's name alone. `predictions` holds, by task and split, (id, answer) pairs or mappings
-    with these and other keys. Files of these splits are replaced; files of other splits are kept.
-    Raises SubmissionError for answers or information that could not be read back, StorageError if the folder cannot
-    be written.
+    `predictions` maps (task, split) to (id, answer) pairs, or mappings with at least these keys. Files of other splits
+    are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder can't be written.
     """
     folder = Path(folder)
     info = SubmissionInfo(info) if isinstance(info, str) else info
@@ -407,11 +652,7 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
-    """Remove the results of a submission whose answers are about to change, either all or only some folders.
-
-    Nothing that decabench did not write is touched. Raises StorageError, before anything is removed, if a link
-    leads out of the folder.
-    """
+    """Remove all results of a submission, or only some folders; other people's files are kept. Raises StorageError."""
     splits = results_folders(folder) if only is None else list(only)
     stale = []
     for split in splits:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from decabench.errors import SubmissionError
 from decabench.submission.answers import read_answers
-from decabench.submission.folder import open_submission, write_submission
-from decabench.submission.metadata import SubmissionInfo, render_metadata
+from decabench.submission.folder import SubmissionInfo, open_submission, render_metadata, write_submission
 
 INFO = SubmissionInfo(
     name='MQAN "large"',

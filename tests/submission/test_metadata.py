@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from decabench.errors import SubmissionError
-from decabench.submission.metadata import Marks, SubmissionInfo, parse_metadata, render_metadata
+from decabench.submission.answers import Marks
+from decabench.submission.folder import SubmissionInfo, parse_metadata, render_metadata
 
 INFO = SubmissionInfo(
     name='MQAN "large"',
