@@ -169,19 +169,8 @@ class Comparison:
         return f"A {a}, B {b}, {self.split}"
 
     HEADINGS: ClassVar[Sequence[str]] = (
-        *(
-            "task",
-            "A",
-            "B",
-            "B - A",
-            "95 %",
-            "p",
-            "p (Holm)",
-            "A wins",
-            "B wins",
-            "examples",
-            "n for 1 point",
-        ),
+        *("task", "A", "B", "B - A", "95 %", "p", "p (Holm)"),
+        *("A wins", "B wins", "examples", "n for 1 point"),
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -255,15 +244,8 @@ def compare(
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
-    results_a, scored_a = score_submission(a, options)
-    results_b, scored_b = score_submission(b, options)
-    (scored_a, scored_b), left_out = match_tasks((scored_a, scored_b), "AB")
-    common = [task for task in scored_a if task in scored_b]
-    if not common:
-        why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
-        raise SubmissionError(
-            f"{Path(a).name} and {Path(b).name} have no scored task of {options.split} in common.{why}"
-        )
+    (results_a, results_b), (scored_a, scored_b), left_out = _score_all([a, b], "AB", options)
+    common = list(scored_a)
     flipped = {task: flip_signs([_sample(scored_a[task]), _sample(scored_b[task])], seed) for task in common}
     tests = {task: compare_pairs([flipped[task]]) for task in common}
     corrected = holm({task: float(test.p[0, 1]) for task, test in tests.items() if test.is_tested(0, 1)})
@@ -285,6 +267,20 @@ def compare(
         b_path=str(b),
         on_sample=any(results_a.tasks[task].data.origin == "sample" for task in common),
     )
+
+
+def _score_all(
+    submissions: Sequence[str | Path], names: Sequence[str], options: ScoringOptions
+) -> tuple[list[Results], list[dict[str, ScoredTask]], dict[str, str]]:
+    found = [score_submission(path, options) for path in submissions]
+    matched, left_out = match_tasks([scored for _, scored in found], names)
+    if not matched[0]:
+        given = [Path(path).name for path in submissions]
+        why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
+        raise SubmissionError(
+            f"{', '.join(given[:-1])} and {given[-1]} have no scored task of {options.split} in common.{why}"
+        )
+    return [results for results, _ in found], matched, left_out
 
 
 def match_tasks(
@@ -311,29 +307,20 @@ def match_tasks(
             fewest = min(range(len(ids)), key=lambda at: len(ids[at]))
             if len(common) < len(ids[fewest]):
                 other = next(at for at, each in enumerate(ids) if not {*ids[fewest]} <= {*each})
-                pair = sorted((fewest, other))
-                reasons[task] = _different({names[at]: ids[at] for at in pair})
+                listed = []
+                for one, two in sorted([(fewest, other), (other, fewest)]):
+                    known = {*ids[two]}
+                    only = [id_ for id_ in ids[one] if id_ not in known]
+                    listed.append(f"{len(only):,} only in {names[one]} ({shown_ids(only)})")
+                reasons[task] = (
+                    f"they answered different examples ({', '.join(listed)}): use the same --sample and "
+                    "--sample-seed, or the same --ids"
+                )
                 continue
             found = [restricted(one, own, common) for one, own in zip(found, ids, strict=True)]
         for kept, one in zip(same, found, strict=True):
             kept[task] = one
     return same, reasons
-
-
-def _different(ids: Mapping[str, Sequence[str]]) -> str:
-    (a, ids_a), (b, ids_b) = ids.items()
-    known_a, known_b = {*ids_a}, {*ids_b}
-    only_a, only_b = (
-        [id_ for id_ in ids_a if id_ not in known_b],
-        [id_ for id_ in ids_b if id_ not in known_a],
-    )
-    listed = [
-        f"{len(each):,} only in {name} ({shown_ids(each)})" for name, each in ((a, only_a), (b, only_b))
-    ]
-    return (
-        f"they answered different examples ({', '.join(listed)}): use the same --sample and "
-        "--sample-seed, or the same --ids"
-    )
 
 
 def _sample(scored: ScoredTask) -> Sample:
@@ -578,12 +565,8 @@ def compare_all(
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
     paths = [str(path) for path in submissions]
-    results, scored = zip(*(score_submission(path, options) for path in paths), strict=True)
-    matched, left_out = match_tasks(scored, [Path(path).name for path in paths])
+    results, matched, left_out = _score_all(paths, [Path(path).name for path in paths], options)
     common = list(matched[0])
-    if not common:
-        why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
-        raise SubmissionError(f"No task of {split} is scored in all {len(paths)} submissions.{why}")
     groups: dict[str, list[int]] = {}
     for at, (path, found) in enumerate(zip(paths, results, strict=True)):
         groups.setdefault(path if each else _model(found, path), []).append(at)

@@ -409,7 +409,7 @@ def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
 def write_rows(
     path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
 ) -> None:
-    """Write a parquet file with a row for each example: `unit_1` (outermost), `unit_2`, …, and the columns of `rows`."""
+    """Write a parquet file with a row for each example: `unit_1` (outermost), `unit_2`, …, then `rows`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from decabench.errors import MetricError
@@ -60,30 +60,61 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
 def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     examples = list(store.examples(task.name, split))
     metric, record = find_metric(task.metric), store.record(task.name, split)
-    steps = [_renders(examples), _questions(task, examples), _row_count(task, split, len(examples))]
+    steps = list(_check_texts(task, split, examples))
     is_structured = not isinstance(task.output, Text) or metric.find_fault is not None
     if is_structured:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
             return steps  # scores of misread gold answers prove nothing
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]
+    answers = [example.answers[0] for example in examples]
 
     def score(answers: Sequence[str]) -> dict[str, float]:
         return dict(evaluate(metric, answers, references).details)
 
-    gold = score([example.answers[0] for example in examples])
+    gold = score(answers)
+    steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    shuffled = score(_shuffle([example.answers[0] for example in examples]))[metric.headline]
-    steps += [
-        _gold(task, gold, metric, record.note if record.origin == "user" else ""),
-        _empty(task, metric, empty, examples),
-        _shuffled(examples, metric, gold[metric.headline], shuffled),
-    ]
+    if metric.scope == "corpus" or not metric.higher_is_better:  # whose floor is not known beforehand
+        steps.append(ProofStep("empty answers are scored", True, f"{empty:.2f}"))
+    else:
+        floor = empty_answer_floor(task.metric, examples)
+        passed = abs(empty - floor) < _SMALLEST_DIFFERENCE
+        steps.append(ProofStep("empty answers score lowest", passed, f"{empty:.2f}, floor {floor:.2f}"))
+    shuffled = score(_shuffle(answers))[metric.headline]
+    passed, detail = False, "all answers are the same"
+    if len(set(answers)) > 1:
+        best = gold[metric.headline]
+        passed = shuffled < best if metric.higher_is_better else shuffled > best
+        detail = f"{shuffled:.2f} against {best:.2f}"
+    steps.append(ProofStep("shuffled answers score below gold", passed, detail))
     if is_structured and (wrong := _misplace(task, examples)):
         steps.append(_wrong(task, metric, score(wrong)[metric.headline], shuffled, examples))
     elif is_structured:
         steps.append(ProofStep(_WRONG, False, "all values are the same"))
     return steps
+
+
+def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterator[ProofStep]:
+    has_contexts = any(example.context.strip() for example in examples)
+    broken = [
+        example.id
+        for example in examples
+        if not example.question.strip()
+        or (has_contexts and not example.context.strip())
+        or not all(answer.strip() for answer in example.answers)
+    ]
+    shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
+    detail = f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
+    yield ProofStep("every example has text", not broken, detail)
+    asked = len({example.question for example in examples})
+    is_declared = asked == 1 or task.question_varies  # some models read questions only if they vary
+    detail = "1 question" if asked == 1 else f"{asked:,} questions"
+    detail += "" if is_declared else ", but the task does not say question_varies"
+    yield ProofStep("questions vary as declared", is_declared, detail)
+    published = task.counts.get(split)
+    of = "(none published)" if published is None else f"of {published:,} published"
+    yield ProofStep("row count", published is None or bool(examples), f"{len(examples):,} {of}")
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
@@ -232,37 +263,6 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
     return moved if values else None
 
 
-def _renders(examples: Sequence[Example]) -> ProofStep:
-    wanted = any(example.context.strip() for example in examples)
-    broken = [
-        example.id
-        for example in examples
-        if not example.question.strip()
-        or (wanted and not example.context.strip())
-        or not all(answer.strip() for answer in example.answers)
-    ]
-    shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
-    detail = f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
-    return ProofStep("every example has text", not broken, detail)
-
-
-def _questions(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that a task declares whether its questions differ, because some models would otherwise not read
-    them."""
-    asked = len({example.question for example in examples})
-    detail = "1 question" if asked == 1 else f"{asked:,} questions"
-    if asked > 1 and not task.question_varies:
-        detail += ", but the task does not say question_varies"
-    return ProofStep("questions vary as declared", asked == 1 or task.question_varies, detail)
-
-
-def _row_count(task: Task, split: str, rows: int) -> ProofStep:
-    published = task.counts.get(split)
-    if published is None:
-        return ProofStep("row count", True, f"{rows:,} (none published)")
-    return ProofStep("row count", rows > 0, f"{rows:,} of {published:,} published")
-
-
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
     """Check that gold answers get the best score, or `Task.gold_score` if a quirk of the official scorer
     prevents it."""
@@ -273,15 +273,6 @@ def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> Pr
     more = "" if name == metric.headline else f", {name} {scores[name]:.2f}"
     more += f"; {note}" if note else ""
     return ProofStep(f"gold answers score {best:g}", passed, detail + more)
-
-
-def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]) -> ProofStep:
-    if metric.scope == "corpus" or not metric.higher_is_better:
-        # The floor of correlations and errors is not known beforehand.
-        return ProofStep("empty answers are scored", True, f"{score:.2f}")
-    floor = empty_answer_floor(task.metric, examples)
-    passed = abs(score - floor) < _SMALLEST_DIFFERENCE
-    return ProofStep("empty answers score lowest", passed, f"{score:.2f}, floor {floor:.2f}")
 
 
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
@@ -306,15 +297,5 @@ def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
 
 def _shuffle(answers: Sequence[str]) -> Sequence[str]:
     moved = list(answers)
-    random.Random(0).shuffle(moved)
-    return (
-        moved if moved != answers else [*answers[1:], *answers[:1]]
-    )  # shuffling a few answers may change nothing
-
-
-def _shuffled(examples: Sequence[Example], metric: Metric, gold: float, shuffled: float) -> ProofStep:
-    name = "shuffled answers score below gold"
-    if len({example.answers[0] for example in examples}) < 2:
-        return ProofStep(name, False, "all answers are the same")
-    passed = shuffled < gold if metric.higher_is_better else shuffled > gold
-    return ProofStep(name, passed, f"{shuffled:.2f} against {gold:.2f}")
+    random.Random(0).shuffle(moved)  # which may change nothing if there are few
+    return moved if moved != answers else [*answers[1:], *answers[:1]]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
@@ -28,7 +28,7 @@ from decabench.scoring.examples import (
 )
 from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
-from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
+from decabench.tasks import DECATHLON, SUITES, TASKS, Suite, is_task_name
 from decabench.text import excerpt, printable, quoted, terminal_safe
 from decabench.untrusted import parse_json
 
@@ -402,9 +402,9 @@ class Results:
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
         """Parse the output of `to_json`. Raises InvalidResultsError, which refers to the file as `name`."""
-        record = parse_record(text, name)
+        _, file = parse_results(text, name, _CompleteFile)
         try:
-            return _read_results(record)
+            return _read_results(file)
         except (ValueError, OverflowError) as error:
             raise InvalidResultsError(name, str(error)) from error
 
@@ -539,51 +539,67 @@ def read_bounded(path: Path) -> str:
         raise InvalidResultsError(str(path), f"it cannot be read ({error.strerror})") from error
 
 
-def parse_record(text: str, name: str) -> dict[str, Any]:
-    """Parse a results file, and check its format, submission, split and tasks. Raises InvalidResultsError."""
+@dataclass(frozen=True, kw_only=True)
+class ResultsFile:
+    """The parts of a results file that say what was scored."""
+
+    submission: Mapping[str, Any]
+    split: Literal["train", "validation", "test"]
+    tasks: Mapping[str, Any]
+    answers: AnswerKind = "extracted"
+    suite: Suite = DECATHLON
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CompleteFile(ResultsFile):
+    decabench: str
+    interval: tuple[float, float] | None
+    total: SuiteTotal
+    decascore: float | None = None
+
+
+File = TypeVar("File", bound=ResultsFile)
+
+
+def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any], File]:
+    """Parse a results file as JSON and as a `kind`, without checking its tasks. Raises InvalidResultsError."""
+    import msgspec
+
     try:
         record = parse_json(text)
     except ValueError as error:
         raise InvalidResultsError(name, f"it is not JSON: {error}") from error
     if not isinstance(record, dict):
         raise InvalidResultsError(name, "its JSON is not an object")
-    if (kind := record.get("format")) != FORMAT:
-        reason = f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}"
-        raise InvalidResultsError(name, reason, kind if isinstance(kind, str) else "")
-    about = record.get("submission")
-    if not isinstance(about, dict) or not _is_visible(about.get("name")):
+    if (stated := record.get("format")) != FORMAT:
+        reason = f"its format is {excerpt(repr(stated), 60)}; this version reads {FORMAT!r}"
+        raise InvalidResultsError(name, reason, stated if isinstance(stated, str) else "")
+    try:
+        file = msgspec.convert(record, kind)
+    except (
+        msgspec.ValidationError,
+        DecabenchError,
+    ) as error:  # the latter from Suite, which validates itself
+        raise InvalidResultsError(name, f"a value is invalid: {excerpt(str(error))}") from error
+    given = file.submission.get("name")
+    if not isinstance(given, str) or not any(char.isprintable() and not char.isspace() for char in given):
         raise InvalidResultsError(name, "its submission has no name")
-    if record.get("split") not in SPLITS:
-        given = excerpt(repr(record.get("split")), 60)
-        raise InvalidResultsError(name, f"its split is {given}, not one of {', '.join(SPLITS)}")
-    if not isinstance(record.get("tasks"), dict):
-        raise InvalidResultsError(name, "it has no tasks")
-    for task in record["tasks"]:
+    for task in (*file.tasks, *file.suite.tasks):
         if not is_task_name(task):
             raise InvalidResultsError(name, f"{quoted(task)} is not a valid name of a task")
-    if record.get("answers", "extracted") not in ("extracted", "raw"):
-        given = excerpt(repr(record["answers"]), 60)
-        raise InvalidResultsError(name, f"its answers are {given}, not extracted or raw")
-    return record
+    suite = SUITES.get(file.suite.name, file.suite)
+    is_known = (suite.tasks, suite.total) == (file.suite.tasks, file.suite.total)
+    return record, replace(file, suite=suite) if is_known else file
 
 
-def _is_visible(text: object) -> bool:
-    return isinstance(text, str) and any(char.isprintable() and not char.isspace() for char in text)
-
-
-def _read_results(record: dict[str, Any]) -> Results:
+def _read_results(file: _CompleteFile) -> Results:
+    tasks = {name: parse_task(name, value) for name, value in file.tasks.items()}
     results = Results(
-        submission=record["submission"],
-        split=record["split"],
-        tasks={name: parse_task(name, value) for name, value in record["tasks"].items()},
-        interval=_convert(record, "interval", tuple[float, float] | None),
-        decabench=_convert(record, "decabench", str),
-        answers=record.get("answers", "extracted"),
-        suite=read_suite(record),
+        file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
     )
     if results.interval and not results.interval[0] <= results.interval[1]:
         raise ValueError(f"its interval is {list(results.interval)}")
-    stated, total = _convert(record, "total", SuiteTotal), results.total
+    stated, total = file.total, results.total
     if (stated.tasks, stated.complete) != (total.tasks, total.complete):
         whole = "complete" if stated.complete else "incomplete"
         raise ValueError(
@@ -591,34 +607,8 @@ def _read_results(record: dict[str, Any]) -> Results:
         )
     _check_claim(stated.score, results, partial=True)
     if results.suite == DECATHLON:
-        _check_claim(_convert(record, "decascore", float | None), results)
+        _check_claim(file.decascore, results)
     return results
-
-
-def read_suite(record: Mapping[str, Any]) -> Suite:
-    """Return the suite of a parsed results file: the decathlon unless it states one. Raises ValueError."""
-    if "suite" not in record:
-        return DECATHLON
-    suite: Suite = _convert(record, "suite", Suite)
-    for task in suite.tasks:
-        if not is_task_name(task):
-            raise ValueError(f"its suite has {quoted(task)}, which cannot be the name of a task")
-    known = SUITES.get(suite.name, suite)
-    return known if (known.tasks, known.total) == (suite.tasks, suite.total) else suite
-
-
-def _convert(record: Mapping[str, Any], key: str, kind: Any) -> Any:
-    import msgspec
-
-    if key not in record:
-        raise ValueError(f"it has no {key!r}")
-    try:
-        return msgspec.convert(record[key], kind)
-    except (
-        msgspec.ValidationError,
-        DecabenchError,
-    ) as error:  # the latter from Suite, which validates itself
-        raise ValueError(f"its {key} is invalid: {error}") from error
 
 
 def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:

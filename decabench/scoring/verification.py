@@ -14,7 +14,7 @@ from decabench.files import Paths, is_within
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import known_to, results_files, score_submission
 from decabench.scoring.examples import read_rows, statistics_path, stored_metric
-from decabench.scoring.results import InvalidResultsError, TaskResult, parse_record, read_bounded, read_suite
+from decabench.scoring.results import ResultsFile, TaskResult, parse_results, read_bounded
 from decabench.scoring.significance import Sample
 from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.submission import open_submission
@@ -111,17 +111,13 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
 
     Split, suite, tasks and kind of answers come from the file. Raises the errors of `verify`.
     """
-    stated = parse_record(read_bounded(path), str(path))
-    try:
-        suite = read_suite(stated)
-    except ValueError as error:
-        raise InvalidResultsError(str(path), str(error)) from error
+    stated, file = parse_results(read_bounded(path), str(path), ResultsFile)
     options = replace(
         options,
-        split=stated["split"],
-        tasks=list(stated["tasks"]),
-        answers=stated.get("answers", "extracted"),
-        suite=suite,
+        split=file.split,
+        tasks=list(file.tasks),
+        answers=file.answers,
+        suite=file.suite,
         without=_stated_without(stated["tasks"]),
         again=True,
     )

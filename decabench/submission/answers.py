@@ -512,7 +512,9 @@ class AnswerReader:
                     self._lines += 1
                     for code, message in line.problems:
                         self._note(code, message, line.number)
-                    if seen.get(line.id) == 0:  # an id of the split, and no earlier line has it
+                    if (
+                        line.id is not None and seen.get(line.id) == 0
+                    ):  # an id of the split, and no earlier line has it
                         seen[line.id] = line.number
                     elif not self._is_new(line):
                         continue

@@ -258,7 +258,7 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list as `.json` or `.json.gz`. Raises DataError for invalid ids, DecabenchError for another suffix."""
+    """Write an id list as `.json` or `.json.gz`. Raises DataError for invalid ids, DecabenchError otherwise."""
     path = Path(path)
     splits = []
     for (task, split), of_split in sorted(ids.items(), key=lambda item: _position(*item[0])):

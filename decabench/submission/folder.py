@@ -573,7 +573,7 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Let only one process at a time write a submission. Raises DecabenchError after `patience` seconds, StorageError."""
+    """Let one process at a time write a submission. Raises DecabenchError after `patience` seconds, StorageError."""
     is_new = not folder.exists()
     refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
     try:

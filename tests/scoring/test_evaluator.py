@@ -18,7 +18,6 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
 from decabench.metrics import Item
 from decabench.scoring import (
@@ -65,24 +64,13 @@ def test_gold_is_a_thousand(home, submit):
     assert results.ok
 
 
-@pytest.mark.parametrize("task", ["sst", "multinli.in.out", "schema"])
-def test_majority_scores_its_share(home, submit, task):
+def test_majority_scores_its_share(home, submit):
+    task = "multinli.in.out"
     training, gold = first_answers(home, task, "train"), first_answers(home, task, "validation")
     commonest = max(training, key=lambda answer: (training.count(answer), -training.index(answer)))
     results = evaluate(submit("majority", [task]), home=home)
     assert results.tasks[task].score == share(gold.count(commonest), len(gold))
     assert results.tasks[task].n == len(gold)
-
-
-def test_first_choice_scores_its_share(home, submit):
-    gold = first_answers(home, "schema", "validation")
-    asked = column(home, "schema", "validation", "question")
-    offered = [question.rpartition("? ")[2].partition(" or ")[0] for question in asked]
-    hits = sum(one.lower() == other.lower() for one, other in zip(offered, gold, strict=True))
-    assert 0 < hits < len(gold)
-    assert evaluate(submit("first-choice", ["schema"]), home=home).tasks["schema"].score == share(
-        hits, len(gold)
-    )
 
 
 def test_best_of_several_references(home, tmp_path):
@@ -125,18 +113,11 @@ def test_seven_of_ten(home, submit):
     assert results.ok
 
 
-def test_tasks_narrow_it(home, submit):
-    results = evaluate(submit("oracle"), home=home, tasks=["schema", "sst"])
-    assert list(results.tasks) == ["sst", "schema"]
-
-
 @pytest.mark.parametrize(
     ("damage", "code", "faults"),
     [
         (lambda lines: [*lines, lines[0]], "duplicate-id", 1),
-        (lambda lines: lines[1:], "missing-id", 1),
         (lambda lines: lines[:-3], "missing-id", 3),
-        (lambda lines: [*lines, '{"id": "nobody", "answer": "x"}\n'], "unknown-id", 1),
         (lambda lines: ["{\n", *lines[1:]], "bad-json", 1),
         (lambda lines: [], "missing-id", 1),
     ],
@@ -204,13 +185,6 @@ def test_answers_to_other_data_are_refused(home, submit):
     assert evaluate(folder, home=home, tasks=["schema"]).tasks["schema"].score == 100
 
 
-def test_a_submission_that_states_no_data_is_scored(home, submit):
-    folder = submit("oracle", ["sst"])
-    text = (folder / "submission.toml").read_text()
-    (folder / "submission.toml").write_text(text.partition("[data]")[0])
-    assert evaluate(folder, home=home).tasks["sst"].score == 100
-
-
 def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path):
     """Else a result would carry the fingerprint of data that it was not scored on."""
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
@@ -269,18 +243,16 @@ def packed_tar(folder, target):
     return Path(f"{target}.tar.gz")
 
 
-@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
-def test_an_archive_gives_the_same_bytes(home, submit, tmp_path, pack):
-    folder = submit("random")
-    archive = pack(folder, tmp_path / "packed")
+def test_an_archive_gives_the_same_bytes(home, submit, tmp_path):
+    folder = submit("random", ["sst", "woz.en"])
+    archive = packed_tar(folder, tmp_path / "packed")
     assert evaluate(archive, home=home).to_json() == evaluate(folder, home=home).to_json()
 
 
-@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
-def test_a_fault_of_an_archive_names_the_archive(home, submit, tmp_path, pack):
+def test_a_fault_of_an_archive_names_the_archive(home, submit, tmp_path):
     folder = submit("oracle", ["sst"])
     (folder / "submission.toml").unlink()
-    archive = pack(folder, tmp_path / "packed")
+    archive = packed_zip(folder, tmp_path / "packed")
     with pytest.raises(SubmissionError, match=f"^{re.escape(archive.name)}: no-submission-toml"):
         evaluate(archive, home=home)
 
@@ -322,11 +294,6 @@ def test_what_a_result_says_of_its_data(home, submit):
     assert "sacrebleu:" in results.tasks["iwslt.en.de"].signature
     assert results.tasks["iwslt.en.de"].signatures.keys() == {"bleu", "nf1"}
     assert results.submission["name"] == "oracle" and results.submission["date"] == "2026-01-31"
-
-
-def test_from_the_package(home, submit):
-    results = decabench.evaluate(str(submit("oracle", ["sst"])), split="validation", home=str(home))
-    assert results.tasks["sst"].score == 100
 
 
 @pytest.mark.slow
@@ -401,9 +368,7 @@ def test_a_limited_run_cuts_dialogues_where_it_must(home, tmp_path):
     assert evaluate(folder, home=home).tasks["woz.en"].score == pytest.approx(100)
 
 
-@pytest.mark.parametrize(
-    ("answered", "of", "kept"), [(8, 32, 9), (8, 32, 7), (31, 32, 32), (8, 33, 8), (8, 9, 8)]
-)
+@pytest.mark.parametrize(("answered", "of", "kept"), [(8, 32, 9), (8, 32, 7), (8, 33, 8)])
 def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, kept):
     folder = put(tmp_path, "sst", gold_lines(home, "sst")[:kept])
     mark(folder, "partial", "sst.validation", answered=answered, of=of)
@@ -531,10 +496,6 @@ def test_a_refusal_is_no_claim_that_a_question_has_no_answer():
 PAIR = Suite("pair", "Two tasks", ("schema", "sst"), "mean", "average")
 
 
-def share_of_suites(results, name: str) -> float:
-    return results.tasks[name].score
-
-
 def test_an_eleventh_task_in_the_registry_changes_no_total(
     home: Path,
     submit: Callable[..., Path],
@@ -567,9 +528,7 @@ def test_the_total_of_another_suite(home: Path, submit: Callable[..., Path]) -> 
     results, scored = score_submission(submit("majority"), ScoringOptions(home=home, suite=PAIR))
     total = results.total
     assert list(results.tasks)[:2] == ["schema", "sst"] and len(results.tasks) == 10
-    assert total.score == pytest.approx(
-        (share_of_suites(results, "schema") + share_of_suites(results, "sst")) / 2
-    )
+    assert total.score == pytest.approx((results.tasks["schema"].score + results.tasks["sst"].score) / 2)
     assert total.text == f"{total.score:.1f} (mean of 2)"
     assert results.decascore is None
     assert results.interval == total_interval([scored[name].sample for name in PAIR.tasks], "mean").ends
@@ -577,7 +536,7 @@ def test_the_total_of_another_suite(home: Path, submit: Callable[..., Path]) -> 
 
 def test_a_suite_that_is_not_whole_has_no_interval(home: Path, submit: Callable[..., Path]) -> None:
     results = evaluate(submit("majority", ["sst"]), home=home, suite=PAIR)
-    assert results.total.text == f"{share_of_suites(results, 'sst'):.1f} (mean of 1 of 2 tasks)"
+    assert results.total.text == f"{results.tasks['sst'].score:.1f} (mean of 1 of 2 tasks)"
     assert results.total.missing == ("schema",)
     assert results.interval is None and results.tasks["sst"].interval is not None
 
