@@ -190,7 +190,7 @@ def _check_toml(text: str) -> None:
     dots = depth = line = 0
     for found in _TOML_TOKEN.finditer(text):
         token = found[0]
-        if token in ('"', "'"):  # a string without an end, where tomllib stops
+        if token in ('"', "'"):  # an unterminated string, which tomllib reports
             return
         line += token.count("\n")
         if token == ".":
@@ -262,7 +262,7 @@ def csv_rows(
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     last = 0
     while True:
-        before = csv.field_size_limit(cell_limit)  # a setting of the whole process, where others read too
+        before = csv.field_size_limit(cell_limit)  # a setting of the whole process
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -314,7 +314,7 @@ def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
     import pyarrow.parquet as pq
 
     with read_errors(path):
-        # As bytes, since pyarrow opens no path that is not UTF-8.
+        # as bytes, because pyarrow can't open paths that aren't UTF-8
         with pa.OSFile(os.fsencode(path)) as source, pq.ParquetFile(source, **settings) as file:
             yield file
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 try:
     from ._speedups import rouge_counts
-except ImportError:  # there was no compiler
+except ImportError:  # built without a compiler
     _compiled = False
 else:
     _compiled = True
@@ -46,7 +46,7 @@ def stem(word: str) -> str:
     if len(word) < 3:
         return word
     initial_y = word.startswith("y")
-    if initial_y:  # a consonant here; as a capital it is no vowel to the patterns
+    if initial_y:  # a consonant, which the patterns treat as such if it is upper-case
         word = "Y" + word[1:]
     word = _cut_past_and_gerund(_cut_plural(word))
     if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
@@ -195,9 +195,9 @@ class _BaseNumbers(dict[str, int]):
     def __missing__(self, word: str) -> int:
         form = base_form(word)
         if len(form) > _LONGEST_WORD:
-            from hashlib import sha256  # rarely needed, and importing metrics is to be quick
+            from hashlib import sha256  # rarely needed, and slow to import
 
-            # Equal ones must have equal numbers, so their digests are remembered; no word has a colon.
+            # Equal forms need equal numbers, so their digests are stored; no word contains a colon.
             form = f"sha256:{sha256(form.encode()).hexdigest()}"
         number = self._forms.setdefault(form, len(self._forms))
         if len(word) <= _LONGEST_WORD:
@@ -275,7 +275,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
     i, j = len(reference), len(candidate)
     below = (1 << j) - 1  # the bits of the columns up to j
     length = j - rows[i].bit_count()
-    while length:  # that of the common subsequence up to here
+    while length:
         if reference[i - 1] == candidate[j - 1]:
             i, j, below, length = i - 1, j - 1, below >> 1, length - 1
             marked.append(i)

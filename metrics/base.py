@@ -253,7 +253,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
             f"References must be one list of strings per example; given {_name_type(references)}."
         )
     listed = list(references)
-    # By place, as a Series would be read by label.
+    # as lists, because a Series is indexed by label
     values_of = {name: list(values) for name, values in columns.items()}
     for name, values in values_of.items():
         if len(values) != len(listed):
@@ -314,7 +314,7 @@ def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
     """Sum rows and score the sums. `math.fsum` rounds once, so order and splitting never change a digit."""
     columns: Iterable[Iterable[float]]
-    if hasattr(rows, "T"):  # an array: its rows would be arrays, too
+    if hasattr(rows, "T"):  # an array
         columns = (column.tolist() for column in rows.T)
     else:
         columns = zip(*rows, strict=True)
@@ -323,7 +323,7 @@ def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
     return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.full_signature)
 
 
-@cache  # it reads the packages' folders, and every score asks for it
+@cache  # because it reads the package's folder
 def _installed_version(package: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -333,8 +333,8 @@ def _installed_version(package: str) -> str:
         return "missing"
 
 
-# Arithmetic on floats and numpy arrays alike, so that one formula scores one sum or a thousand resamples. numpy is
-# imported only when an array is given; callers without arrays never need it.
+# Arithmetic on floats and numpy arrays, so that the same formula scores one sum or a thousand resamples. numpy is
+# imported only for arrays.
 
 
 def fold_label(text: str) -> str:

@@ -22,7 +22,7 @@ from .base import (
 
 try:
     from ._speedups import ngram_hits
-except ImportError:  # there was no compiler
+except ImportError:  # built without a compiler
     _compiled = False
 else:
     _compiled = True
@@ -68,7 +68,7 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
     cased = tokenize(text.rstrip())
-    if "&" in text or "<" in text or "Σ" in text:  # where lower case changes what the tokenizer finds
+    if "&" in text or "<" in text or "Σ" in text:  # lower case changes the tokens
         return tokenize(text.lower().rstrip()).split(), cased.split()
     return cased.lower().split(), cased.split()
 

@@ -25,7 +25,7 @@ def _statistics(words: int, predictions: Sequence[str], references: Sequence[Ref
     scorer = load_scorer("CHRF")(char_order=_CHARACTERS, word_order=words, beta=_BETA)
     rows = []
     for text, reference in zip(predictions, references, strict=True):
-        # What sacrebleu itself resamples; its scores of a sentence do not have the counts.
+        # sacrebleu resamples these counts; its sentence scores don't include them.
         [counts] = scorer._extract_corpus_statistics([text], [[answer] for answer in reference.answers])
         rows.append(tuple(map(float, counts)))
     return rows

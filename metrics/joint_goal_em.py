@@ -140,7 +140,7 @@ def _read_turns(
         if dialogue != current:
             current, state, gold_state = dialogue, {}, {}
         change, gold = read_change(predictions[index]), read_change(references[index].answers[0])
-        state.pop(REFUSED, None)  # the turn is wrong, but not those after it
+        state.pop(REFUSED, None)  # only this turn is wrong
         state, gold_state = state | change.inform, gold_state | gold.inform
         yield index, _Turn(change, state), _Turn(gold, gold_state)
 

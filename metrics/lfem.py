@@ -277,7 +277,7 @@ LFEM = Metric(
 )
 
 
-# The same after normalisation: what a person, or a database, reads in a query that is written as SQL usually is
+# The same for queries in ordinary SQL
 
 _LONGEST_QUERY = 10_000
 """The maximum length of a query in characters; WikiSQL's have a few hundred at most."""
@@ -287,7 +287,7 @@ _QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
 
 
 def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse a query with quoted columns, tables and values, and aggregators with parentheses; None if it can't be read."""
+    """Parse a query that may have quotes and parentheses, as SQL for databases does; None if it can't be read."""
     line, names = _on_one_line(text), [_on_one_line(name) for name in header]
     if len(line) > _LONGEST_QUERY:
         return None
@@ -310,13 +310,12 @@ def _on_one_line(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-# A pattern with the names of the table's columns would say the same, and take a hundred times as long to compile as
-# the query takes to read. So columns are tried one by one, in the order of such a pattern's alternatives.
+# Columns are tried one by one, because compiling a pattern of their names takes a hundred times longer than parsing.
 
 _NAMES = "|".join(filter(None, AGGREGATORS))
 
 
-@cache  # compiled when first used, as importing metrics should be quick
+@cache  # compiled on first use
 def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     """Return the possible texts before a column, with the aggregator, and after it; the first match counts."""
     return (
@@ -414,7 +413,7 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
     if _has_values(line, gold) and parse_query(text, header) == gold:
         return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
-    if "''" not in line and not all(value in line for _, _, value in bare):  # two stand for one of a value
+    if "''" not in line and not all(value in line for _, _, value in bare):  # doubled quotes stand for one
         return False
     return read_normalised(text, header) == gold._replace(conditions=bare)
 
@@ -474,5 +473,5 @@ def _gold_item(reference: Any) -> Item:
         raise MetricError(
             f"Without tables= a reference must be [{{sql, header, answer}}]; given {show_value(reference)}."
         )
-    # In WikiSQL's own files the table has rows and types next to the header.
+    # WikiSQL's own files have rows and types next to the header.
     return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

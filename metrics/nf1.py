@@ -10,13 +10,13 @@ from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 
 try:
     from ._speedups import ngram_hits, normalize_ascii
-except ImportError:  # there was no compiler
+except ImportError:  # built without a compiler
     _compiled = False
 else:
     _compiled = True
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"  # string.punctuation, whose module takes long to load
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"  # string.punctuation; the module is slow to import
 _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 
 
@@ -38,7 +38,7 @@ def token_f1(prediction: str, answer: str) -> float:
     both = set(gold).intersection(predicted)
     if not both:
         return 0.0
-    # The size of the bags' intersection; answers are far shorter than some predictions.
+    # the size of the bags' intersection
     if len(gold) > _FEW and _compiled:
         (shared,) = ngram_hits([gold, predicted], 1)
     else:

@@ -78,7 +78,7 @@ def _centred(values: Sequence[float]) -> list[float]:
     overflow or underflow if they are huge or tiny. The median is also near the bulk of any subset, and dividing by a
     power of 2 is exact.
     """
-    from statistics import median  # which loads fractions and decimals
+    from statistics import median  # slow to import
 
     middle = median(values)
     distances = [value - middle for value in values]
@@ -258,5 +258,5 @@ relatedness = replace(
     score=_relatedness_score,
     range=(0.0, math.inf),
     higher_is_better=False,
-    depends_on_others=False,  # only ranks do, which are not its headline
+    depends_on_others=False,  # only its ranks do, which aren't the headline
 )

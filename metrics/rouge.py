@@ -28,7 +28,7 @@ _PARTS = ("precision", "recall", "f")
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
     """Return 1, then P, R and F of each kind. Counts are first summed over the references (`-f A`)."""
-    from . import _rouge155 as perl  # its patterns and tables take long to load
+    from . import _rouge155 as perl  # slow to import
 
     values = [1.0]
     for counts in zip(*perl.count(prediction, reference.answers, separator), strict=True):
@@ -116,11 +116,7 @@ def resampling_weights(count: int) -> tuple[float, ...]:
 def _weighted_statistics(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> list[Row]:
-    """Multiply the metric's rows by their weights, which add up to the number of rows.
-
-    The first column is weighted too: our own resamples draw other weights, and their means are over what they
-    drew.
-    """
+    """Multiply the rows by their weights, which add up to the number of rows; `n` is weighted too."""
     rows = metric.statistics(predictions, references)
     weights = resampling_weights(len(rows))
     return [tuple(weight * value for value in row) for row, weight in zip(rows, weights, strict=True)]

@@ -97,7 +97,7 @@ _Chunk = tuple[str, int, int]
 _OUTSIDE = ("o", "")
 
 # conlleval's startOfChunk and endOfChunk: (previous prefix, prefix), and prefixes that stand for one token or for none.
-# S and a B after an E are IOBES, which conlleval does not know.
+# S, and B after E, are IOBES, which conlleval doesn't know.
 _STARTS = frozenset(["bb", "ib", "ob", "oi", "oe", "ee", "ei", "eb", "sb", "si", "se"])
 _ENDS = frozenset(["bb", "bo", "ib", "io", "ee", "ei", "eo", "eb"])
 _SINGLE = frozenset("s[]")
@@ -129,7 +129,7 @@ def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
     """Return the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, read like conlleval."""
     found: set[_Chunk] = set()
-    before, kind, first = _OUTSIDE, "", -1  # the kind and the place of the open chunk; -1 if there is none
+    before, kind, first = _OUTSIDE, "", -1  # of the open chunk; -1 if no chunk is open
     for position, tag in enumerate([*(_read_tag(tag.lower()) for tag in tags), _OUTSIDE]):
         starts, is_last = _starts_chunk(before, tag), position == len(tags)
         if first >= 0 and (starts or is_last or _ends_chunk(before, tag)):

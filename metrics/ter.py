@@ -61,7 +61,7 @@ def _edit_distance(words: list[str], reference: list[str]) -> int:
 
 def _score(totals: Totals) -> Scores:
     edits, length = totals["edits"], totals["reference_length"]
-    # Only empty references leave no length; then sacrebleu calls any edit 100.
+    # For empty references, sacrebleu returns 100 if there is any edit.
     return {"ter": where(length > 0, percent(edits, length), where(edits > 0, 100.0, 0.0))}
 
 

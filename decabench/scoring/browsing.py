@@ -52,7 +52,7 @@ class Inspected:
     result: TaskResult
     """The task's score, with the counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
-    """What answered, as `submission.toml` records it."""
+    """The predictor in `submission.toml`."""
 
     @property
     def score(self) -> float | None:
@@ -110,7 +110,7 @@ def find_examples(
             wordings.setdefault(row.variant, []).append(row)
     rows = wordings.pop(0)
     metric, courses = find_metric(known[name].metric), {}
-    if metric.states is not None:  # or no answer is compared with others
+    if metric.states is not None:
         items = [Item(row.references, row.id) for row in rows]
         courses = find_courses(metric, [row.prediction or "" for row in rows], items)
     return Inspected(
@@ -158,7 +158,7 @@ class Browsed:
     context: str
     """The context."""
     loss: float
-    """How far the answer is from the best score; infinite if it is wrong and has no individual score."""
+    """The distance from the best score; infinite for a wrong answer without an individual score."""
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
     """The answers to other wordings, by their number."""
     other: ScoredExample | None = None
@@ -168,7 +168,7 @@ class Browsed:
     before: tuple[str, ...] = ()
     """The contexts of the earlier examples in its group, in order, such as the earlier turns of a dialogue."""
     parted: str = ""
-    """Where the state diverged from gold, and through which answer; `here` if it is this one."""
+    """The answer at which the state diverged from gold; `here` if it is this answer."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:

@@ -410,7 +410,7 @@ def _compare_totals(
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     return replace(
         _compared(total_a, total_b, test, None, [_sample(each) for each in ours if each.hidden]),
-        a_wins=None,  # an example has a score on its task alone
+        a_wins=None,  # examples have no score in a total
         b_wins=None,
         higher_is_better=any(_sample(each).metric.higher_is_better for each in ours),
         digits=max(2, *(score_digits(task, a[task].result.metric) for task in suite.tasks)),
@@ -444,7 +444,7 @@ def _compared(
     )
 
 
-# More than two submissions: a row for each model, with a spread over its runs, and tests of all pairs
+# More than two submissions
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def score_submission(
         ledger = Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
-        is_ours = all(job.scored.key for job in jobs)  # metrics of other packages may make cycles
+        is_ours = all(job.scored.key for job in jobs)  # third-party metrics may create reference cycles
         with (
             worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool,
             collector_paused() if is_ours else nullcontext(),
@@ -250,7 +250,7 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
         job.require_same(opened)
         files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}
         found = {number: AlignedAnswers.read(read_lines(file.path), ids) for number, file in files.items()}
-        job.require_same(opened)  # nothing was written to them meanwhile
+        job.require_same(opened)  # in case they were written to meanwhile
         return found
 
 

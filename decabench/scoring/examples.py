@@ -323,7 +323,7 @@ def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample
     with atomic_file(path, "gz", _LEVEL) as file:
         file.write(encode({"format": FORMAT, **about}) + b"\n")
         lines = map(encode, rows)
-        while some := list(islice(lines, _LINES)):  # each call of a compressed file's write takes a while
+        while some := list(islice(lines, _LINES)):  # because gzip's write is slow to call
             file.write(b"\n".join(some) + b"\n")
     return path
 
@@ -424,7 +424,7 @@ def write_rows(
         pq.write_table(table, file, compression="zstd")
 
 
-# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
+# pyarrow's conversions from and to numpy import pandas, which takes longer than writing all files.
 
 
 def _to_arrow(values: Any) -> Any:
@@ -452,7 +452,7 @@ def open_statistics(source: Path | bytes) -> pq.ParquetFile:
 
     if isinstance(source, bytes):
         return pq.ParquetFile(pa.BufferReader(source))
-    with read_errors(source):  # as bytes, since pyarrow opens no path that is not UTF-8
+    with read_errors(source):  # as bytes, because pyarrow can't open paths that aren't UTF-8
         return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
 
 

@@ -129,7 +129,7 @@ class ScoredTask:
     result: TaskResult
     """Its entry in the results."""
     references: Sequence[Item]
-    """The examples in the order of the prepared data; for a limited run, only those it answered."""
+    """The scored examples, in the order of the data."""
     predictions: Sequence[str] = ()
     """The answer to each example; empty if the task failed."""
     sample: Sample | None = None
@@ -179,7 +179,7 @@ class _Packed:
 
         found: Array = np.frombuffer(import_zstd().decompress(self.content), self.stored)
         rows, columns = self.shape
-        # in rows again, because sums of it must add up in the same order
+        # row by row again, so that sums round in the same order
         return np.ascontiguousarray(found.reshape(columns, rows).T.astype(self.kind))
 
 
@@ -313,7 +313,7 @@ def _code_files(package: Path) -> Iterator[Path]:
                 yield path
 
 
-@lru_cache(maxsize=16)  # once for each home
+@lru_cache(maxsize=16)  # once per home
 def _sweep(ours: Path) -> None:
     """Remove entries of other code versions that have written nothing for days; a second version may share the
     home."""

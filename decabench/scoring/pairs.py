@@ -214,9 +214,9 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
     first = samples[0]
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # such as the fourth power of an effect of 1e80
+    with np.errstate(over="ignore", invalid="ignore"):  # effects can be as large as 1e80
         parts = effects + first.shares * scores[:, None]
-        # Without their mean: differences stay as they are, and sums of like systems round less.
+        # Subtracting the mean changes no difference, and reduces rounding errors of similar systems.
         middle = parts - parts.mean(axis=0)
         powers = middle**2
         cubes = middle * powers
@@ -370,7 +370,7 @@ def compare_pairs(
         powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
         most = reached.max(axis=0)
-        if not np.isfinite(most).all():  # one such pair must not decide the others
+        if not np.isfinite(most).all():  # an overflowing pair must not affect the others
             usable = np.isfinite(reached).all(axis=1)
             observed[~usable], reached[~usable] = math.nan, 0.0
             most = reached.max(axis=0)
@@ -439,8 +439,7 @@ def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
 
 
 class _Memory(local):
-    """Arrays that a thread reuses for each part of the pairs, because allocating them takes longer than the
-    computation."""
+    """Arrays that a thread reuses, because allocating them would take longer than the computation."""
 
     known: Array | None = None
 
@@ -466,11 +465,7 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return the power of two in whose units each pair is computed: the larger of its two systems'.
-
-    It is chosen for each pair because small effects would vanish in units of the largest effects of all
-    systems.
-    """
+    """Return each pair's power of two, the larger of its systems': a common one would lose small effects."""
     import numpy as np
 
     powers: Array = np.zeros(len(others), dtype=int)
@@ -492,7 +487,7 @@ def _resample_pairs(
     import numpy as np
 
     found = list(_blocks_of(tasks, a, others))
-    units = [  # of each system in those of its pair: 1 unless they are large
+    units = [  # scale factors between a system's units and its pair's; usually 1
         (np.ldexp(1.0, block.powers[i] - powers), np.ldexp(1.0, block.powers[j] - powers))
         for block, i, j in found
     ]
@@ -506,7 +501,7 @@ def _resample_pairs(
     variance: Array = np.sum(variances, axis=0)
     moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
     fixed = np.zeros(len(others))
-    weights = np.empty((len(others), 2), dtype=np.float32)  # of the first system's sums, and of the null's
+    weights = np.empty((len(others), 2), dtype=np.float32)  # for the first system's sums, and for the null
     is_large = bool(powers.any())
     for number, ((block, i, j), own, (ours, theirs)) in enumerate(zip(found, variances, units, strict=True)):
         share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
@@ -538,7 +533,7 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 
     squares = np.sum([task.squares for task in tasks], axis=0)
     fourths = np.sum([task.fourths for task in tasks], axis=0)
-    with np.errstate(invalid="ignore"):  # of infinite sums
+    with np.errstate(invalid="ignore"):  # infinite sums
         sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
     return np.where(np.isnan(sizes) & ~np.isnan(squares), math.inf, sizes)
 
@@ -576,10 +571,10 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the share of resamples that reach as far as the data, which counts as one of them; ties count."""
+    """Return the share of resamples that reach the observed value; the data counts as a resample."""
     import numpy as np
 
-    # row by row, as numpy counts in a flat array much faster than along an axis
+    # row by row, because numpy counts faster in flat arrays than along an axis
     count = np.array([np.count_nonzero(row) for row in reached >= _least(observed)[:, None]])
     share: Array = (count + 1) / (reached.shape[-1] + 1)
     return np.where(np.isnan(observed), math.nan, np.where(observed == 0, 1.0, share))
@@ -593,8 +588,7 @@ def _share_of_sorted(reached: Array, observed: Array) -> Array:
 
 
 def _least(observed: Array) -> Array:
-    """Return the value that a resample must reach to count, in the resamples' precision, because numpy would
-    otherwise convert them all."""
+    """Return the smallest value that counts, in single precision, so that numpy converts no resamples."""
     import numpy as np
 
     exact = observed * (1 - _TIE) ** 2
@@ -607,10 +601,10 @@ def _critical(reached: Array) -> Array:
     import numpy as np
 
     resamples = reached.shape[-1]
-    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # so many may reach as far, the data among them
+    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # the most values at or above it, including the data
     if not allowed:
-        return np.full(len(reached), math.inf)  # so few resamples never show anything
-    # Partitioning whole rows takes half of all time, so only numbers near the highest of the first row are looked at.
+        return np.full(len(reached), math.inf)  # too few resamples for any p below LEVEL
+    # Partitioning whole rows would take half of the time, so only large values are considered.
     near = reached >= np.float32(0.8) * np.partition(reached[0], -allowed)[-allowed]
     found, end = reached.ravel()[np.flatnonzero(near)], 0
     squares = np.empty(len(reached))
@@ -646,4 +640,4 @@ def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWE
     by_count = tests.examples * _FEWEST * float(tests.sizes[a, b])
     if math.isinf(by_error) or math.isinf(by_count):
         return None
-    return math.ceil(max(by_error, by_count) * (1 - 1e-6)) or None  # single precision rounds up, too
+    return math.ceil(max(by_error, by_count) * (1 - 1e-6)) or None  # allow for single precision

@@ -65,7 +65,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     if is_structured:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
-            return steps  # scores of misread gold answers prove nothing
+            return steps  # scores of misread gold answers mean nothing
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]
     answers = [example.answers[0] for example in examples]
 
@@ -75,7 +75,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score(answers)
     steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    if metric.scope == "corpus" or not metric.higher_is_better:  # whose floor is not known beforehand
+    if metric.scope == "corpus" or not metric.higher_is_better:  # their floor isn't known in advance
         steps.append(ProofStep("empty answers are scored", True, f"{empty:.2f}"))
     else:
         floor = empty_answer_floor(task.metric, examples)
@@ -208,7 +208,7 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to the one half the list further on; empty if there is only one value."""
+    """Map each distinct value to another, half a list further on; empty for a single value."""
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
@@ -297,5 +297,5 @@ def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
 
 def _shuffle(answers: Sequence[str]) -> Sequence[str]:
     moved = list(answers)
-    random.Random(0).shuffle(moved)  # which may change nothing if there are few
+    random.Random(0).shuffle(moved)  # may change nothing if there are few
     return moved if moved != answers else [*answers[1:], *answers[:1]]

@@ -541,7 +541,7 @@ def read_bounded(path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsFile:
-    """The parts of a results file that say what was scored."""
+    """The submission, split, tasks and suite of a results file."""
 
     submission: Mapping[str, Any]
     split: Literal["train", "validation", "test"]
@@ -579,7 +579,7 @@ def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any
     except (
         msgspec.ValidationError,
         DecabenchError,
-    ) as error:  # the latter from Suite, which validates itself
+    ) as error:  # Suite raises DecabenchError
         raise InvalidResultsError(name, f"a value is invalid: {excerpt(str(error))}") from error
     given = file.submission.get("name")
     if not isinstance(given, str) or not any(char.isprintable() and not char.isspace() for char in given):
@@ -632,7 +632,7 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if task.variants and name in TASKS and task.metric in METRICS:  # a wording may have been retired since
+    if task.variants and name in TASKS and task.metric in METRICS:  # wordings may have been retired since
         headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
         summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
         stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
@@ -641,7 +641,7 @@ def parse_task(name: str, value: Any) -> TaskResult:
 
 
 def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
-    """Yield what makes a result unusable. JSON itself has no NaN and no infinity."""
+    """Yield the contradictions in a result. `parse_json` has rejected NaN and infinity."""
     low, high = _score_range(name, task.metric)
     scores = [task.score, *(task.interval or ())]
     if variants := task.variants:

@@ -110,8 +110,8 @@ class Sample:
         import numpy as np
 
         unit, count = layout.unit, len(layout.sizes)
-        if count == len(rows):  # each is a unit of its own, and they are in order
-            sums = np.ascontiguousarray(rows)  # so that sums of it add up in the same order, too
+        if count == len(rows):  # each example is a unit
+            sums = np.ascontiguousarray(rows)  # so that sums round in the same order
         else:
             sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
         influence = None
@@ -184,7 +184,7 @@ class Sample:
             inside = self.strata == stratum
             count = int(inside.sum())
             if count > 1:
-                with np.errstate(over="ignore"):  # such as that of an answer 1e99
+                with np.errstate(over="ignore"):  # for answers such as 1e99
                     deviations = self.effects[inside] / (1 - self.shares[inside])
                     variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
@@ -295,7 +295,7 @@ class Spread:
         least = min((part.freedom for part in parts), default=1.0)
         try:
             variance = math.fsum(part.variance for part in parts)
-            # dividing by a power of two changes no digit of the ratio, and keeps large squares within floats
+            # dividing by a power of two is exact, and prevents squares from overflowing
             scale = max(math.ldexp(1.0, math.frexp(variance)[1] - 400), 1.0)
             below = math.fsum((part.variance / scale) ** 2 / part.freedom for part in parts)
         except OverflowError:
@@ -323,7 +323,7 @@ class Interval:
         Four decimals, or three significant digits of the width if the interval is narrower than 0.01.
         """
         width = self.high - self.low
-        is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # but for how the sums were rounded
+        is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # equal up to rounding
         decimals = 4 if is_point else max(4, 2 - math.floor(math.log10(width)))
         return round(self.low, decimals), round(self.high, decimals)
 
@@ -345,7 +345,7 @@ def total_interval(samples: Sequence[Sample], combination: Combination = "sum") 
         return None
     try:
         return _finite(_total_interval(samples, combination))
-    except OverflowError:  # of powers of errors, though each task has an interval
+    except OverflowError:
         return None
 
 
@@ -389,7 +389,7 @@ def _interval(score: float, spread: Spread, scale: tuple[float, float], effectiv
         missed = 1 - ((1 - CONFIDENCE) / 2) ** (1 / effective)
         ends = (0.0, missed) if share < 0.5 else (1 - missed, 1.0)
     else:
-        if relative < 1e-12:  # units that are all alike say less than they seem to: as if they were examples
+        if relative < 1e-12:  # equal units: as if they were single examples
             relative = math.sqrt(share * (1 - share) / effective)
         middle, step = math.log(share / (1 - share)), reach * relative / (share * (1 - share))
         ends = _logistic(middle - step), _logistic(middle + step)

@@ -263,7 +263,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
                 1,
             )
         aligned = job.read(job.file)
-        references = select(job.references, aligned.places)  # a limited run answers only some
+        references = select(job.references, aligned.places)  # limited runs answer only some
         texts = aligned.texts(job.answers)
         found = job.score((task.metric, *task.secondary), aligned, references, pool)
         samples = None
@@ -275,13 +275,13 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
             found, samples = _score_samples(task, aligned.series, found, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
-    except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
+    except MetricError as error:  # the metric can't score the gold answers; continue with other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     ids = ids_of(references)
     counts, context_kept = count_answers(aligned.details.values())
     counts |= count_other_forms(task, ids, texts, job.references, job.store, job.file.split)
     ceiling = None
-    if context_kept and task.extractive and not job.hidden:  # it would reveal where the gold answers are
+    if context_kept and task.extractive and not job.hidden:  # it would reveal the places of gold answers
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(context_kept, references, contexts)
     score = found.scores[found.headline]
@@ -338,7 +338,7 @@ def _score_samples(
 
     metrics = (task.metric, *task.secondary)
     scored = [found, *(score(metrics, texts) for texts in series[1:])]
-    # The row of an example is the mean of its samples, which are thus parts of it in intervals and tests.
+    # An example's row is the mean of its samples' rows, so intervals and tests resample examples.
     rows = {name: np.mean([each.statistics[name] for each in scored], axis=0) for name in found.statistics}
     voted = score((task.metric,), vote(series))
     headlines = [each.scores[each.headline] for each in scored]
@@ -397,8 +397,8 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     places = [place for place, id_ in enumerate(ids) if id_ in kept]
     references = select(scored.references, places)
     predictions = [scored.predictions[place] for place in places]
-    metric, rows = sample.metric, scored.rows[places]  # a dialogue's turns follow from those before
-    if metric.scope == "corpus":  # rows depend on the other examples, as ranks and classes do
+    metric, rows = sample.metric, scored.rows[places]  # rows of dialogues stay: earlier turns still count
+    if metric.scope == "corpus":  # rows depend on the other examples
         metric = find_metric(scored.result.metric).for_data(references)
         rows = _to_array(metric.statistics(predictions, references))
     units = unit_numbers(references)
@@ -453,7 +453,7 @@ def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""How many seconds of work justify starting processes: each takes a second to start."""
+"""The seconds of work that justify starting processes; starting one takes a second."""
 _WORTH_A_PROCESS = 2_000
 """How many examples of a slow metric justify starting processes."""
 
@@ -520,7 +520,7 @@ def score_task(
     for name in metrics:
         metric = find_metric(name).for_data(references)
         if metric.headline in known:
-            continue  # em, nem and nf1 come from the same rows
+            continue  # em, nem and nf1 share their rows
         texts = predictions
         if refused and metric.empty_may_be_right:
             texts = list(predictions)

@@ -130,7 +130,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         return VerifiedResults(path, options.split, (), unanswered)
     results, _ = score_submission(submission, replace(options, tasks=present))
     again = json.loads(results.to_json())
-    if unanswered:  # totals are of other tasks
+    if unanswered:  # totals cover other tasks
         stated, again = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, again))
     store = Store(home_folder(options.home))
     found = []
@@ -138,7 +138,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         hidden = store.hides(known[name], options.split)
         for one in _differences(stated["tasks"][name], again["tasks"].get(name)):
             where = f"{name}: {one.where}"
-            if hidden and "predictions" in one.where:  # perfect answers have the digest of the labels
+            if hidden and "predictions" in one.where:  # the digest of perfect answers is that of the labels
                 found.append(Discrepancy(where, one.meaning))
             else:
                 found.append(replace(one, where=where))
@@ -183,7 +183,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 90 else f"{text[:89]}…"
 
 
-# Statistics that came along
+# Statistics next to results
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
@@ -203,7 +203,7 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
         raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
     try:
         found = score_rows(metric, rows.tolist())
-    except (ArithmeticError, ValueError) as error:  # of numbers near the largest that there are
+    except (ArithmeticError, ValueError) as error:  # overflow
         raise DataError(f"its statistics give no score: {error}") from error
     if not all(map(math.isfinite, found.details.values())):
         raise DataError("its statistics give no score that is a finite number")

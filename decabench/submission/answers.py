@@ -491,7 +491,7 @@ class AnswerReader:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[str] = Counter()
         self._known = ids is not None
-        # Only ids of the split become keys, so a file cannot make this grow.
+        # Only ids of the split are keys, so no file can make it grow.
         self._seen: dict[str, int] = dict.fromkeys(
             sorted(ids) if isinstance(ids, AbstractSet) else ids or (), 0
         )

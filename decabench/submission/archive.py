@@ -45,7 +45,7 @@ def unpack(
 
     if not is_archive(path):
         raise SubmissionError(f"{path.name} is not an archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
-    are_files: dict[str, bool] = {}  # names without case, so that an archive unpacks alike on every system
+    are_files: dict[str, bool] = {}  # case-folded names, because some file systems ignore case
     try:
         with read_errors(path):
             _require_archive(path)
@@ -74,7 +74,7 @@ def unpack(
                     (target.parent if is_file else target).mkdir(parents=True, exist_ok=True)
                 if is_file:
                     with _writing(path, into):
-                        handle = open(target, "xb", buffering=0)  # so that closing it writes nothing
+                        handle = open(target, "xb", buffering=0)  # unbuffered, so closing it can't fail
                     with handle:
                         while chunk := member.read(_CHUNK):
                             with _writing(path, into):
@@ -127,7 +127,7 @@ def _writing(path: Path, folder: Path) -> Iterator[None]:
 
 def _parts(name: str) -> list[str]:
     """Split a member's name into its parts. Raises ValueError for names that could leave the folder on any system."""
-    name = name.replace("\\", "/")  # as some programs on Windows write it
+    name = name.replace("\\", "/")  # some Windows programs write backslashes
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):
         raise ValueError(

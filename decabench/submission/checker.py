@@ -214,7 +214,7 @@ def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iter
 def _missing_files(
     root: Path, files: Collection[tuple[str, str]], scope: Scope, has_misnamed: bool
 ) -> Iterator[Fault]:
-    if scope.tasks is None and not files and not has_misnamed:  # else what is there has a fault of its own
+    if scope.tasks is None and not files and not has_misnamed:  # misnamed files are reported separately
         others = {split for _, split in find_predictions(root)[0]}
         yield Fault("no-predictions", describe_no_predictions(scope.splits or (), others))
     for task in scope.tasks or ():

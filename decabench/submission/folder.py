@@ -89,7 +89,7 @@ class SubmissionInfo:
         partial = self.partial.get(key)
         if not variant:
             return Marks(partial, self.incomplete.get(key))
-        if partial:  # every variant is asked equally many questions; failures in variant 0 have no line there
+        if partial:  # variants have as many questions; failures in variant 0 lack a line
             failed = self.incomplete.get(key, {}).get("failed", 0)
             partial = {**partial, "answered": partial["answered"] + failed}
         return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
@@ -143,7 +143,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     def note(key: str, message: str, code: str = "bad-metadata") -> None:
         faults.append(Fault(code, message, METADATA_NAME, lines.get(key)))
 
-    # msgspec and pydantic say neither the line nor what to write.
+    # No library reports all faults with their lines and advice.
     for key, (is_valid, advice) in _FIELDS.items():
         if (key in table or key in ("format", "name")) and not is_valid(table.get(key)):
             note(key, f"{key} is {_shown(table.get(key))}; {advice}")
@@ -199,9 +199,7 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
     wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
     for key in wrong:
         yield f"has {given(key)}; write a number of examples: {key} = 100"
-    if (
-        not wrong and entry[count] >= entry["of"] + least
-    ):  # a limited run answers fewer; all examples can fail
+    if not wrong and entry[count] >= entry["of"] + least:  # limited runs answer fewer; all examples may fail
         most = "no more" if least else "fewer"
         yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than the total"
     if not isinstance(entry.get(text, ""), str):
