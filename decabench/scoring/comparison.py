@@ -308,10 +308,10 @@ def match_tasks(
             if len(common) < len(ids[fewest]):
                 other = next(at for at, each in enumerate(ids) if not {*ids[fewest]} <= {*each})
                 listed = []
-                for one, two in sorted([(fewest, other), (other, fewest)]):
-                    known = {*ids[two]}
-                    only = [id_ for id_ in ids[one] if id_ not in known]
-                    listed.append(f"{len(only):,} only in {names[one]} ({shown_ids(only)})")
+                for here, there in sorted([(fewest, other), (other, fewest)]):
+                    known = {*ids[there]}
+                    only = [id_ for id_ in ids[here] if id_ not in known]
+                    listed.append(f"{len(only):,} only in {names[here]} ({shown_ids(only)})")
                 reasons[task] = (
                     f"they answered different examples ({', '.join(listed)}): use the same --sample and "
                     "--sample-seed, or the same --ids"
