@@ -265,7 +265,7 @@ _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out"
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
-    """Print the final table of a run, and what is missing from the submission."""
+    """Print the final table of a run, and the gaps in the submission."""
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
     headings = (*_ALWAYS, *shown)

@@ -66,7 +66,7 @@ class ForeignAnswer(NamedTuple):
 
 
 class HeadingError(SubmissionError):
-    """A table whose first line lacks the required columns."""
+    """Raised for a table whose first line lacks the required columns."""
 
     def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
         super().__init__(sentence)
@@ -76,7 +76,7 @@ class HeadingError(SubmissionError):
 
 @dataclass(frozen=True)
 class Places:
-    """Where ids and answers are, in a file whose format leaves that open."""
+    """The places of ids and answers in a file, if its format allows several."""
 
     id: str = "id"
     """The column of a table, or the field of lm-eval's `doc`, that holds the id."""

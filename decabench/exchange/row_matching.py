@@ -353,7 +353,7 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield each row whose right answer differs from its example's; labels may be words or numbers."""
+        """Yield the rows with a right answer that differs from the example's; labels may be words or numbers."""
         answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}

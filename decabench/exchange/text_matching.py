@@ -46,7 +46,7 @@ class RowTexts:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row whose texts differ from its example's."""
+    """A row with texts that differ from those of its example."""
 
     row: int
     """The number of the row, from 0."""
@@ -63,7 +63,7 @@ class ComparedTexts:
     """The result of a comparison."""
 
     differences: tuple[Difference, ...]
-    """The rows whose texts differ from their examples."""
+    """The rows with other texts than their examples."""
     are_copies: bool
     """Whether most rows have texts of their examples rather than other texts."""
 
@@ -86,7 +86,7 @@ class TextMatcher:
         return found
 
     def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with the examples whose numbers are in `places`."""
+        """Compare rows with their examples; `places` maps a row's number to the example's."""
         found = self.find(rows)
         fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
         are_copies = 2 * sum(fits.values()) > len(fits)

@@ -137,8 +137,8 @@ def _no_training_data(name: str, setting: Setting) -> MissingDataError:
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """Answer with a random training answer, drawn separately for each id, so that order and batches do not
-    matter."""
+    """Answer with a random training answer, drawn for each id from the seed, the
+    task and the id."""
     answers = list(setting.training_answers())
     if not answers:
         raise _no_training_data("random", setting)

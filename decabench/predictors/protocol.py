@@ -75,7 +75,7 @@ class Choice:
     """Its log-likelihood without the prompt; None if unknown."""
 
     def score(self, by: str = "sum") -> float:
-        """Return the sum, the sum per character or per token, or the gain over the label's own likelihood."""
+        """Return the log-likelihood: in total, per character, per token, or minus that of the label alone."""
         match by:
             case "characters":
                 return self.total / max(1, len(self.label))
@@ -88,7 +88,7 @@ class Choice:
 
 
 CHOICES_BY = ("sum", "characters", "tokens", "unconditional")
-"""The scores that can decide between labels."""
+"""The scores by which labels can be compared."""
 
 
 def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
@@ -98,7 +98,7 @@ def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A predictor's answer to one question, and what is known about how it was generated."""
+    """A predictor's answer to one question, with details of its generation."""
 
     text: str
     """The raw text: nothing stripped, nothing added."""
@@ -117,7 +117,7 @@ class Answer:
     choices: tuple[Choice, ...] = ()
     """The labels with their likelihoods, of which the text is the likeliest; empty if the text was generated."""
     reasoning_tokens: int | None = None
-    """How many of the generated tokens were reasoning; None if they were not counted."""
+    """The number of generated tokens that were reasoning; None if they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Failure:
     """A question that could not be answered."""
 
     error: str
-    """What went wrong, in a sentence."""
+    """The reason, in a sentence."""
 
 
 Outcome = Answer | Failure
@@ -176,7 +176,7 @@ PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
 
 @runtime_checkable
 class Backend(Protocol):
-    """A way to run a model, before anything is loaded: a small value that can be pickled.
+    """A way to run a model before anything is loaded, as a small value that can be pickled.
 
     It may also have `label` (a name for the submission, if the one on the command line is unsuitable), `gpus` (how
     many GPUs one copy of the model needs), `learns` (whether it reads training answers), `token_counter()` (a

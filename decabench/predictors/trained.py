@@ -91,7 +91,7 @@ class TrainedBackend:
 
     @property
     def gpus(self) -> float:
-        """GPUs that one copy on a cluster needs."""
+        """The number of GPUs that one copy on a cluster needs."""
         return gpus_for(chosen_device(self.options))
 
     def check(self, tasks: Sequence[Task]) -> None:

@@ -82,7 +82,7 @@ class VllmBackend(HfBackend):
 
     @property
     def gpus(self) -> float:
-        """GPUs that one copy on a cluster needs."""
+        """The number of GPUs that one copy on a cluster needs."""
         return float(self._arguments.get("tensor_parallel_size", 1))
 
     @property

@@ -18,7 +18,7 @@ class Format(NamedTuple):
     """A format that answers may be in."""
 
     phrase: str
-    """A description of such answers: `are JSON`."""
+    """A description of answers in the format, such as `are JSON`."""
     advice: str
     """How to avoid the format."""
     decode: Callable[[str], str]

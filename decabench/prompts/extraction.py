@@ -172,7 +172,7 @@ class _Reading:
 
 
 _OWN_JSON = ("state", "tags", "tree")
-"""Forms whose rules read JSON."""
+"""The forms with their own rules for JSON."""
 _NAMES: Mapping[Kind, Sequence[str]] = {
     "span": ("Span", "The span is", "Shortest span"),
     "line": ("Translation", "The translation is"),
@@ -180,7 +180,7 @@ _NAMES: Mapping[Kind, Sequence[str]] = {
     "tree": ("Parse",),
     "number": ("Score", "Rating", "The score is"),
 }
-"""Words besides `Answer:` with which models introduce such an answer."""
+"""Words other than `Answer:` with which models introduce an answer of each kind."""
 _VALUE_KEYS = (
     *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
     *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),

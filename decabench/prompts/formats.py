@@ -33,7 +33,7 @@ _FEWEST = 5
 _LONGEST = 20_000
 """How many characters of each answer to read."""
 _MOST = 0.5
-"""The minimum share of similar answers when the score does not prove a format."""
+"""The minimum share of answers in a format if the score doesn't prove the format."""
 _GAIN = 1.0
 """How many score points decoding must gain to prove a format."""
 _RIGHT = 95.0

@@ -173,7 +173,7 @@ class TaskRun:
     questions: Callable[[], Iterator[Question]]
     """Streams the questions in the order of the data; may be called repeatedly."""
     journal: Journal
-    """The open journal; questions that it has an answer to are not asked again."""
+    """The open journal. Questions with an answer in it are not asked again."""
     progress: Progress = field(default_factory=Silent)
     """Shows the progress of the run."""
     give_up_after: int = 25

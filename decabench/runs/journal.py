@@ -50,7 +50,7 @@ class JournalKey:
     variant: int
     """Number of the variant; 0 is the dataset's own wording."""
     fingerprint: str
-    """`sha256:` over everything that affects an answer."""
+    """The `sha256:` digest of everything that affects an answer."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Everything that the fingerprint covers, in readable form."""
 
@@ -98,7 +98,7 @@ class Journal:
                 os.replace(self._aside, self.path)
 
     def append(self, id_: str, outcome: Outcome) -> None:
-        """Write an outcome before returning."""
+        """Append an outcome; it is written when this returns."""
         self.outcomes[id_] = outcome
         data = _encode(_record(id_, outcome))
         with storage_errors(self.path):

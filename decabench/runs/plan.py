@@ -279,7 +279,7 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""Stands for every variant, in place of a number."""
+"""The value of `variant` that stands for all variants."""
 
 
 def parse_variant(text: str) -> int:

@@ -350,7 +350,7 @@ FORMS = st.builds(
 
 
 @given(raw=RAW, form=FORMS, question=RAW, finish=st.sampled_from(["stop", "length", "refused"]))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_it_never_raises_nor_makes_words_up(raw: str, form: AnswerForm, question: str, finish: str) -> None:
     found = extract(raw, form, question, finish)
     assert found == extract(raw, form, question, finish)
@@ -364,7 +364,7 @@ def test_it_never_raises_nor_makes_words_up(raw: str, form: AnswerForm, question
 
 
 @given(raw=RAW, form=FORMS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_answer_is_found_again_in_itself(raw: str, form: AnswerForm) -> None:
     if form.kind not in ("sql", "state"):
         return

@@ -38,7 +38,7 @@ def ends_of_words(context: str) -> set[int]:
 
 
 @given(context=CONTEXTS, budget=st.integers(10, 200), name=st.sampled_from(sorted(COUNTERS)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_is_kept_fits_and_no_more_would(context: str, budget: int, name: str) -> None:
     count = COUNTERS[name]
     kept = fit(question(context), budget, count)
@@ -59,7 +59,7 @@ def test_what_is_kept_fits_and_no_more_would(context: str, budget: int, name: st
 
 
 @given(context=CONTEXTS, budget=st.integers(10, 200), steps=st.lists(st.integers(0, 400), min_size=1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_counter_that_goes_up_and_down_is_never_overrun(
     context: str, budget: int, steps: list[int]
 ) -> None:

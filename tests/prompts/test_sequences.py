@@ -204,7 +204,7 @@ def test_texts_without_one_number(raw: str) -> None:
     assert extract(raw, AnswerForm("number")).rule.endswith("unparseable")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.text(st.sampled_from("12345 :/|\n[]{}\"',.ANOUNDETx-_"), max_size=80),
     st.sampled_from([TAGS, ANY, TREE]),

@@ -148,7 +148,7 @@ class HfPredictor:
     """The size of the next batch, shared by all tasks of a model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) after every batch, longest prompts first, so that prompts that cannot fit fail early."""
+        """Yield (id, outcome) after every batch, longest prompts first: a prompt that doesn't fit fails early."""
         self.size.begin()
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []
@@ -438,7 +438,7 @@ class HfBackend:
 
 
 def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
-    """Return the facts about a model that its small files tell. Raises DecabenchError."""
+    """Return the facts in a model's configuration and tokenizer. Raises DecabenchError."""
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
     device = chosen_device(options)

@@ -13,7 +13,7 @@ from decabench.predictors.hf.weights import Loaded
 __all__ = ["Constraint", "Enforcer"]
 
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""The spaces of `json.dumps`, which the worked examples have. Some models never leave optional ones."""
+"""The spaces of `json.dumps`, which the worked examples have. Some models never stop writing optional ones."""
 
 
 class Enforcer:

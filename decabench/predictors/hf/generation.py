@@ -46,7 +46,7 @@ __all__ = [
 
 
 def is_no_memory(error: Exception) -> bool:
-    """Whether an error on any device means that memory ran out.
+    """Return whether an error means that a device ran out of memory.
 
     accelerate has `should_reduce_batch_size`; it does not recognise MemoryError or MPS's message about a large
     buffer, and trained models run without accelerate.
@@ -62,7 +62,7 @@ def is_no_memory(error: Exception) -> bool:
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Whether the GPU refuses all further work from this process, as after a failed assertion in a kernel."""
+    """Return whether an error means that the GPU refuses all further work, as after a failed assertion."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
@@ -245,9 +245,9 @@ class Decoding:
     stop: tuple[str, ...] = ()
     """Texts that end an answer and are not part of it."""
     temperature: float = 0.0
-    """0 is greedy."""
+    """The sampling temperature; 0 is greedy decoding."""
     top_p: float | None = None
-    """Nucleus sampling."""
+    """The share of probability in nucleus sampling."""
     seed: int = 0
     """Random seed for sampling."""
     reasoning_room: int = 0

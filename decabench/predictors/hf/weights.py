@@ -51,7 +51,7 @@ _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model was found: a small value that can be pickled.
+    """The place of a model, as a small value that can be pickled.
 
     A folder must be at the same path on every machine that opens it.
     """
@@ -438,7 +438,7 @@ _COARSE = 0.1  # for number formats with only two or three digits
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Whether padding leaves a model's answer unchanged; tests a short prompt with and without padding.
+    """Return whether padding leaves a model's answers unchanged, by comparing a prompt with and without padding.
 
     Recurrent models that ignore the attention mask (RWKV, RecurrentGemma), and models with relative attention
     such as XLNet read padding as text, so they can process only one prompt at a time.

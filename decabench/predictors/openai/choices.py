@@ -282,7 +282,7 @@ _SNAPSHOT = re.compile(
 
 
 def is_same_model(asked: str, served: str) -> bool:
-    """Whether a server's name for a model may be another spelling of the requested name.
+    """Return whether a server's name for a model may be another spelling of the requested name.
 
     Folders and case are ignored. A date may be added or left out, but different dates mean different models.
     `any` and `default` stand for any model.

@@ -81,7 +81,7 @@ def _utc_now() -> datetime.datetime:
 
 @dataclass(frozen=True)
 class RequestClock:
-    """The client's clock, replaced in tests so that they need not wait."""
+    """The client's clock. Tests replace it to avoid waiting."""
 
     now: Callable[[], float] = time.monotonic
     """Returns seconds from a fixed but arbitrary moment."""

@@ -27,7 +27,7 @@ SECRET_LENGTH = 8
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key, and other headers, that only the server gets to see."""
+    """A key and other headers, which are sent only to the server."""
 
     value: str = field(default="", repr=False)
     """The key; empty for none."""
@@ -94,7 +94,7 @@ def _is_openai(url: str) -> bool:
 
 
 def is_overheard(url: str) -> bool:
-    """Whether requests go to another machine without encryption, so that others may read them."""
+    """Return whether requests go to another machine without encryption."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

@@ -119,7 +119,7 @@ def _leaves(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Overflow:
-    """The lengths, in tokens, of a prompt that is too long for the server; None if not reported."""
+    """The lengths in tokens that a server reports for a prompt that is too long; None if it doesn't."""
 
     limit: int | None
     """The maximum number of tokens in prompt and answer together."""
@@ -201,7 +201,7 @@ class ServerReply:
 
     @property
     def overflow(self) -> Overflow | None:
-        """The lengths stated by an error about a prompt that is too long."""
+        """The lengths in an error about a prompt that is too long; None for any other error."""
         said = self._said or (self.text[:LONGEST_ERROR] if self.status >= 400 else "")
         text = re.sub(r"(?<=\d),(?=\d{3})", "", said)
         if self.status in (401, 403, 404, 429) or _RATE.search(text):
