@@ -2,18 +2,20 @@
 
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.example_pages import Policy, write_example_pages
-from decabench.leaderboard.incoming import (
+from decabench.leaderboard.pages import write_comparison_page
+from decabench.leaderboard.reviewing import (
     Problem,
     PullRequest,
+    Review,
+    ReviewedScore,
     SendingLimits,
     outcome_path,
     queue_fault,
     read_request,
+    review_submissions,
     settle,
     take_queue,
 )
-from decabench.leaderboard.pages import write_comparison_page
-from decabench.leaderboard.reviewing import Review, ReviewedScore, review_submissions
 from decabench.leaderboard.site import BoardOptions, Site, build_leaderboard, open_server, write_leaderboard
 
 __all__ = [

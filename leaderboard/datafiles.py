@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.entries import Entry, Refusal
-from decabench.leaderboard.standings import Board, Column, Row, Standings
+from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
 from decabench.tasks import PublishedRow
 

@@ -1,17 +1,19 @@
-"""A row of a board before it is ranked. Every untrusted text in it is reduced to one short, visible line."""
+"""Entries, rows, tables and boards: what a site shows. Untrusted text in an entry is one short, visible line."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.scoring import Sample, TaskResult
+from decabench.scoring import PairTests, Sample, TaskResult
 from decabench.tasks import DECATHLON, Suite
 
 if TYPE_CHECKING:
@@ -21,12 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RANKED_SPLITS",
+    "Board",
+    "Cell",
+    "Column",
+    "DataLine",
     "Entry",
     "Evidence",
     "Kind",
     "LeaderboardError",
     "NoResultsError",
+    "Place",
     "Refusal",
+    "Row",
+    "Standings",
+    "State",
+    "Tests",
     "clean",
     "describe_submission",
     "path_fault",
@@ -37,7 +48,7 @@ RANKED_SPLITS = ("validation", "test")
 """The splits that are ranked, in the order of the page."""
 
 Kind = Literal["verified", "reported"]
-"""The origin of a score: this machine scored the answers, or the submitter stated the number."""
+"""Whether this machine scored the answers, or the submitter stated the number."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
@@ -71,17 +82,17 @@ class Entry:
     """A submission on one split, for one suite."""
 
     path: str
-    """`mqan/validation`, followed by the suite on every board but the first."""
+    """Identifies the entry: `mqan/validation`, followed by the suite on every board but the first."""
     name: str
-    """The submission's name."""
+    """The name of the submission."""
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """Results by task of the suite; a missing task has none."""
+    """The results by task of the suite; tasks without answers are missing."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    """The evidence behind them, by task."""
+    """The evidence behind the results, by task."""
     suite: Suite = DECATHLON
-    """The suite."""
+    """The suite that the results are ranked in."""
     submission: str = ""
     """The submission's folder, archive or results file, relative to the folder of submissions; empty for a
     baseline made for the board."""
@@ -92,11 +103,11 @@ class Entry:
     interval: tuple[float, float] | None = None
     """The 95 % interval of the total."""
     apart: str = ""
-    """Why it is listed apart; empty if it is ranked."""
+    """Why the entry is listed apart; empty if it is ranked."""
     remarks: tuple[str, ...] = ()
     """Further remarks for readers."""
     authors: tuple[str, ...] = ()
-    """Who submitted it."""
+    """The authors' names."""
     description: str = ""
     """The submission's own description."""
     url: str = ""
@@ -118,13 +129,13 @@ class Entry:
 
     @property
     def kind(self) -> Kind | None:
-        """The weakest evidence behind any of its scores; None if it has no score."""
+        """The weakest evidence behind the scores; None if there is no score."""
         kinds = {self.evidence[name].kind for name in self.tasks if self.score(name) is not None}
         return "reported" if "reported" in kinds else "verified" if kinds else None
 
     @property
     def standing(self) -> str:
-        """Its kind; `partial` if it has only limited runs, and `failed` if it has no score at all."""
+        """The kind; `partial` if there are only limited runs, and `failed` if there is no score at all."""
         has_limited = any(task.status == "partial" for task in self.tasks.values())
         return self.kind or ("partial" if has_limited else "failed")
 
@@ -148,26 +159,296 @@ class Refusal:
     """Something that was left off the board, and the reason."""
 
     path: str
-    """Its path, relative to the folder of submissions."""
+    """The path in the folder of submissions."""
     reason: str
-    """The fault, or the missing part."""
+    """What is wrong or missing."""
+
+
+# The parts of a board
+
+
+@dataclass(frozen=True)
+class Column:
+    """A task as shown on the board, with the scale of its headline metric."""
+
+    name: str
+    """The task's name: `squad`."""
+    title: str
+    """The task's title: `Question answering`."""
+    metric: str
+    """The headline metric's name: `nf1`; empty if unknown."""
+    hidden: tuple[str, ...] = ()
+    """Splits whose labels are not public."""
+    low: float = 0.0
+    """The lowest possible score."""
+    high: float = 100.0
+    """The highest possible score."""
+    higher_is_better: bool = True
+    """Whether higher scores are better."""
+
+    @property
+    def is_percentage(self) -> bool:
+        """Whether scores run from 0 to 100."""
+        return (self.low, self.high) == (0, 100)
+
+    @property
+    def digits(self) -> int:
+        """The number of decimals shown: 1 for long scales, 3 for short and unbounded ones."""
+        return 1 if 20 <= self.high - self.low < math.inf else 3
+
+    @property
+    def scale(self) -> str:
+        """A description of the scale: `0 to 100`, `0 and up, lower is better`."""
+        if math.isfinite(self.high - self.low):
+            text = f"{self.low:g} to {self.high:g}".replace("-", "−")  # noqa: RUF001
+        else:
+            text = f"{self.low:g} and up" if math.isfinite(self.low) else "any number"
+        return text if self.higher_is_better else f"{text}, lower is better"
+
+    def show(self, score: float) -> str:
+        """Format a score."""
+        return f"{score:.{self.digits}f}"
+
+    def show_interval(self, interval: tuple[float, float]) -> str:
+        """Format an interval: `48.1–51.9`, or with `to` if an end may be negative."""
+        low, high = map(self.show, interval)
+        return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
+
+    def goodness(self, score: float) -> float:
+        """Return a number that increases as the score gets better."""
+        return score if self.higher_is_better else -score
+
+
+class State(IntEnum):
+    """How complete the results of a row are, in the order of the rows."""
+
+    COMPLETE = 0
+    PARTIAL = 1
+    FAILED = 2
+    """Some tasks are scored, and at least one failed."""
+    NOTHING = 3
+    """No task is scored."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A score, or the reason for its absence."""
+
+    task: str
+    """The task's name."""
+    status: str
+    """`scored`, `limited`, `missing`, `failed` or `hidden`."""
+    text: str
+    """The formatted score; empty if there is none."""
+    label: str
+    """The text to show instead of a score, or next to the score of a limited run."""
+    interval: str = ""
+    """`48.1–51.9`; empty if unknown."""
+    value: float | None = None
+    """The score; None for a limited run, which is not compared."""
+    units: str = ""
+    """The units behind the interval: `48 articles (41.2 effective)`; empty if unknown."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a system in a ranking."""
+
+    rank: int
+    """The rank, which the systems of a group share: 1, 1, 3."""
+    group: int
+    """The number of the rank group, from 1."""
+    best: int
+    """The best possible rank."""
+    worst: int
+    """The worst possible rank: the ranks of significantly different systems are impossible."""
+    versus: str = ""
+    """The comparison that decided the group, in words; empty for the first system."""
+
+    @property
+    def span(self) -> str:
+        """The possible ranks, `4–7`; empty if there is only one."""
+        return f"{self.best}–{self.worst}" if self.best != self.worst else ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    entry: Entry
+    """The submission and its results."""
+    state: State
+    """How complete the results are."""
+    total: str
+    """The formatted total; empty unless complete."""
+    cells: tuple[Cell, ...]
+    """One cell for each task."""
+    remarks: tuple[str, ...]
+    """Why the row is not ranked, and other remarks."""
+    mark: str
+    """`baseline`, `ceiling` or empty."""
+    value: float | None = None
+    """The total; None unless complete."""
+    interval: tuple[float, float] | None = None
+    """The interval of the total."""
+    interval_text: str = ""
+    """The formatted interval of the total."""
+    place: Place | None = None
+    """The place in the ranking; None if the row is not ranked."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank; None if not ranked."""
+        return self.place.rank if self.place else None
+
+
+@dataclass(frozen=True)
+class DataLine:
+    """The data and metric behind one task's scores."""
+
+    task: str
+    """The task's name."""
+    origin: str
+    """`mirror`, `upstream files`, `bundled sample`, …"""
+    known: str
+    """Whether published checksums confirm the origin."""
+    count: str
+    """The number of examples, such as `1,000 of 10,570`, as far as known."""
+    is_subset: bool
+    """Whether fewer examples were scored than the dataset's paper reports."""
+    fingerprint: str
+    """The data's fingerprint."""
+    signature: str
+    """The metric's signature."""
+    note: str
+    """A note on the data, written when it was prepared."""
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests between all rows of a table, in the order of `Standings.compared_rows`."""
+
+    total: PairTests | None = None
+    """Tests of the totals, adjusted for all pairs of ranked systems."""
+    tasks: Mapping[str, PairTests] = field(default_factory=dict)
+    """Tests of each task, adjusted for all pairs of systems that have a place on it."""
+
+
+@dataclass(frozen=True)
+class Standings:
+    """A table of comparable rows: one suite, split, data and metric per task."""
+
+    id: str
+    """Identifies the suite, split, data and metrics."""
+    split: str
+    """`validation` or `test`."""
+    heading: str
+    """A short description of the data."""
+    counted: int
+    """The number of tasks in a complete result."""
+    is_whole: bool
+    """Whether the complete results include all tasks of the suite."""
+    total_name: str
+    """The name of the total: `decaScore`; `Total` over public tasks only; empty if there is none."""
+    total_unit: str
+    """The unit of the total: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
+    rows: tuple[Row, ...]
+    """The systems."""
+    floors: tuple[Row, ...]
+    """The baselines, listed separately and unranked."""
+    ceilings: tuple[Row, ...]
+    """The ceilings, listed separately and unranked."""
+    apart: tuple[Row, ...]
+    """Results that nothing here confirms, or that answer other questions; tests leave them out."""
+    data: tuple[DataLine, ...]
+    """The data and metric of each task."""
+    tests: Tests = field(default_factory=Tests)
+    """The tests between the rows."""
+
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """The notes on the data, with the tasks that each note applies to."""
+        notes: dict[str, list[str]] = {}
+        for line in self.data:
+            if line.note:
+                notes.setdefault(line.note, []).append(line.task)
+        return notes
+
+    @property
+    def all_rows(self) -> tuple[Row, ...]:
+        """All rows that have a page."""
+        return self.compared_rows + self.apart
+
+    @property
+    def compared_rows(self) -> tuple[Row, ...]:
+        """Systems, baselines and ceilings: all rows that may be compared and drawn together."""
+        return self.rows + self.floors + self.ceilings
+
+
+@dataclass(frozen=True)
+class Board:
+    """A suite with its columns and tables."""
+
+    suite: Suite
+    """The suite."""
+    columns: tuple[Column, ...]
+    """The tasks of the suite."""
+    tables: tuple[Standings, ...] = ()
+    """The tables, in the order of the page."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher total is better; all metrics of a suite have the same direction."""
+        known = [column.higher_is_better for column in self.columns if column.metric]
+        return any(known) or not known
+
+    @property
+    def digits(self) -> int:
+        """The number of decimals of a total."""
+        return max(column.digits for column in self.columns)
+
+    def show(self, total: float) -> str:
+        """Format a total."""
+        return f"{total:.{self.digits}f}"
+
+    def show_interval(self, interval: tuple[float, float]) -> str:
+        """Format the interval of a total."""
+        between = " to " if any(column.low < 0 for column in self.columns) else "–"
+        return between.join(map(self.show, interval))
+
+    def public(self, split: str) -> list[str]:
+        """Return the names of the tasks whose labels are public on a split."""
+        return [column.name for column in self.columns if split not in column.hidden]
+
+    def combine(self, scores: Sequence[float]) -> float:
+        """Return the suite's total of scores; 0 without scores or if the suite has no total."""
+        if not scores or self.suite.total == "none":
+            return 0.0
+        return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
+
+    def unit(self, tasks: int) -> str:
+        """Return the unit of a total over some tasks: `of 1000`, `mean of 16`."""
+        if len(self.columns) == 1 and not self.columns[0].is_percentage:
+            return ""
+        if self.suite.total == "mean":
+            return f"mean of {tasks}" if len(self.columns) > 1 else "of 100"
+        is_sum_of_points = self.suite.total == "sum" and all(column.is_percentage for column in self.columns)
+        return f"of {100 * tasks}" if is_sum_of_points else ""
 
 
 # Untrusted text
 
 _MOST_MARKS = 4
-"""The maximum number of consecutive combining marks; more would cover the lines above and below."""
+"""The most combining marks in a row: further ones would cover the lines above and below."""
 
 _MARKS = re.compile(
     f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{_MOST_MARKS + 1},}}"
 )
-"""Stacks of combining marks."""
-
 _JOINERS = "\u200c\u200d"
 """Invisible characters without which some scripts are misspelled."""
 
 _IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
-"""Joiners next to nothing, or next to an ASCII character, on which they have no effect."""
+"""Joiners without an effect: at an end, or next to an ASCII character."""
 
 _EMOJI = "\ufe0f"
 """The character that makes the previous one appear as a picture."""
@@ -177,14 +458,14 @@ _BLANKS = frozenset(
         range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
     )
 )
-"""Characters that are invisible although Unicode classes them as letters, marks or symbols."""
+"""Invisible characters that Unicode classes as letters, marks or symbols."""
 
 _MOST_ITEMS = 60
-"""The maximum number of scores or signatures to keep for a task."""
+"""The most scores or signatures that are kept for a task."""
 
 
 def clean(value: Any) -> Any:
-    """Return a value with all strings in it, at any depth, reduced to short printable lines."""
+    """Return a value in which every string, at any depth, is a short printable line."""
     if isinstance(value, str):
         return printable_line(value, 500)
     if isinstance(value, Mapping):
@@ -197,12 +478,12 @@ def clean(value: Any) -> Any:
 
 
 def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields about the submission and its authors, dropping values of the wrong type."""
+    """Return the fields of an entry about its submission and authors, without values of the wrong type."""
     predictor, authors, size = about.get("predictor"), about.get("authors"), about.get("model_size")
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights, variant = settings.get("open_weights"), settings.get("variant")
     names = authors[:20] if isinstance(authors, list | tuple) else [authors]
-    # Names that look alike must be equal, so that a reader is told which is which.
+    # Names that look equal must be equal: the page then adds their paths.
     name = printable_line(_IDLE_JOINERS.sub("", printable_line(about["name"], 120))) or "unnamed"
     wording = printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
     return {
@@ -224,7 +505,6 @@ _USAGE = ("prompt_tokens", "completion_tokens", "cost")
 
 
 def _read_usage(usage: object) -> dict[str, dict[str, float]]:
-    """Return the plain numbers of a submission's usage."""
     return {
         printable_line(key, 80): {
             name: float(each[name])
@@ -237,7 +517,7 @@ def _read_usage(usage: object) -> dict[str, dict[str, float]]:
 
 
 def _web_address(value: object) -> str:
-    """Return a plain http or https address, or "" for anything else: `javascript:` must never become a link."""
+    """Return an http or https address, or "" for anything else, such as `javascript:`."""
     if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
         return ""
     try:
@@ -249,11 +529,11 @@ def _web_address(value: object) -> str:
 
 
 def printable_line(value: object, limit: int = 200) -> str:
-    """Return a value as one short line of well-formed text; anything but a string is empty."""
+    """Return a string as one short line of well-formed text, and "" for any other value."""
     if not isinstance(value, str):
         return ""
     whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
-    if not (whole.isascii() and whole.isprintable()):  # most are, and each character takes a look
+    if not (whole.isascii() and whole.isprintable()):
         whole = "".join(
             " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
             for character in whole
@@ -265,7 +545,7 @@ def printable_line(value: object, limit: int = 200) -> str:
 
 
 def path_fault(path: str) -> str:
-    """Explain why a path cannot be shown unchanged, because it could look like another path; empty if it can."""
+    """Return why a path can't be shown, such as a character that makes it look like another path; empty if it can."""
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
         if not is_seen or not (_is_shown(character) or character == _EMOJI):
@@ -274,5 +554,5 @@ def path_fault(path: str) -> str:
 
 
 def _is_shown(character: str) -> bool:
-    """Return whether a character is visible, or needed by its neighbours; direction marks are neither."""
+    # Joiners change how their neighbours look; direction marks and the like are dropped.
     return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

@@ -24,11 +24,10 @@ import decabench
 from decabench.errors import DecabenchError
 from decabench.files import file_digest
 from decabench.leaderboard.datafiles import make_script
-from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.entries import Column, Entry
 from decabench.leaderboard.pages import CONTENT_POLICY, make_environment
 from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.scores import Keeper
-from decabench.leaderboard.standings import Column
 from decabench.scoring import (
     Browsed,
     Chosen,

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from decabench.files import atomic_file
 from decabench.leaderboard.changes import Build
 from decabench.leaderboard.datafiles import rows_of
-from decabench.leaderboard.entries import Entry, Refusal
+from decabench.leaderboard.entries import Board, Column, Entry, Place, Refusal, Row, Standings
 from decabench.leaderboard.ranking import assign_places
-from decabench.leaderboard.standings import Board, Column, Place, Row, Standings
 from decabench.metrics import Metric
 from decabench.scoring import SAMPLE_NOTE, Comparison, show_units
 from decabench.tasks import Task

@@ -1,20 +1,19 @@
-"""The ranking of a suite: turns entries into tables of rows, without reading files or writing pages.
+"""Ranks the entries of a suite.
 
 The rules:
 
 1. A table has the results of one suite on one split, with the same data and the same metric in every task.
-2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is that
-   of its scores. If the labels of some tasks are hidden, it is the sum or mean over the public ones, and does not use
-   the suite's name for it.
-3. Complete results are ranked by their total. Those that do not differ significantly share a rank group: 1, 1, 3; so
-   do those that cannot be tested, because there are no statistics of the same units.
+2. A result is complete if every task of the suite whose labels are public on that split is scored. If the labels of
+   some tasks are hidden, the total is the sum or mean over the public ones, and does not use the suite's name for it.
+3. Complete results are ranked by their total. Results that do not differ significantly share a rank: 1, 1, 3. So do
+   results that cannot be tested, because there are no statistics of the same units.
 4. Only verified scores are ranked, unless the keeper ranks reported ones too. Results that are reported, on other data,
    or answers to other wordings of the questions are listed apart, at the end of their table.
-5. Nothing else is ranked. Below the complete results come the partial ones, by the number of scored tasks and then by
-   their partial total; then those with a failed task, in the same order; then those without any score. The score of a
+5. Nothing else is ranked. Partial results follow the complete ones, by the number of scored tasks and then by their
+   partial total; then results with a failed task, in the same order; then results without any score. The score of a
    limited run is shown with its count and enters no total.
-6. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
-   both are listed separately, without a rank.
+6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) a floor. Both are
+   listed separately, without a rank.
 7. A suite without a total has no ranks: complete results are sorted by name.
 """
 
@@ -27,14 +26,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry
-from decabench.leaderboard.standings import (
-    BASELINES,
-    CEILINGS,
+from decabench.leaderboard.entries import (
+    RANKED_SPLITS,
     Board,
     Cell,
     Column,
     DataLine,
+    Entry,
     Place,
     Row,
     Standings,
@@ -50,7 +48,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["assign_places", "describe_test", "rank_suite", "suite_columns"]
+__all__ = ["BASELINES", "CEILINGS", "assign_places", "rank_suite", "suite_columns"]
+
+BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
+"""Predictors that count as a floor."""
+
+CEILINGS = frozenset({"oracle"})
+"""Predictors that see the answers."""
 
 
 def suite_columns(
@@ -78,26 +82,25 @@ def rank_suite(
     own = [entry for entry in entries if entry.suite == suite]
     board = Board(suite, suite_columns(suite, tasks, metrics, own))
     by_split = {split: [entry for entry in own if entry.split == split] for split in RANKED_SPLITS}
-    splits = sorted(RANKED_SPLITS, key=lambda split: -_count_scored(by_split[split], suite))
-    return replace(
-        board, tables=tuple(_rank(board, by_split[split], split) for split in splits if by_split[split])
-    )
 
+    def count_scored(split: str) -> int:
+        return sum(any(entry.score(task) is not None for entry in by_split[split]) for task in suite.tasks)
 
-def _count_scored(entries: Sequence[Entry], suite: Suite) -> int:
-    """Return how many tasks of a suite have a score: the split with the most comes first."""
-    return sum(any(entry.score(task) is not None for entry in entries) for task in suite.tasks)
+    splits = sorted(filter(by_split.get, RANKED_SPLITS), key=count_scored, reverse=True)
+    return replace(board, tables=tuple(_rank(board, by_split[split], split) for split in splits))
 
 
 def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     names = board.public(split)
     ground = _find_ground(entries, names)
-    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
-    for entry in sorted(entries, key=lambda entry: _sort_key(board, entry)):
+    keyed = []
+    for entry in entries:
         if not entry.apart and not _is_on(entry, ground):
             entry = replace(entry, apart="other data", remarks=(*entry.remarks, _OTHER_DATA))
-        row = _make_row(board, entry)
-        by_mark["apart" if entry.apart else row.mark].append(row)
+        keyed.append(_make_row(board, entry, names))
+    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
+    for _, row in sorted(keyed, key=lambda each: each[0]):
+        by_mark["apart" if row.entry.apart else row.mark].append(row)
     tests = _test_rows(board, by_mark, names)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
@@ -126,7 +129,7 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
 # The data and the metrics of a table
 
 Ground = tuple[str, str, int]
-"""(data fingerprint, metric signature, number of examples): only scores that share these are compared."""
+"""(data fingerprint, metric signature, number of examples), which compared scores have in common."""
 
 _ORIGINS = {
     "upstream": "upstream files",
@@ -143,7 +146,7 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    """Find the ground of each task: this machine's, or else the one that most reported results share."""
+    # That of this machine, or else of most reported results.
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
@@ -165,7 +168,6 @@ def _is_on(entry: Entry, ground: Mapping[str, Ground]) -> bool:
 
 
 def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataLine:
-    """Describe a task's data. If the data is not here, only the submitters' statements are known."""
     on_it = [entry for entry in entries if name in entry.tasks and _ground(entry.tasks[name]) == ground]
     entry = next((each for each in on_it if each.evidence[name].kind == "verified"), on_it[0])
     data, is_here = entry.tasks[name].data, entry.evidence[name].kind == "verified"
@@ -190,8 +192,6 @@ def _describe_data(name: str, ground: Ground, entries: Sequence[Entry]) -> DataL
 
 
 def _heading(lines: Sequence[DataLine]) -> str:
-    """Describe a table's data in a few words: `Mirror: no published checksums`."""
-
     def listed(words: Sequence[str]) -> str:
         counts = Counter(filter(None, words)).most_common()
         return counts[0][0] if len(counts) == 1 else ", ".join(f"{word} ({count})" for word, count in counts)
@@ -205,7 +205,6 @@ def _heading(lines: Sequence[DataLine]) -> str:
 
 
 def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str]) -> Tests:
-    """Test all pairs of rows, on each task and in total, from the same resamples."""
     systems = by_mark[""]
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
     flipped = {name: flip_signs([row.entry.sample(name) for row in rows]) for name in names}
@@ -224,58 +223,34 @@ def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequen
     )
 
 
-def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
-    names = board.public(entry.split)
-    state, scores = _state(entry, names), _scores(entry, names)
-    total = board.combine(scores)
-    if state is State.COMPLETE:
-        total = _total(board, entry) or 0.0
-    return state, -len(scores), -total if board.higher_is_better else total, entry.name, entry.path
-
-
-def _state(entry: Entry, names: Sequence[str]) -> State:
-    scores = _scores(entry, names)
+def _make_row(board: Board, entry: Entry, names: Sequence[str]) -> tuple[tuple[Any, ...], Row]:
+    """Return what to sort an entry's row by, and the row; `names` are the tasks with public labels."""
+    scores = [score for name in names if (score := entry.score(name)) is not None]
+    statuses = {entry.tasks[name].status for name in names if name in entry.tasks}
     if not scores:
-        is_limited = any(_has_status(entry, name, "partial") for name in names)
-        return State.PARTIAL if is_limited else State.NOTHING
-    if len(scores) == len(names):
-        return State.COMPLETE
-    return State.FAILED if any(_has_status(entry, name, "failed") for name in names) else State.PARTIAL
-
-
-def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
-    return [score for name in names if (score := entry.score(name)) is not None]
-
-
-def _has_status(entry: Entry, task: str, status: str) -> bool:
-    return task in entry.tasks and entry.tasks[task].status == status
-
-
-def _total(board: Board, entry: Entry) -> float | None:
-    """Return the total of a complete result, or that of the public tasks if some are hidden."""
-    names = board.public(entry.split)
-    if board.suite.total == "none" or _state(entry, names) is not State.COMPLETE:
-        return None
-    return entry.total if len(names) == len(board.columns) else board.combine(_scores(entry, names))
-
-
-def _make_row(board: Board, entry: Entry) -> Row:
-    total, names = _total(board, entry), board.public(entry.split)
-    interval = entry.interval if total is not None and len(names) == len(board.columns) else None
-    predictor = entry.predictor.rpartition(":")[
-        2
-    ].casefold()  # `package.module:oracle` counts as the oracle too
-    return Row(
+        state = State.PARTIAL if "partial" in statuses else State.NOTHING
+    elif len(scores) == len(names):
+        state = State.COMPLETE
+    else:
+        state = State.FAILED if "failed" in statuses else State.PARTIAL
+    is_whole, total = len(names) == len(board.columns), None
+    if board.suite.total != "none" and state is State.COMPLETE:
+        total = entry.total if is_whole else board.combine(scores)
+    interval = entry.interval if total is not None and is_whole else None
+    predictor = entry.predictor.rpartition(":")[2].casefold()  # `package.module:oracle` is an oracle too
+    row = Row(
         entry=entry,
-        state=_state(entry, names),
+        state=state,
         total="" if total is None else board.show(total),
         cells=tuple(_make_cell(entry, column) for column in board.columns),
-        remarks=tuple(_remarks(board, entry)),
+        remarks=tuple(_remarks(board, entry, names, scores, total)),
         mark="ceiling" if predictor in CEILINGS else "baseline" if predictor in BASELINES else "",
         value=total,
         interval=interval,
         interval_text=board.show_interval(interval) if interval else "",
     )
+    sum_ = board.combine(scores) if total is None else total
+    return (state, -len(scores), -sum_ if board.higher_is_better else sum_, entry.name, entry.path), row
 
 
 def _make_cell(entry: Entry, column: Column) -> Cell:
@@ -297,30 +272,29 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     return Cell(column.name, "scored", shown, "", interval, result.score, units)
 
 
-def _remarks(board: Board, entry: Entry) -> Iterator[str]:
-    """Yield the remarks under a name."""
-    names = board.public(entry.split)
-    scores, whole = _scores(entry, names), len(names) == len(board.columns)
-    tasks = f"{len(scores)} of {len(names)} {'tasks' if whole else 'public tasks'}"
-    if not scores or (not whole and len(scores) == len(names)):
+def _remarks(
+    board: Board, entry: Entry, names: Sequence[str], scores: Sequence[float], total: float | None
+) -> Iterator[str]:
+    is_whole, is_complete = len(names) == len(board.columns), len(scores) == len(names)
+    tasks = f"{len(scores)} of {len(names)} {'tasks' if is_whole else 'public tasks'}"
+    if not scores or (is_complete and not is_whole):
         yield tasks
     elif board.suite.total == "none":
-        if len(scores) < len(names):
+        if not is_complete:
             yield tasks
-    elif _total(board, entry) is None:
-        total = board.show(board.combine(scores))
-        unit = board.unit(len(scores))
+    elif total is None:
+        shown = board.show(board.combine(scores))
         yield (
-            f"{total} (mean of {tasks})"
+            f"{shown} (mean of {tasks})"
             if board.suite.total == "mean"
-            else f"{f'{total} {unit}'.strip()} ({tasks})"
+            else f"{f'{shown} {board.unit(len(scores))}'.strip()} ({tasks})"
         )
     there = [name for name in names if name in entry.tasks]
     if 0 < len(there) < len(names) / 2:
         yield f"only {', '.join(there)}"
     elif len(there) < len(names):
         yield f"missing: {', '.join(name for name in names if name not in there)}"
-    if limited := [name for name in names if _has_status(entry, name, "partial")]:
+    if limited := [name for name in there if entry.tasks[name].status == "partial"]:
         yield f"limited run, not in the total: {', '.join(limited)}"
     if entry.kind == "reported":
         reasons: dict[str, list[str]] = {}
@@ -328,8 +302,8 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
             if entry.evidence[name].kind == "reported":
                 reasons.setdefault(entry.evidence[name].why, []).append(name)
         for reason, reported in reasons.items():
-            whole = len(reported) == len(names)
-            yield f"reported: {reason}" if whole else f"reported: {', '.join(reported)}: {reason}"
+            listed = "" if len(reported) == len(names) else f"{', '.join(reported)}: "
+            yield f"reported: {listed}{reason}"
     if entry.wording:
         yield f"not ranked: answers to another wording (variant {entry.wording})"
     if entry.apart == "whole output":
@@ -343,7 +317,6 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
 
 
 def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
-    """Yield the rows of systems, with places for complete ones."""
     complete = [row for row in rows if row.value is not None]
     indexes = [index for index, row in enumerate(rows) if row.value is not None]
     names = [row.entry.name for row in complete]
@@ -358,11 +331,10 @@ def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
 def assign_places(
     shown: Sequence[str], names: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()
 ) -> list[Place]:
-    """Return the places of systems that are sorted by their scores, best first.
+    """Return the places of systems, which are sorted by their scores, best first.
 
-    Walking down, a system starts a new group if it differs significantly from any system of the current group,
-    so that no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test,
-    neither is above the other.
+    Going down, a system starts a new group if it differs significantly from any system of the current group. No
+    two systems of a group ever differ. Systems that cannot be tested do not differ.
 
     Args:
         shown: The scores as shown.
@@ -393,13 +365,12 @@ def assign_places(
             one = min(
                 deciding, key=lambda one: 2.0 if math.isnan(p[one, index]) else p[one, index], default=None
             )
-            versus = "" if one is None else describe_test(names[one], p[one, index], differ[one, index])
+            versus = "" if one is None else _describe_test(names[one], p[one, index], differ[one, index])
             placed.append(Place(head + 1, group, 1 + better[index], count - worse[index], versus))
     return placed
 
 
-def describe_test(name: str, p: float, differs: bool) -> str:
-    """Return the test against a system in words; `p` is adjusted for all pairs, and NaN if there was no test."""
+def _describe_test(name: str, p: float, differs: bool) -> str:
     if math.isnan(p):
         return f"not tested against {name}: there are no statistics on the same units"
     given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
@@ -408,7 +379,7 @@ def describe_test(name: str, p: float, differs: bool) -> str:
 
 
 def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
-    """Return (start, end) for runs of systems whose scores look equal and that no test distinguishes."""
+    # (start, end) of runs of systems whose scores look equal and that no test distinguishes
     runs: list[tuple[int, int]] = []
     for index, score in enumerate(shown):
         start = runs[-1][0] if runs else 0

@@ -1,28 +1,248 @@
-"""Reviews submissions to a board: checks and scores them, and shows where they would rank.
+"""Submissions that others send to a board: a pull request or a queue is read, checked, scored and ranked.
 
-Reviews never contain labels or say whether an answer is right. Figures have the same digits as on the pages.
+Everything that is sent is untrusted. Files of a request are read from git as blobs, because a checkout could follow
+links or run filters; submissions in a queue are first moved out of their author's reach. Reviews never contain labels
+or say whether an answer is right, and figures have the same digits as on the pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from concurrent.futures import TimeoutError
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from multiprocessing import active_children
 from pathlib import Path
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import as_paths
-from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.entries import Board, Column, Entry, Row, Standings
 from decabench.leaderboard.scores import find_submissions, score_submissions
 from decabench.leaderboard.site import BoardOptions, make_keeper, rank_entries
-from decabench.leaderboard.standings import Board, Row, Standings
 from decabench.scoring import PairTests, ScoringOptions, score_submission, show_p
 from decabench.submission import Fault, check_submission
-from decabench.tasks import Store, Suite, home_folder, known_tasks
+from decabench.tasks import Store, home_folder, known_tasks
 from decabench.workers import process_pool
 
-__all__ = ["Review", "ReviewedScore", "review_submissions"]
+__all__ = [
+    "Problem",
+    "PullRequest",
+    "Review",
+    "ReviewedScore",
+    "SendingLimits",
+    "outcome_path",
+    "queue_fault",
+    "read_request",
+    "review_submissions",
+    "settle",
+    "take_queue",
+]
+
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""The accepted names of folders, which never need quotes."""
+_MOST_FILES = 1_000
+_PLAIN = "send only plain files, without links or repositories"
+_REFUSED = ".refused"
+_GRACE = 5.0
+"""How many seconds a process has to end before it is killed."""
+
+
+@dataclass(frozen=True)
+class SendingLimits:
+    """How much an author may send."""
+
+    megabytes: int = 100
+    """The largest size of all files together."""
+    quota: tuple[int, int] | None = None
+    """(n, days): at most n submissions within that many days; None for no limit."""
+
+    def faults(self, files: int, size: int, used: int) -> list[str]:
+        """Return the limits that a submission exceeds, given its files, its size in bytes and the author's earlier
+        submissions."""
+        faults = []
+        if self.quota and used >= self.quota[0]:
+            faults.append(
+                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached: wait"
+            )
+        if files > _MOST_FILES or size > 1_000_000 * self.megabytes:
+            faults.append(
+                f"it has more than {_MOST_FILES:,} files or {self.megabytes:,} MB: send only answers"
+            )
+        return faults
+
+
+# A pull request
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fault of a request itself."""
+
+    path: str
+    """The file concerned, in the repository."""
+    message: str
+    """The fault, and what to do."""
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """A pull request that was read."""
+
+    prefix: str
+    """The folder of submissions in the repository: `submissions/`."""
+    folder: str
+    """The changed folder inside the folder of submissions; empty if there is nothing to review."""
+    problems: Sequence[Problem]
+    """Its faults. If there are any, no files were written."""
+
+
+def read_request(
+    into: Path, submissions: Path, commit: str, owner: str | None, limits: SendingLimits
+) -> PullRequest:
+    """Write the files of a request's changed folder to `into`, and return the request's faults.
+
+    Args:
+        into: A folder. `alice/mqan/submission.toml` is written there.
+        submissions: The board's folder of submissions, in a clone of its repository.
+        commit: The request's last commit, to be merged into the checked-out commit.
+        owner: The only folder that the request may change; None for any single folder.
+        limits: The largest size, and how many requests that change the folder may be merged within some days.
+
+    Raises DecabenchError if git fails.
+    """
+
+    def git(*arguments: str) -> bytes:
+        try:
+            done = subprocess.run(["git", "-C", submissions, *arguments], capture_output=True, check=False)
+        except OSError as error:
+            raise DecabenchError(f"git cannot be started: {error.strerror}. Install it.") from error
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().rstrip(".") or "no reason given"
+            raise DecabenchError(f"git {arguments[0]} failed: {reason}. Check the commits and the folder.")
+        return done.stdout
+
+    def git_line(*arguments: str) -> str:
+        return git(*arguments).decode().rstrip("\n")
+
+    prefix = git_line("rev-parse", "--show-prefix")
+    first, last = (
+        git_line("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        for name in ("HEAD", commit)
+    )
+    fork = git_line("merge-base", first, last)
+    found = git("diff-tree", "-r", "--no-renames", "--name-only", "-z", fork, last)
+    changed = [os.fsdecode(path) for path in found.split(b"\0") if path]
+    inside = [path.removeprefix(prefix) for path in changed if path.startswith(prefix)]
+    folders = sorted({path.partition("/")[0] for path in inside if "/" in path})
+    if not folders:
+        return PullRequest(
+            prefix, "", [Problem(f"{prefix}{path}", f"put it into a folder in {prefix}") for path in inside]
+        )
+    folder = next((each for each in folders if owner and each.casefold() == owner.casefold()), folders[0])
+    own = f"{prefix}{folder}/"
+    problems = [
+        Problem(path, f"a request may change only files in {own}")
+        for path in changed
+        if not path.startswith(own)
+    ]
+    if not _FOLDER.fullmatch(folder):
+        problems.append(Problem(own, "name the folder with letters, digits, dots, - and _"))
+    elif owner and folder.casefold() != owner.casefold():
+        problems.append(Problem(own, f"your folder is {prefix}{owner}/: move everything there"))
+    blobs, size = {}, 0
+    for line in git("ls-tree", "-rzl", "--full-tree", last, own).split(b"\0")[:-1]:
+        head, _, name = line.partition(b"\t")
+        mode, _, blob, length = head.decode().split()
+        path = os.fsdecode(name)
+        blobs[path] = blob
+        size += int(length) if length.isdecimal() else 0
+        if mode not in ("100644", "100755") or not {"", ".", "..", ".git"}.isdisjoint(path.split("/")):
+            problems.append(Problem(path, _PLAIN))
+    used = 0
+    if limits.quota:
+        since = f"--since={limits.quota[1]}.days"
+        used = git("log", "--first-parent", since, "--format=%H", first, "--", folder).count(b"\n")
+    problems += [Problem(own, fault) for fault in limits.faults(len(blobs), size, used)]
+    for path, blob in () if problems else blobs.items():
+        target = into / path.removeprefix(prefix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(git("cat-file", "blob", blob))
+    return PullRequest(prefix, folder if blobs else "", problems)
+
+
+# A queue
+
+
+def take_queue(queue: Path, submissions: Path) -> list[Path]:
+    """Move new submissions out of their authors' reach; return them, with those left by an interrupted run.
+
+    Each path ends in `<author>/<name>`. Names that begin with a dot are still being uploaded.
+    """
+
+    def waiting(folder: Path) -> list[Path]:
+        authors = [
+            path
+            for path in folder.iterdir()
+            if path.is_dir() and not path.is_symlink() and _FOLDER.fullmatch(path.name)
+        ]
+        return sorted(
+            path for author in authors for path in author.iterdir() if not path.name.startswith(".")
+        )
+
+    taken = submissions / ".taken"
+    taken.mkdir(parents=True, exist_ok=True)
+    for place in waiting(queue):
+        _move(place, taken)
+    return waiting(taken)
+
+
+def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
+    """Return why a submission in a queue is refused unopened; empty if it is not. Outcomes are in `results`."""
+    if not _FOLDER.fullmatch(place.name):
+        return "name it with letters, digits, dots, - and _"
+    files = [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
+    for path in files:
+        if path.is_symlink() or not (path.is_file() or path.is_dir()) or path.name.casefold() == ".git":
+            return _PLAIN
+    used = 0
+    if limits.quota:
+        begin = _stamp(now - timedelta(days=limits.quota[1]))
+        outcomes = (results / place.parent.name).glob("*.md")
+        used = sum(path.name >= begin and not path.stem.endswith(_REFUSED) for path in outcomes)
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    return next(iter(limits.faults(len(files), size, used)), "")
+
+
+def outcome_path(results: Path, place: Path, now: datetime, is_valid: bool) -> Path:
+    """Return the path for a submission's outcome: `results/alice/2026-11-29T060000-mqan.md`."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", place.name)[:100]
+    return results / place.parent.name / f"{_stamp(now)}-{name}{'' if is_valid else _REFUSED}.md"
+
+
+def settle(place: Path, submissions: Path, is_valid: bool) -> None:
+    """Move a submission to the board's submissions or to the refused ones, replacing an earlier version."""
+    _move(place, submissions if is_valid else submissions / _REFUSED)
+
+
+def _stamp(now: datetime) -> str:
+    return f"{now:%Y-%m-%dT%H%M%S}"
+
+
+def _move(place: Path, folder: Path) -> None:
+    target = folder / place.parent.name / place.name
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    else:
+        target.unlink(missing_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(place, target)
+
+
+# Reviews
 
 
 @dataclass(frozen=True)
@@ -93,16 +313,17 @@ def review_submissions(
         raise MissingDataError(
             f"No data of {suite.name}, {split}, is prepared with labels: run decabench prepare --suite {suite.name}."
         )
+
+    def is_sent(other: str) -> bool:
+        return other == path or other.startswith(f"{path}/")
+
     top, paths, unread = find_submissions(sent)
-    reviews = {
-        each.path: Review(each.path, refusal=each.reason) for each in unread if _is_in(path, each.path)
-    }
-    for each in (each for each in paths if _is_in(path, each)):
-        reviews[each] = _examine_in_time(top / each, each, suite, split, options, seconds)
+    reviews = {each.path: Review(each.path, refusal=each.reason) for each in unread if is_sent(each.path)}
+    scoring = ScoringOptions(split, suite.tasks, options.home, include=as_paths(options.include), suite=suite)
+    for each in filter(is_sent, paths):
+        reviews[each] = _examine_in_time(top / each, each, scoring, seconds)
     if not reviews:
-        reviews[path] = Review(
-            path, refusal="it contains no submission: add submission.toml and predictions/"
-        )
+        return [Review(path, refusal="it contains no submission: add submission.toml and predictions/")]
     valid = [each for each in paths if each in reviews and reviews[each].ok]
     entries, refused = score_submissions(top, valid, keeper)
     for refusal in refused:
@@ -111,31 +332,26 @@ def review_submissions(
     if entries:
         folder, others, _ = find_submissions(submissions)
         old, _ = score_submissions(folder, others, keeper)
-        kept = [each for each in old if not _is_in(path, each.submission)]
+        kept = [each for each in old if not is_sent(each.submission)]
         board = rank_entries(suite, [*kept, *entries], keeper)
         before = {each.submission: each for each in old}
+        rows = {row.entry.submission: (table, row) for table in board.tables for row in table.all_rows}
         for each in (each for each in valid if reviews[each].ok):
-            reviews[each] = _with_scores(reviews[each], board, before.get(each))
+            if each in rows:
+                table, row = rows[each]
+                scores = tuple(_review_scores(board, table, row, before.get(each)))
+                reviews[each] = replace(reviews[each], place=_describe_place(table, row), scores=scores)
+            else:
+                reviews[each] = replace(reviews[each], refusal=f"it answers no task of {suite.name}")
     return [reviews[each] for each in sorted(reviews)]
 
 
-def _is_in(folder: str, path: str) -> bool:
-    return f"{path}/".startswith(f"{folder}/")
-
-
-_GRACE = 5.0
-"""How many seconds a process has to end before it is killed."""
-
-
-def _examine_in_time(
-    place: Path, path: str, suite: Suite, split: str, options: BoardOptions, seconds: float
-) -> Review:
+def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: float) -> Review:
     """Check and score a submission in a process that is ended when its time is up."""
     others = active_children()
     try:
         with process_pool(1) as pool:
-            include = as_paths(options.include)
-            return pool.submit(_examine, place, path, suite, split, options.home, include).result(seconds)
+            return pool.submit(_examine, place, path, options).result(seconds)
     except TimeoutError:
         for child in (each for each in active_children() if each not in others):
             child.join(_GRACE)
@@ -143,38 +359,28 @@ def _examine_in_time(
         return Review(path, refusal=f"checking and scoring it takes more than {seconds:g} seconds")
 
 
-def _examine(
-    place: Path, path: str, suite: Suite, split: str, home: str | Path | None, include: Sequence[Path]
-) -> Review:
+def _examine(place: Path, path: str, options: ScoringOptions) -> Review:
     """Check a submission and, if it has no faults, score it, which puts its scores into the ledger."""
-    store, known = Store(home_folder(home)), known_tasks(include)
-    records = {task: found[split] for task in suite.tasks if split in (found := store.records(task))}
+    split, tasks = options.split, options.tasks or ()
+    store, known = Store(home_folder(options.home)), known_tasks(as_paths(options.include))
+    records = {task: found[split] for task in tasks if split in (found := store.records(task))}
     ids = {(task, split): tuple(store.ids(task, split)) for task in records}
     stated = {(task, split): record.stated for task, record in records.items()}
     report = check_submission(place, ids, known, splits=[split], fingerprints=stated, store=store)
-    others = {count.file for count in report.files if count.task not in suite.tasks}
+    others = {count.file for count in report.files if count.task not in tasks}
     faults = [fault for fault in report.faults if fault.code != "no-data" or fault.file not in others]
     report = replace(report, submission=path, faults=tuple(faults))
     review = Review(path, report.faults, report.warnings, report.text().splitlines()[:-1])
-    answered = [task for task in suite.tasks if any(count.task == task for count in report.files)]
+    answered = [task for task in tasks if any(count.task == task for count in report.files)]
     if not faults and answered:
         try:
-            score_submission(place, ScoringOptions(split, answered, home, include=include, suite=suite))
+            score_submission(place, replace(options, tasks=answered))
         except DecabenchError as error:
             return replace(review, refusal=str(error).rstrip("."))
     return review
 
 
-def _with_scores(review: Review, board: Board, before: Entry | None) -> Review:
-    """Add a submission's scores and place on a board."""
-    for table in board.tables:
-        for row in table.all_rows:
-            if row.entry.submission == review.path:
-                return replace(review, place=_place(table, row), scores=_scores(board, table, row, before))
-    return replace(review, refusal=f"it answers no task of {board.suite.name}")
-
-
-def _place(table: Standings, row: Row) -> str:
+def _describe_place(table: Standings, row: Row) -> str:
     if row.place is None:
         return "; ".join(
             (f"not ranked: {row.entry.apart}" if row.entry.apart else "not ranked", *row.remarks)
@@ -183,56 +389,39 @@ def _place(table: Standings, row: Row) -> str:
     return f"rank {row.place.rank}{ranks} of {sum(each.place is not None for each in table.rows)}"
 
 
-def _scores(board: Board, table: Standings, row: Row, before: Entry | None) -> tuple[ReviewedScore, ...]:
-    found = []
-    rows, columns = table.compared_rows, {column.name: column for column in board.columns}
-    own = rows.index(row) if row in rows else None
-    for cell in row.cells:
-        column, result = columns[cell.task], row.entry.tasks.get(cell.task)
-        known = [None if each.entry.apart else each.entry.score(cell.task) for each in table.rows]
-        counts = f"{result.n:,} answers, {result.empty:,} empty" if result and cell.text else ""
-        earlier = before.score(cell.task) if before else None
-        other = _best(known, own, column.higher_is_better)
-        tests = table.tests.tasks.get(cell.task)
-        found.append(
-            ReviewedScore(
-                cell.task,
-                cell.text or cell.label,
-                cell.interval,
-                "" if earlier is None else column.show(earlier),
-                *_against(other, own, known, tests, column.digits),
-                counts,
-            )
+def _review_scores(board: Board, table: Standings, row: Row, before: Entry | None) -> Iterator[ReviewedScore]:
+    own = next((at for at, each in enumerate(table.rows) if each is row), None)
+
+    def compare(
+        shown: ReviewedScore,
+        scale: Board | Column,
+        earlier: float | None,
+        values: Sequence[float | None],
+        tests: PairTests | None,
+    ) -> ReviewedScore:
+        others = {at: value for at, value in enumerate(values) if value is not None and at != own}
+        best = (max if scale.higher_is_better else min)(others, key=others.__getitem__, default=None)
+        mine, difference, p = None if own is None else values[own], "", ""
+        if best is not None and own is not None and mine is not None:
+            difference = f"{mine - others[best]:+.{scale.digits}f}"
+            if tests is not None and tests.is_tested(best, own):
+                p = show_p(float(tests.adjusted[best, own]))
+        return replace(
+            shown,
+            before="" if earlier is None else scale.show(earlier),
+            best="" if best is None else scale.show(others[best]),
+            difference=difference,
+            p=p,
         )
-    if row.value is None:
-        return tuple(found)
-    totals = [each.value for each in table.rows]
-    other = _best(totals, own, board.higher_is_better)
-    earlier = before.total if before and table.is_whole else None
-    total = ReviewedScore(
-        table.total_name,
-        row.total,
-        row.interval_text,
-        "" if earlier is None else board.show(earlier),
-        *_against(other, own, totals, table.tests.total, board.digits),
-    )
-    return (total, *found)
 
-
-def _best(scores: Sequence[float | None], own: int | None, higher_is_better: bool) -> int | None:
-    """Return the index of the best score among the other rows."""
-    known = {at: score for at, score in enumerate(scores) if score is not None and at != own}
-    return (max if higher_is_better else min)(known, key=known.__getitem__, default=None)
-
-
-def _against(
-    other: int | None, own: int | None, scores: Sequence[float | None], tests: PairTests | None, digits: int
-) -> tuple[str, str, str]:
-    """Return the best other score, the difference from it, and the p of the difference."""
-    if other is None or (best := scores[other]) is None:
-        return "", "", ""
-    mine = scores[own] if own is not None and own < len(scores) else None
-    difference = "" if mine is None else f"{mine - best:+.{digits}f}"
-    is_tested = mine is not None and own is not None and tests is not None and tests.is_tested(other, own)
-    p = show_p(float(tests.adjusted[other, own])) if is_tested and tests is not None else ""
-    return f"{best:.{digits}f}", difference, p
+    if row.value is not None:
+        earlier = before.total if before and table.is_whole else None
+        total = ReviewedScore(table.total_name, row.total, row.interval_text)
+        yield compare(total, board, earlier, [each.value for each in table.rows], table.tests.total)
+    for column, cell in zip(board.columns, row.cells, strict=True):
+        result = row.entry.tasks.get(cell.task)
+        counts = f"{result.n:,} answers, {result.empty:,} empty" if result and cell.text else ""
+        score = ReviewedScore(cell.task, cell.text or cell.label, cell.interval, counts=counts)
+        known = [each.entry.score(cell.task) for each in table.rows]
+        earlier = before.score(cell.task) if before else None
+        yield compare(score, column, earlier, known, table.tests.tasks.get(cell.task))

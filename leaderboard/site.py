@@ -28,13 +28,19 @@ from decabench.leaderboard.datafiles import (
     tests_data,
     units_data,
 )
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LeaderboardError, NoResultsError, Refusal
+from decabench.leaderboard.entries import (
+    RANKED_SPLITS,
+    Board,
+    Entry,
+    LeaderboardError,
+    NoResultsError,
+    Refusal,
+)
 from decabench.leaderboard.example_pages import File, Policy, find_right, read_answers_shown, read_texts
 from decabench.leaderboard.pages import Pages, without_results
 from decabench.leaderboard.publishing import find_others, inputs_of, publish
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
-from decabench.leaderboard.standings import Board
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import code_digest, find_metric
 from decabench.submission import FOLDER

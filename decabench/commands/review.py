@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,40 +21,13 @@ from decabench.commands._options import (
 )
 
 if TYPE_CHECKING:
-    from decabench.leaderboard import Problem, PullRequest, Review, SendingLimits
+    from decabench.leaderboard import Problem, PullRequest, Review
 
 __all__ = ["review"]
 
 _MOST_SHOWN = 40
 _MOST_ANNOTATIONS = 10
 """The maximum number of errors that GitHub shows for a step."""
-
-
-class _Board(NamedTuple):
-    """The board that receives submissions, and the limits for authors."""
-
-    submissions: Path
-    suite: str | None
-    split: str
-    quota: tuple[int, int] | None
-    largest: int
-    seconds: float
-    home: Path | None
-    include: tuple[Path, ...]
-
-    @property
-    def limits(self) -> SendingLimits:
-        """How much an author may send."""
-        from decabench.leaderboard import SendingLimits
-
-        return SendingLimits(self.largest, self.quota)
-
-    def review(self, sent: Path, path: str) -> list[Review]:
-        """Check and score the submissions at a path in the folder `sent`."""
-        from decabench.leaderboard import BoardOptions, review_submissions
-
-        options = BoardOptions(self.home, [self.suite] if self.suite else (), self.include)
-        return review_submissions(sent, path, self.submissions, self.split, options, self.seconds)
 
 
 @click.group()
@@ -71,55 +43,72 @@ def _quota(context: click.Context, parameter: click.Parameter, value: str | None
     return int(found[1]), int(found[2])
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands have, as the parameter `board`."""
-    folder = click.Path(path_type=Path, file_okay=False)
+_OPTIONS = (
+    click.option(
+        "--submissions",
+        required=True,
+        type=click.Path(path_type=Path, file_okay=False),
+        help="The board's folder of submissions.",
+    ),
+    click.option(
+        "--suite",
+        metavar="NAME",
+        shell_complete=complete_suite,
+        help="The suite of the board.  [default: that in --include, else decathlon]",
+    ),
+    split_option("validation", "Split to score.", SCORED_SPLITS),
+    click.option(
+        "--quota",
+        callback=_quota,
+        metavar="N/DAYS",
+        help="Accept at most N submissions per author within DAYS days.",
+    ),
+    click.option(
+        "--largest",
+        type=click.IntRange(min=1),
+        default=100,
+        show_default=True,
+        metavar="MB",
+        help="Maximum size of a submission, in megabytes.",
+    ),
+    click.option(
+        "--seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        default=600.0,
+        show_default=True,
+        help="Seconds allowed for checking and scoring one submission.",
+    ),
+    home_option,
+    include_option,
+)
+"""The options of both commands."""
 
-    @wraps(command)
-    def run(*arguments: Any, **given: Any) -> Any:
-        board = _Board(**{name: given.pop(name) for name in _Board._fields})
-        return command(*arguments, board=board, **given)
 
-    for decorate in (
-        include_option,
-        home_option,
-        click.option(
-            "--seconds",
-            type=click.FloatRange(min=0, min_open=True),
-            default=600.0,
-            show_default=True,
-            help="Seconds allowed for checking and scoring one submission.",
-        ),
-        click.option(
-            "--largest",
-            type=click.IntRange(min=1),
-            default=100,
-            show_default=True,
-            metavar="MB",
-            help="Maximum size of a submission, in megabytes.",
-        ),
-        click.option(
-            "--quota",
-            callback=_quota,
-            metavar="N/DAYS",
-            help="Accept at most N submissions per author within DAYS days.",
-        ),
-        split_option("validation", "Split to score.", SCORED_SPLITS),
-        click.option(
-            "--suite",
-            metavar="NAME",
-            shell_complete=complete_suite,
-            help="The suite of the board.  [default: that in --include, else decathlon]",
-        ),
-        click.option("--submissions", required=True, type=folder, help="The board's folder of submissions."),
-    ):
-        run = decorate(run)
-    return run
+def _board_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _review(
+    sent: Path,
+    path: str,
+    submissions: Path,
+    suite: str | None,
+    split: str,
+    seconds: float,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> list[Review]:
+    from decabench.leaderboard import BoardOptions, review_submissions
+
+    options = BoardOptions(home, [suite] if suite else (), include)
+    return review_submissions(sent, path, submissions, split, options, seconds)
 
 
 @review.command()
 @click.argument("commit")
-@_options
+@_board_options
 @click.option("--owner", metavar="NAME", help="Refuse a request that changes a folder other than NAME.")
 @click.option(
     "--github",
@@ -130,9 +119,12 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 def request(
     context: click.Context,
     commit: str,
-    board: _Board,
+    submissions: Path,
     owner: str | None,
     github: bool,
+    largest: int,
+    quota: tuple[int, int] | None,
+    **board: Any,
 ) -> None:
     """Review a pull request, whose last commit is COMMIT, in a clone of the board's repository.
 
@@ -142,11 +134,12 @@ def request(
     merged.
     """
     from decabench.files import temporary_folder
-    from decabench.leaderboard import read_request
+    from decabench.leaderboard import SendingLimits, read_request
 
     with temporary_folder() as sent:
-        found = read_request(sent, board.submissions, commit, owner, board.limits)
-        reviews = board.review(sent, found.folder) if found.folder and not found.problems else []
+        found = read_request(sent, submissions, commit, owner, SendingLimits(largest, quota))
+        is_readable = found.folder and not found.problems
+        reviews = _review(sent, found.folder, submissions, **board) if is_readable else []
         annotations = _annotations(sent, found, reviews)
     text = _markdown(found.problems, reviews) or "This request contains no submission.\n"
     if is_set("json"):
@@ -163,7 +156,7 @@ def request(
 
 @review.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@_options
+@_board_options
 @click.option(
     "--results",
     required=True,
@@ -172,8 +165,11 @@ def request(
 )
 def queue(
     folder: Path,
-    board: _Board,
+    submissions: Path,
     results: Path,
+    largest: int,
+    quota: tuple[int, int] | None,
+    **board: Any,
 ) -> None:
     """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
@@ -181,26 +177,24 @@ def queue(
     move into --submissions, and refused ones into .refused/ there. Names that begin with a dot are ignored, because
     they are still being uploaded.
     """
-    from decabench.leaderboard import Review, outcome_path, queue_fault, settle, take_queue
+    from decabench.leaderboard import Review, SendingLimits, outcome_path, queue_fault, settle, take_queue
 
     reviews = []
-    for place in take_queue(folder, board.submissions):
-        author, now = place.parent.name, datetime.now(UTC)
-        path = f"{author}/{place.name}"
-        fault = queue_fault(place, results / author, now, board.limits)
-        found = [Review(path, refusal=fault)] if fault else board.review(place.parents[1], path)
+    for place in take_queue(folder, submissions):
+        path, now = f"{place.parent.name}/{place.name}", datetime.now(UTC)
+        if fault := queue_fault(place, results, now, SendingLimits(largest, quota)):
+            found = [Review(path, refusal=fault)]
+        else:
+            found = _review(place.parents[1], path, submissions, **board)
         is_valid = all(each.ok for each in found)
         outcome = outcome_path(results, place, now, is_valid)
         outcome.parent.mkdir(parents=True, exist_ok=True)
         outcome.write_text(_markdown([], found), encoding="utf-8")
-        settle(place, board.submissions, is_valid)
+        settle(place, submissions, is_valid)
         reviews += found
         echo(f"{path}: {found[0].place if is_valid else 'refused'}: {outcome}")
     if is_set("json"):
         _print_json([], reviews)
-
-
-# The outcome
 
 
 def _print_json(problems: Sequence[Problem], reviews: Sequence[Review]) -> None:
@@ -210,34 +204,21 @@ def _print_json(problems: Sequence[Problem], reviews: Sequence[Review]) -> None:
 
 
 def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
-    """Return the outcome as Markdown, with all of the author's text escaped."""
-    from decabench.exchange import escape_markdown as plain
+    from decabench.exchange import escape_markdown as plain  # the text is its author's
 
     lines = [f"- {plain(f'{each.path}: {each.message}')}" for each in problems[:_MOST_SHOWN]]
-    if more := len(problems) - _MOST_SHOWN:
-        lines += [f"- and {more:,} more"] if more > 0 else []
+    if len(problems) > _MOST_SHOWN:
+        lines.append(f"- and {len(problems) - _MOST_SHOWN:,} more")
     for each in reviews:
-        verdict = each.place if each.ok else "refused"
-        lines += ["", f"## {plain(each.path)}: {plain(verdict)}", ""]
+        lines += ["", f"## {plain(each.path)}: {plain(each.place if each.ok else 'refused')}", ""]
         lines += [f"{plain(each.refusal[:1].upper() + each.refusal[1:])}.", ""] if each.refusal else []
         lines += [*(f"- {plain(line)}" for line in each.listing[:_MOST_SHOWN]), ""]
         if each.scores:
-            lines += [
-                "| task | score | 95 % | before | best other | difference | p | answers |",
-                "|---|--:|--:|--:|--:|--:|--:|---|",
-            ]
+            lines.append("| task | score | 95 % | before | best other | difference | p | answers |")
+            lines.append("|---|--:|--:|--:|--:|--:|--:|---|")
         for one in each.scores:
-            cells = (
-                one.task,
-                one.score,
-                one.interval,
-                one.before,
-                one.best,
-                one.difference,
-                one.p,
-                one.counts,
-            )
-            lines.append(f"| {' | '.join(map(plain, cells))} |")
+            cells = (one.task, one.score, one.interval, one.before, one.best, one.difference, one.p)
+            lines.append(f"| {' | '.join(map(plain, (*cells, one.counts)))} |")
     return "\n".join(lines).strip("\n") + "\n" if lines else ""
 
 
@@ -257,7 +238,7 @@ def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) ->
 
 
 def _annotation(level: str, path: str, line: int | None, title: str, message: str) -> str:
-    """Return one workflow command. Everything that could end it, or begin another command, is escaped."""
+    """Return a workflow command. Characters that could end it, or begin another command, are escaped."""
 
     def escaped(text: str, *more: str) -> str:
         for character in ("%", "\r", "\n", *more):

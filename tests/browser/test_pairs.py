@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from decabench.leaderboard.entries import Standings
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
-from decabench.leaderboard.standings import Standings
 from decabench.tasks import DECATHLON, TASKS, Store
 from tests.browser.conftest import SERVED
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from decabench.leaderboard.entries import Entry, Evidence, Kind, clean, describe_submission
+from decabench.leaderboard.entries import Board, Entry, Evidence, Kind, Standings, clean, describe_submission
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.standings import Board, Standings
 from decabench.metrics import METRICS as ALL_METRICS
 from decabench.metrics import Metric
 from decabench.scoring import Results

@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.entries import Entry, Place, Standings
 from decabench.leaderboard.pages import rank_on_task
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.standings import Place, Standings
 from decabench.scoring import Sample, compare_pairs, flip_signs
 from decabench.tasks import TASKS, Suite
 from tests.leaderboard.small import entry, suite_results

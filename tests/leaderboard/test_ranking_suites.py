@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from decabench.leaderboard.entries import Board, Column, State
 from decabench.leaderboard.ranking import rank_suite, suite_columns
-from decabench.leaderboard.standings import Board, Column, State
 from decabench.metrics import METRICS
 from decabench.tasks import TASKS, Suite
 from tests.leaderboard.small import alike, entry, ranking, suite_results

@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.leaderboard import scores as scores_module
-from decabench.leaderboard.entries import Entry, LeaderboardError, Refusal
+from decabench.leaderboard.entries import Entry, LeaderboardError, Refusal, Row
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
-from decabench.leaderboard.standings import Row
 from decabench.scoring import (
     Results,
     ScoredTask,
