@@ -3,6 +3,7 @@
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.example_pages import Policy, write_example_pages
 from decabench.leaderboard.pages import write_comparison_page
+from decabench.leaderboard.publishing import open_server
 from decabench.leaderboard.reviewing import (
     Problem,
     PullRequest,
@@ -16,7 +17,7 @@ from decabench.leaderboard.reviewing import (
     settle,
     take_queue,
 )
-from decabench.leaderboard.site import BoardOptions, Site, build_leaderboard, open_server, write_leaderboard
+from decabench.leaderboard.site import BoardOptions, Site, build_leaderboard, write_leaderboard
 
 __all__ = [
     "BoardOptions",

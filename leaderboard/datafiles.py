@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
@@ -32,6 +33,7 @@ __all__ = [
     "rows_of",
     "tests_data",
     "units_data",
+    "write_json",
 ]
 
 FORMAT = "decabench.board/2"
@@ -41,16 +43,15 @@ Hides = Callable[[str, str], bool]
 may be published."""
 
 
-def make_script(name: str, value: object) -> bytes:
-    """Return a script that registers a value under a name; it replaces JSON, which browsers do not fetch from
-    `file://`."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return f"decabench.put({_literal(name)},{_literal(text)});\n".encode("ascii")
+write_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
+"""Returns a value as short JSON."""
 
 
-def _literal(text: str) -> str:
-    """Quote a text as a JavaScript string literal."""
-    return json.dumps(text, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
+def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
+    """Return a script that registers a value, or its JSON, under a name; browsers don't fetch JSON from `file://`."""
+    literals = (encode_basestring_ascii(text) for text in (name, json_text or write_json(value)))
+    script = f"decabench.put({','.join(literals)});\n"
+    return script.replace("<", "\\u003c").replace(">", "\\u003e").encode("ascii")
 
 
 # The rows of a board

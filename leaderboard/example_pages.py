@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import file_digest
-from decabench.leaderboard.datafiles import make_script
+from decabench.leaderboard.datafiles import make_script, write_json
 from decabench.leaderboard.entries import Column, Entry
 from decabench.leaderboard.pages import CONTENT_POLICY, make_environment
-from decabench.leaderboard.publishing import publish
+from decabench.leaderboard.publishing import File, publish
 from decabench.leaderboard.scores import Keeper
 from decabench.scoring import (
     Browsed,
@@ -38,7 +40,14 @@ from decabench.scoring import (
     describe_parting,
     find_courses,
 )
-from decabench.submission import AlignedAnswers, Limits, PredictionFile, find_predictions, read_lines
+from decabench.submission import (
+    AlignedAnswers,
+    AnswerLine,
+    Limits,
+    PredictionFile,
+    find_predictions,
+    read_lines,
+)
 from decabench.tasks import Example, Tags, Tree
 
 if TYPE_CHECKING:
@@ -47,10 +56,10 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 __all__ = [
-    "File",
     "Policy",
     "SystemAnswers",
     "TaskTexts",
+    "find_answer_files",
     "find_right",
     "read_answers_shown",
     "read_texts",
@@ -60,11 +69,8 @@ __all__ = [
 Policy = Literal["free", "all", "none"]
 """Which examples go into the site: those of datasets that may be redistributed, all, or none."""
 
-File = tuple[str, bytes | Path]
-"""A path in the site, and its content or a file that has it."""
-
 _PIECE = 1 << 17
-"""How many characters of JSON a piece has, about."""
+"""About how many characters of JSON a piece has."""
 
 _LIMITS = Limits(file_bytes=1 << 28)
 """How much of a predictions file to read: a submission may contain anything."""
@@ -102,11 +108,12 @@ def _index_and_pieces(
     name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the pieces of rows, each a JSON value, and the index with the place where each piece starts."""
-    starts, count, piece, size = [0], 0, list[Any](), 0
-    encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+    starts, count, size = [0], 0, 0
+    piece: list[str] = []
     for row in rows:
-        piece.append(row)
-        size += len(encode(row))
+        text = encode_basestring_ascii(row) if isinstance(row, str) else write_json(row)
+        piece.append(text)
+        size += len(text)
         count += 1
         if size >= _PIECE:
             yield _piece(name, len(starts) - 1, piece)
@@ -120,12 +127,11 @@ def _index_and_pieces(
     yield f"data/{name}.js", make_script(name, {**first, **index})
 
 
-def _piece(name: str, number: int, rows: Sequence[Any]) -> tuple[str, bytes]:
-    return f"data/{name}-{number}.js", make_script(f"{name}-{number}", rows)
+def _piece(name: str, number: int, rows: Sequence[str]) -> tuple[str, bytes]:
+    return f"data/{name}-{number}.js", make_script(f"{name}-{number}", json_text=f"[{','.join(rows)}]")
 
 
 def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
-    """Return, by flag, the places of the examples that have it."""
     found: dict[str, list[int]] = {}
     for place, names in flags.items():
         for name in names:
@@ -193,6 +199,11 @@ class TaskTexts:
     states: Mapping[int, str] = field(default_factory=dict)
     """By place, the state of a dialogue according to gold."""
 
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the examples."""
+        return [example.id for example in self.examples]
+
     def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
         """Yield what all systems share; `right` is which examples each of the systems has right."""
         import numpy as np
@@ -200,7 +211,7 @@ class TaskTexts:
         turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
         known = [one for one in right if len(one) == len(self.examples)]
         index = {
-            "ids": [_cut(example.id, 120) for example in self.examples],
+            "ids": [_cut(id_, 120) for id_ in self.ids],
             "fields": _find_fields(self.examples, turns),
             "right": np.sum(known, axis=0).tolist() if known else None,
             "systems": len(known),
@@ -269,37 +280,47 @@ class SystemAnswers:
 
 
 def read_answers_shown(
-    entry: Entry, column: Column, data: TaskTexts, keeper: Keeper, name: str, earlier: Path | None = None
+    entry: Entry,
+    column: Column,
+    file: PredictionFile | None,
+    data: TaskTexts,
+    keeper: Keeper,
+    name: str,
+    earlier: Path | None = None,
 ) -> SystemAnswers:
-    """Return an entry's answers to the examples of a task, as files of a name, or why there are none.
+    """Return an entry's answers to the examples of a task, as files with a name, or why there are none.
 
-    `earlier` is an earlier site, whose files are used again if they were made of the same answers.
+    `file` has the answers. `earlier` is an earlier site, whose files are used again if they show the same answers.
     """
     evidence = entry.evidence[column.name]
     why = data.why or ("" if evidence.kind == "verified" else "The answers were not scored here.")
-    made_of = [evidence.key, file_digest(Path(__file__)), column.low, column.high, column.digits]
+    made_of = [evidence.key, _own_digest(), column.low, column.high, column.digits]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest() if evidence.key and not why else ""
     if key and earlier is not None and (files := _find_earlier(earlier, name, key)):
         return SystemAnswers("", len(data.examples), files)
-    file = None if why else _find_file(entry, column)
     why = why or ("" if file else "The answers are not in a folder.")
-    read = SystemAnswers(why) if file is None else _read_answers(entry, column, file, data, keeper, name, key)
-    return (
-        read
-        if read.files
-        else SystemAnswers(read.why, 0, [(f"data/{name}.js", make_script(name, {"why": read.why}))])
-    )
+    read = SystemAnswers(why)
+    if file is not None and not why:
+        read = _read_answers(entry, column, file, data, keeper, name, key)
+    if not read.files:
+        return replace(read, files=[(f"data/{name}.js", make_script(name, {"why": read.why}))])
+    return read
 
 
-def _find_file(entry: Entry, column: Column) -> PredictionFile | None:
+@cache
+def _own_digest() -> str:
+    return file_digest(Path(__file__))
+
+
+def find_answer_files(entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
+    """Return the files of answers of an entry by task and split; empty if it is not a folder."""
     try:
-        return find_predictions(entry.place)[0].get((column.name, entry.split))
+        return find_predictions(entry.place)[0]
     except (DecabenchError, OSError):  # such as that of an archive
-        return None
+        return {}
 
 
 def _find_earlier(site: Path, name: str, key: str) -> list[File]:
-    """Return the files of an earlier site that were made of the same answers; none if there are none."""
     index = site / f"data/{name}.js"
     try:
         with index.open("rb") as file:
@@ -324,18 +345,23 @@ def _read_answers(
     scores, count = entry.evidence[column.name].scores, len(data.examples)
     if scores is None or len(scores) != count:
         return SystemAnswers("The data was prepared again while the site was built.")
+    details: dict[int, AnswerLine] = {}
     try:
-        read = AlignedAnswers.read(read_lines(file.path, _LIMITS), [example.id for example in data.examples])
-    except (DecabenchError, KeyError):
+        texts = _read_plain_lines(file.path, data.ids)
+        if texts is None:
+            read = AlignedAnswers.read(read_lines(file.path, _LIMITS), data.ids)
+            details = {read.places[at]: line for at, line in read.details.items()}
+            texts = [""] * count
+            for place, text in zip(read.places, read.answers, strict=True):
+                texts[place] = text
+    except (DecabenchError, OSError, KeyError):
         return SystemAnswers("The answers could not be read.")
-    texts = [""] * count
-    for place, text in zip(read.places, read.answers, strict=True):
-        texts[place] = text
     flags: dict[int, Sequence[str]] = {
         place: ["empty"] for place, text in enumerate(texts) if not text or text.isspace()
     }
-    flags |= {read.places[at]: answer_flags(line, read.answers[at]) for at, line in read.details.items()}
-    rows: list[Any] = [text if data.is_whole else _cut(text, 700) for text in texts]
+    flags |= {place: answer_flags(line, texts[place]) for place, line in details.items()}
+    most = sys.maxsize if data.is_whole else 700
+    rows: list[Any] = [text if len(text) <= most else _cut(text, most) for text in texts]
     metric = keeper.metrics[entry.tasks[column.name].metric]
     for place, course in find_courses(metric, texts, data.examples).items():
         parted = course.parted
@@ -348,10 +374,10 @@ def _read_answers(
             "state": _cut(course.predicted, 500),
             "parted": _cut(where, 500),
         }
-    for at, line in read.details.items():
+    for place, line in details.items():
         if line.raw is not None:
-            row = rows[read.places[at]]
-            rows[read.places[at]] = {
+            row = rows[place]
+            rows[place] = {
                 **(row if isinstance(row, dict) else {"answer": row}),
                 "raw": _cut(line.raw, 700),
             }
@@ -361,6 +387,29 @@ def _read_answers(
         "flags": _flag_places(dict(sorted(flags.items()))),
     }
     return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))
+
+
+def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
+    """Return the answers of a file that decabench wrote in the order of the data; None for any other file.
+
+    Reading any file line by line takes ten times as long.
+    """
+    if path.suffix != ".jsonl" or path.stat().st_size > _LIMITS.file_bytes:
+        return None
+    try:
+        lines = path.read_bytes().decode().split("\n")
+        if len(lines) != len(ids) + 1 or lines[-1]:
+            return None
+        answers = []
+        for id_, line in zip(ids, lines, strict=False):
+            start = f'{{"id": "{id_}", "answer": "'
+            if not line.startswith(start) or not line.endswith('"}'):
+                return None
+            answer = line[len(start) : -2]
+            answers.append(json.loads(f'"{answer}"') if "\\" in answer or '"' in answer else answer)
+        return answers
+    except ValueError:
+        return None
 
 
 def find_right(scores: Array, column: Column) -> Array:
@@ -376,12 +425,13 @@ def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
     import numpy as np
 
     known, right = np.isfinite(scores), find_right(scores, column)
-    rounded = np.round(scores.astype(float), column.digits).tolist()
+    values, codes = np.unique(np.round(scores.astype(float), column.digits), return_inverse=True)
+    shown = [
+        (int(value) if value.is_integer() else value) if np.isfinite(value) else None
+        for value in values.tolist()
+    ]
     return {
-        "score": [
-            None if math.isnan(score) or math.isinf(score) else int(score) if score.is_integer() else score
-            for score in rounded
-        ],
+        "score": [shown[code] for code in codes.tolist()],
         "right": "".join(np.where(known, np.where(right, "1", "0"), "-").tolist()),
     }
 
@@ -427,6 +477,7 @@ def _page_files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str
         .get_template("examples.html")
         .render(
             root="",
+            is_embedded=False,
             shown=shown,
             other=other,
             output=type(shown.task.output).__name__,

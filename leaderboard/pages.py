@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
-from decabench.leaderboard.changes import Build
 from decabench.leaderboard.datafiles import rows_of
 from decabench.leaderboard.entries import Board, Column, Entry, Place, Refusal, Row, Standings
+from decabench.leaderboard.publishing import Build
 from decabench.leaderboard.ranking import assign_places
 from decabench.metrics import Metric
 from decabench.scoring import SAMPLE_NOTE, Comparison, show_units
@@ -200,12 +200,14 @@ class Pages:
 
     def render_changes(self, builds: Sequence[Build]) -> bytes:
         """Render what changed in each build, the newest first."""
-        return self._render("changes.html", builds=builds)
+        body = self._pieces.changes(builds, self.boards)
+        return self._render("base.html", name="What changed · decabench", body=body, here="changes")
 
     def render_embed(self, board: Board) -> bytes:
         """Render the first rows of a board alone, for a frame of another page."""
         table = (board.tables or [without_results(board)])[0]
-        return self._render("embed.html", board=board, table=table, most=_MOST_EMBEDDED)
+        body = self._pieces.embedded(board, table, _MOST_EMBEDDED, self.submission_names, self.board_pages)
+        return self._render("base.html", name=board.suite.title, body=body, is_embedded=True)
 
     def render_badge(self, table: Standings, row: Row) -> bytes:
         """Render the rank and the total of a row as a picture, for the page of a system elsewhere."""
@@ -213,18 +215,23 @@ class Pages:
         value = (
             f"{row.total} · rank {row.rank} of {of}" if row.rank is not None else row.total or "not ranked"
         )
-        return self._render("badge.svg", name=table.total_name or table.split, value=value)
+        return str(self._pieces.badge(table.total_name or table.split, value)).encode()
 
     def render_compare(self) -> bytes:
         """Render the page that compares systems."""
         offered = [(self.board_files[board.suite.name], board.suite.title) for board in self.boards]
         return self._render("compare.html", offered=offered)
 
-    def _render(self, template: str, root: str = "", **values: Any) -> bytes:
+    @cached_property
+    def _pieces(self) -> Any:
+        return self._environment.get_template("pieces.html").module
+
+    def _render(self, template: str, root: str = "", is_embedded: bool = False, **values: Any) -> bytes:
         import decabench
 
         page = self._environment.get_template(template).render(
             root=root,
+            is_embedded=is_embedded,
             policy=CONTENT_POLICY,
             version=decabench.__version__,
             pages=self.submission_names,
@@ -384,6 +391,7 @@ def make_environment(**settings: Any) -> Environment:
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
         **settings,

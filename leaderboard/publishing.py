@@ -1,8 +1,9 @@
-"""Puts a site in place as a whole: it is built next to the earlier one, and two renames exchange them.
+"""Puts a site in place as a whole, lists what changed since the one before, and serves it.
 
-A build that is killed leaves the earlier site; if it is killed between the two renames, the next build restores
-it. Only a folder that is a site is ever replaced: `site.json` lists its files. Other files at the top of the
-folder, such as `CNAME`, are carried over; anything else that isn't part of the site stops the build.
+A site is built next to the earlier one, and two renames exchange them. A build that is killed leaves the earlier site;
+if it is killed between the two renames, the next build restores it. Only a folder that is a site is ever replaced:
+`site.json` lists its files. Other files at the top of the folder, such as `CNAME`, are carried over; anything else that
+isn't part of the site stops the build.
 """
 
 from __future__ import annotations
@@ -10,35 +11,64 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from decabench.errors import DecabenchError, StorageError
 from decabench.files import lock_file, make_folder, storage_errors, temporary_folder
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
-__all__ = ["MARKER", "SITE_FORMAT", "inputs_of", "publish"]
+__all__ = [
+    "CHANGES",
+    "MARKER",
+    "Build",
+    "File",
+    "find_others",
+    "list_builds",
+    "open_server",
+    "publish",
+    "read_whole_site",
+    "write_changes",
+    "write_feed",
+]
 
 SITE_FORMAT = "decabench.site/2"
 
 MARKER = "site.json"
 """The file that makes a folder a site."""
 
-_LARGEST_MARKER = 16 << 20
+CHANGES = "changes.json"
+"""The file of a site that lists its builds."""
+
+File = tuple[str, bytes | Path]
+"""A path in the site, and its content or a file with that content."""
+
+_LARGEST = 64 << 20
+
+_DAMAGED = (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError)
+"""The errors of reading a JSON file that may contain anything."""
 
 _PATIENCE = 600.0
 """How many seconds to wait for another build of the same site."""
 
+_MOST_BUILDS = 50
 
-def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str = "") -> None:
-    """Write (path in the site, content) pairs as a site that replaces the one at `output`, if any.
 
-    A content that is a path stands for that file, which may be of the earlier site. `inputs` is a digest of
-    everything that decides the files, for `inputs_of`; empty if that is unknown.
+def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None = None) -> None:
+    """Write the files of a site that replaces the one at `output`, if any.
 
-    Raises LeaderboardError if something else is there, and StorageError if the site cannot be written.
+    `about` is kept in the site for `read_whole_site`. Raises LeaderboardError if something else is there, and
+    StorageError if the site cannot be written.
     """
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
@@ -54,7 +84,9 @@ def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str
         shutil.rmtree(before, ignore_errors=True)
         with temporary_folder(site.parent, site.name) as temporary:
             built = temporary / "site"
-            _write(built, files, inputs)
+            sizes = dict(_write(built, files))
+            marker = {"format": SITE_FORMAT, **(about or {}), "files": dict(sorted(sizes.items()))}
+            (built / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
             for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
@@ -71,35 +103,32 @@ def publish(files: Iterable[tuple[str, bytes | Path]], output: Path, inputs: str
         shutil.rmtree(before, ignore_errors=True)
 
 
-def _write(folder: Path, files: Iterable[tuple[str, bytes | Path]], inputs: str) -> None:
-    sizes = {}
+def _write(folder: Path, files: Iterable[File]) -> Iterator[tuple[str, int]]:
     folder.mkdir()
+    folders = set()
     for name, content in files:
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent not in folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folders.add(path.parent)
         if isinstance(content, bytes):
             path.write_bytes(content)
-        else:
-            _link(content, path)
-        sizes[name] = path.stat().st_size
-    marker = {"format": SITE_FORMAT, "inputs": inputs, "files": dict(sorted(sizes.items()))}
-    (folder / MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+            yield name, len(content)
+            continue
+        try:
+            os.link(content, path)
+        except OSError:  # not everywhere can a file have two names
+            shutil.copy2(content, path)
+        yield name, path.stat().st_size
 
 
-def _link(file: Path, path: Path) -> None:
+def read_whole_site(site: Path) -> Mapping[str, Any] | None:
+    """Return what `publish` was told about a site; None unless all its files are there in their sizes."""
     try:
-        os.link(file, path)
-    except OSError:  # not everywhere can a file have two names
-        shutil.copy2(file, path)
-
-
-def inputs_of(site: Path) -> str | None:
-    """Return the inputs of a site as `publish` was given them; None unless it has all its files in their sizes."""
-    try:
-        marker = read_json(site / MARKER, _LARGEST_MARKER)
+        marker: dict[str, Any] = read_json(site / MARKER, _LARGEST)
         is_whole = all((site / name).stat().st_size == size for name, size in marker["files"].items())
-        return str(marker["inputs"]) if is_whole else None
-    except (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return marker if is_whole else None
+    except _DAMAGED:
         return None
 
 
@@ -114,20 +143,19 @@ def find_others(site: Path) -> list[str]:
         raise StorageError(f"{site} is not a folder: choose another --output.")
     if not any(site.iterdir()):
         return []
-    own = {*_read_marker(site), MARKER}
+    own = {*_read_names(site), MARKER}
     others: list[str] = []
     strange: list[str] = []
     for here, folders, names in os.walk(site):
-        links = [name for name in folders if Path(here, name).is_symlink()]
-        is_empty = not folders and not names
-        for path in (Path(here, name) for name in (*names, *links)):
-            name = path.relative_to(site).as_posix()
-            if name in own and path.is_file() and not path.is_symlink():
-                continue
-            is_kept = path.parent == site and path.is_file() and not path.is_symlink() and name not in own
-            (others if is_kept else strange).append(name)
-        if is_empty:
-            strange.append(f"{Path(here).relative_to(site).as_posix()}/")
+        inside = "" if here == str(site) else f"{Path(here).relative_to(site).as_posix()}/"
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
+        for name in (*names, *links):
+            path, shown = os.path.join(here, name), inside + name
+            is_file = os.path.isfile(path) and not os.path.islink(path)
+            if shown not in own or not is_file:
+                (others if is_file and not inside else strange).append(shown)
+        if not folders and not names:
+            strange.append(inside)
     if strange:
         strange.sort()
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
@@ -138,20 +166,158 @@ def find_others(site: Path) -> list[str]:
     return sorted(others)
 
 
-def _read_marker(site: Path) -> Iterable[str]:
-    """Return the names of a site's files. Raises LeaderboardError if the folder is not a site."""
+def _read_names(site: Path) -> Iterable[str]:
     path = site / MARKER
     advice = "choose an empty or a new folder with --output"
     if not path.is_file() or path.is_symlink():
         raise LeaderboardError(f"{site} is not empty and is not a board built by decabench: {advice}.")
     try:
-        content = read_json(path, _LARGEST_MARKER)
+        content = read_json(path, _LARGEST)
         if content["format"] != SITE_FORMAT or not all(isinstance(name, str) for name in content["files"]):
             raise ValueError(f"its format is {content['format']!r:.60}")
-    except (DecabenchError, OSError, ValueError, KeyError, TypeError) as error:
+    except _DAMAGED as error:
         raise LeaderboardError(
             f"{path} is not the record of a board built by this version ({error}): if the folder holds "
             f"nothing but a board, remove it and build again; otherwise {advice}."
         ) from error
     names: list[str] = list(content["files"])  # with their sizes; version 2 was a list of names until lately
     return names
+
+
+# What changed since the last build
+
+Build = dict[str, Any]
+"""`date`, and `changes`: a list of a board's title, a page, a name and what happened to it, in words."""
+
+
+def list_builds(boards: Mapping[str, str], site: Path) -> list[Build]:
+    """Return the builds of a site that changed something, the newest first.
+
+    `boards` are the new boards as JSON by the name of their file. The history comes from the earlier site at `site`, if
+    there is one.
+    """
+
+    def read(name: str) -> Any:
+        try:
+            return read_json(site / name, _LARGEST)
+        except _DAMAGED:
+            return {}
+
+    try:
+        builds: list[Build] = list(read(CHANGES)["builds"])
+    except _DAMAGED:
+        builds = []
+    changes = [
+        change
+        for file, text in boards.items()
+        if isinstance(before := read(f"{file}.json"), dict) and isinstance(before.get("submissions"), list)
+        for change in _compare(before, json.loads(text))
+    ]
+    if not changes:
+        return builds
+    date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [{"date": date, "changes": changes}, *builds][:_MOST_BUILDS]
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    earlier, rows = ({row["page"]: row for row in board["submissions"]} for board in (before, after))
+    board = after["suite"]["title"]
+    for page, row in rows.items():
+        if words := _describe_change(earlier.get(page), row):
+            yield {"board": board, "page": page, "name": row["name"], "words": words}
+    for page in earlier.keys() - rows.keys():
+        name = str(earlier[page]["name"])
+        yield {"board": board, "page": "", "name": name, "words": "withdrawn or renamed"}
+
+
+def _describe_change(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> str:
+    if before is None:
+        total = "" if row["total"] is None else f", total {row['total']:.6g}"
+        return f"new{total}" + ("" if row["rank"] is None else f", rank {row['rank']}")
+    words = []
+    for name in ("total", "rank"):
+        if before.get(name) != row[name]:
+            old, new = ("none" if each is None else f"{each:.6g}" for each in (before.get(name), row[name]))
+            words.append(f"{name} {old} → {new}")
+    old_scores, scores = (
+        {task: each.get("score") for task, each in one["tasks"].items()} for one in (before, row)
+    )
+    tasks = [task for task in scores if old_scores.get(task) != scores[task]]
+    if tasks and before.get("total") == row["total"]:
+        words.append(f"other scores of {', '.join(tasks)}")
+    return "; ".join(words)
+
+
+def write_changes(builds: Sequence[Build]) -> bytes:
+    """Return the builds as JSON, for the next build and for other programs."""
+    return (json.dumps({"format": "decabench.changes/1", "builds": builds}, indent=1) + "\n").encode("ascii")
+
+
+_NOT_XML = re.compile("[^\\t\\n\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_feed(title: str, builds: Sequence[Build], newest: str) -> bytes:
+    """Return an Atom feed (RFC 4287) with an entry for each build; without any, it has the date `newest`."""
+    feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
+
+    def add(parent: Element, tag: str, text: str = "", **attributes: str) -> None:
+        SubElement(parent, tag, attributes).text = _NOT_XML.sub("", text) or None
+
+    add(feed, "title", f"{title}: what changed")
+    add(feed, "id", f"urn:decabench:{title}")
+    add(feed, "updated", builds[0]["date"] if builds else f"{newest}T00:00:00Z")
+    add(SubElement(feed, "author"), "name", "decabench")
+    add(feed, "link", rel="self", href="changes.xml")
+    add(feed, "link", href="changes.html")
+    for build in builds:
+        entry, changes = SubElement(feed, "entry"), build["changes"]
+        add(entry, "title", f"{len(changes)} change{'s' if len(changes) > 1 else ''}")
+        add(entry, "id", f"urn:decabench:{title}:{build['date']}")
+        add(entry, "updated", build["date"])
+        add(entry, "link", href=f"changes.html#{build['date']}")
+        lines = [f"{each['name']} ({each['board']}): {each['words']}" for each in changes]
+        add(entry, "content", "\n".join(lines), type="text")
+    text = tostring(feed, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
+
+
+# Serving
+
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _is_local(host: str | None) -> bool:
+    try:
+        return host is not None and urlsplit(f"//{host}").hostname in _LOCAL_NAMES
+    except ValueError:
+        return False
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files to this machine only, under its own names, and logs nothing."""
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        if not _is_local(self.headers.get("Host")):  # another website, whose name was bound to this machine
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Open the site as localhost")
+            return False
+        return True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+
+def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server for a folder, listening on 127.0.0.1. Raises LeaderboardError if the port is taken."""
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
+    except OSError as error:
+        raise LeaderboardError(
+            f"Port {port} cannot be used ({error.strerror}): choose another with --port."
+        ) from error

@@ -6,20 +6,18 @@ It opens from disk, without a server.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from http import HTTPStatus
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
+import decabench
 from decabench.errors import DecabenchError
-from decabench.files import Paths, as_paths, file_digest
-from decabench.leaderboard.changes import CHANGES, list_builds, write_changes, write_feed
+from decabench.files import Paths, as_paths, file_digest, is_within
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -32,13 +30,27 @@ from decabench.leaderboard.entries import (
     RANKED_SPLITS,
     Board,
     Entry,
-    LeaderboardError,
     NoResultsError,
     Refusal,
 )
-from decabench.leaderboard.example_pages import File, Policy, find_right, read_answers_shown, read_texts
+from decabench.leaderboard.example_pages import (
+    Policy,
+    find_answer_files,
+    find_right,
+    read_answers_shown,
+    read_texts,
+)
 from decabench.leaderboard.pages import Pages, without_results
-from decabench.leaderboard.publishing import find_others, inputs_of, publish
+from decabench.leaderboard.publishing import (
+    CHANGES,
+    File,
+    find_others,
+    list_builds,
+    publish,
+    read_whole_site,
+    write_changes,
+    write_feed,
+)
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.metrics import METRICS, Metric
@@ -61,7 +73,6 @@ __all__ = [
     "Site",
     "build_leaderboard",
     "make_keeper",
-    "open_server",
     "rank_entries",
     "write_leaderboard",
 ]
@@ -76,8 +87,7 @@ class Site:
     index: Path
     """Its first page."""
     kinds: Mapping[str, int]
-    """The number of rows by evidence (`verified`, `reported`), or `partial` or `failed`; without added
-    baselines."""
+    """The number of rows of submissions by evidence (`verified`, `reported`), or `partial` or `failed`."""
     baselines: int
     """The number of rows of baselines that were added."""
     refused: Sequence[Refusal]
@@ -134,46 +144,86 @@ def build_leaderboard(
     With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
     """
     options = options or BoardOptions()
-    find_others(Path(output))  # refuses a folder before an hour of scoring, not after it
+    given, output = Path(submissions), Path(output)
+    find_others(output)  # refuses a folder before an hour of scoring, not after it
     keeper = make_keeper(options, report)
-    folder, paths, unread = find_submissions(Path(submissions))
+    folder, paths, unread = find_submissions(given)
+    inputs, earlier = _digest_inputs(given, folder, paths, output, keeper, options), read_whole_site(output)
+    if inputs and earlier and earlier.get("inputs") == inputs:
+        refused = [Refusal(*each) for each in earlier["refused"]]
+        return Site(output / "index.html", earlier["kinds"], earlier["baselines"], refused)
     entries, refused = score_submissions(folder, paths, keeper)
     refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
     if require_results and not entries:
-        _explain_no_rows(Path(submissions), folder, paths, refused, keeper)
+        _explain_no_rows(given, folder, paths, refused, keeper)
     sent = [entry for entry in entries if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
-    site = Site(Path(output) / "index.html", kinds, len(entries) - len(sent), refused)
-    inputs, earlier = _digest_inputs(entries, refused, keeper, options), inputs_of(Path(output))
-    if inputs and earlier == inputs:
-        return site
     boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
     pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics)
-    files = _site_files(pages, keeper, options.examples, Path(output), earlier is not None)
-    publish(files, Path(output), inputs)
-    return site
+    about = {
+        "inputs": inputs if entries else "",
+        "kinds": kinds,
+        "baselines": len(entries) - len(sent),
+        "refused": [astuple(each) for each in refused],
+    }
+    publish(_site_files(pages, keeper, options.examples, output, earlier is not None), output, about)
+    return Site(output / "index.html", kinds, len(entries) - len(sent), refused)
+
+
+_SETTLED = 2.0
+"""Seconds after which a further change of a file is sure to change its time, on any file system."""
 
 
 def _digest_inputs(
-    entries: Sequence[Entry], refused: Sequence[Refusal], keeper: Keeper, options: BoardOptions
+    given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper, options: BoardOptions
 ) -> str:
-    """Return a digest of all inputs of the site; empty if one of them has no digest."""
-    evidence = [
-        (task, one.kind, one.why, one.key) for entry in entries for task, one in entry.evidence.items()
+    """Return a digest of what decides the site, with the times of the submissions' files instead of their contents.
+
+    Empty if that is not sure to notice the next change: a file was just written, or a metric is not ours.
+    """
+    names = [name for suite in keeper.suites for name in suite.tasks]
+    if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:
+        return ""
+    package = Path(decabench.__file__).parent
+    code = [
+        file_digest(path)
+        for room in ("leaderboard", "predictors", "runs")
+        for path in sorted((package / room).resolve().rglob("*.*"))
+        if path.is_file() and "__pycache__" not in path.parts
     ]
-    if any(one.sample is not None and not one.key for entry in entries for one in entry.evidence.values()):
-        return ""  # the metric is not ours, or numbers came with statistics of their own
-    files = (path for path in sorted(Path(__file__).parent.rglob("*.*")) if "__pycache__" not in path.parts)
-    code = [file_digest(path) for path in files if path.is_file()]
-    data = sorted({(task, entry.split) for entry in entries for task in entry.suite.tasks})
+    linked = (os.path.realpath(folder / path) for path in paths)
+    roots = [given, *sorted(path for path in linked if not is_within(given, Path(path)))]
+    files = [trace for root in roots for trace in _trace_files(root, os.path.realpath(output))]
+    if any(max(times) > (time.time() - _SETTLED) * 1e9 for _, _, *times in files):
+        return ""
     content = [
-        *(code, code_digest(), [file_digest(path) for path in keeper.include], evidence, refused),
-        *(options.examples, options.rank_reported, options.suites, options.splits),
-        *([replace(entry, evidence={}, place=Path()) for entry in entries],),
-        *([(*one, keeper.record(*one)) for one in data],),
+        *(code, code_digest(), [file_digest(path) for path in keeper.include], paths, files),
+        *(options.examples, options.rank_reported, options.suites, options.splits, options.baselines is None),
+        [keeper.record(name, split) for name in names for split in options.splits],
     ]
     return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _trace_files(root: str | Path, left_out: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield the path, the size and the times of all files below a folder, or of a file."""
+    if not os.path.isdir(root):
+        yield _trace(str(root))
+    for here, folders, names in os.walk(root):
+        folders[:] = [
+            name
+            for name in sorted(folders)
+            if name[0] != "." and os.path.realpath(os.path.join(here, name)) != left_out
+        ]
+        yield from (_trace(os.path.join(here, name)) for name in sorted(names) if name[0] != ".")
+
+
+def _trace(path: str) -> tuple[str, int, int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path, 0, 0, 0
+    return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) -> Keeper:
@@ -199,7 +249,6 @@ def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) ->
 def _explain_no_rows(
     given: Path, folder: Path, paths: Sequence[str], refused: Sequence[Refusal], keeper: Keeper
 ) -> NoReturn:
-    """Raise an error for a folder from which nothing can be shown."""
     names = ", ".join(suite.name for suite in keeper.suites)
     if not paths and not refused:
         raise NoResultsError(
@@ -255,6 +304,7 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
 
     Only one task's data is in memory at a time.
     """
+    files = {entry.path: find_answer_files(entry) for entry in pages.entries}
     systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():
         task = pages.task_names[column.name]
@@ -274,7 +324,8 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
                 yield from data.files(f"texts/{task}-{split}", right)
             for entry in scored:
                 name = f"answers/{pages.submission_names[entry.path]}/{task}"
-                found = read_answers_shown(entry, column, data, keeper, name, earlier)
+                file = files[entry.path].get((column.name, split))
+                found = read_answers_shown(entry, column, file, data, keeper, name, earlier)
                 pages.excerpts.setdefault(entry.path, {})[column.name] = found.count, found.why
                 yield from found.files
 
@@ -318,47 +369,3 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
     yield "changes.html", pages.render_changes(builds)
     yield CHANGES, write_changes(builds)
     yield "changes.xml", write_feed(pages.boards[0].suite.title, builds, max(dates, default="1970-01-01"))
-
-
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""The host names under which a browser may request the site; any other name means that another website is
-making the request."""
-
-
-def _is_local(host: str | None) -> bool:
-    """Return whether a Host header names this machine."""
-    try:
-        return host is not None and urlsplit(f"//{host}").hostname in _LOCAL_NAMES
-    except ValueError:
-        return False
-
-
-class _QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files to this machine only, under its own names, and logs nothing."""
-
-    def parse_request(self) -> bool:
-        """Parse a request, and reject one for another host, because a rebound name must not read the site."""
-        if not super().parse_request():
-            return False
-        if not _is_local(self.headers.get("Host")):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Open the site as localhost")
-            return False
-        return True
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        super().end_headers()
-
-
-def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server for a folder, listening on 127.0.0.1. Raises LeaderboardError if the port is taken."""
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
-    except OSError as error:
-        raise LeaderboardError(
-            f"Port {port} cannot be used ({error.strerror}): choose another with --port."
-        ) from error

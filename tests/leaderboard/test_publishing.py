@@ -259,6 +259,7 @@ def test_a_site_of_the_same_inputs_is_left_as_it_is(
     made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is built again if a file is damaged, an option changes, or an answer does."""
+    monkeypatch.setattr(site_module, "_SETTLED", 0.0)
     folder, site = tmp_path / "submissions", tmp_path / "site"
     shutil.copytree(made_up, folder)
     index = write_leaderboard(folder, site, home=home)
@@ -276,3 +277,8 @@ def test_a_site_of_the_same_inputs_is_left_as_it_is(
     answers.write_text(answers.read_text(encoding="utf-8").replace("positive", "negative"), encoding="utf-8")
     write_leaderboard(folder, site, home=home)
     assert index.read_bytes() != before[index]
+    monkeypatch.setattr(site_module, "_SETTLED", 3600.0)  # files of a moment ago may change again
+    index.write_text("", encoding="utf-8")
+    for _ in range(2):
+        write_leaderboard(folder, site, home=home)
+        assert json.loads((site / MARKER).read_text())["inputs"] == ""
