@@ -39,8 +39,7 @@ __all__ = [
 FORMAT = "decabench.board/2"
 
 Hides = Callable[[str, str], bool]
-"""Given (task, split), return whether its labels are hidden but present here, so that nothing about an example
-may be published."""
+"""Returns whether labels of a (task, split) are here but hidden: nothing about an example may be published."""
 
 
 write_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
@@ -127,11 +126,10 @@ _MORE = (
     ("tokens", "Tokens of prompts and answers, in thousands", 0),
     ("cost", "Cost, at the stated prices", 2),
 )
-"""(name, what it is, decimals) of the further columns, which are means over the tasks that have the figure, or sums."""
+"""(name, description, decimals) of the further columns: means over the tasks that have the figure, or sums."""
 
 
 def _more(entry: Entry, hides: Hides) -> dict[str, float]:
-    """Return the further figures of a row; nothing of hidden labels is among them."""
     results = {name: result for name, result in entry.tasks.items() if not hides(name, entry.split)}
     counts: Counter[str] = Counter()
     for result in results.values():
@@ -190,12 +188,14 @@ def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-# The statistics behind the tests: what a browser computes totals, intervals, ranks and comparisons from
+# The statistics behind the tests
 
 
 def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return the values that a table's rows share: each task's units, how much its own scores vary, and the
-    highest ratio of any pair in each resample. Tasks with hidden labels are left out.
+    """Return what browsers compute totals, intervals, ranks and comparisons from, apart from `units_data`.
+
+    That is the units of each task, the variance of each score, and the highest ratio of any pair in each resample.
+    Tasks with hidden labels are left out.
     """
     names = [name for name in board.public(table.split) if not hides(name, table.split)]
     layouts: dict[str, Any] = {}
@@ -225,7 +225,6 @@ def _is_testable(sample: Sample) -> bool:
 
 
 def _layout(sample: Sample) -> str:
-    """Identify the units of a sample; systems with the same units can be tested against each other."""
     parts = (
         sample.name.encode(),
         sample.metric.name.encode(),
@@ -257,9 +256,9 @@ def _floats(values: Array) -> str:
 def units_data(
     board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
 ) -> dict[str, Any]:
-    """Return each unit's part in the scores of a compared row; for hidden labels, only the tests against other rows.
+    """Return the part of each unit in the scores of a compared row; for hidden labels, its tests against other rows.
 
-    Parts have all digits if a task has at most 256 different ones, and single precision otherwise.
+    Parts have all digits if a task has at most 256 different parts, and single precision otherwise.
     """
     row, names = table.compared_rows[index], board.public(table.split)
     hidden = {
@@ -289,7 +288,6 @@ def units_data(
 
 
 def _parts(sample: Sample) -> Array:
-    """Return each unit's contribution to the score, with equal parts for each stratum."""
     parts: Array = sample.effects + sample.shares * sample.score / (int(sample.strata.max()) + 1)
     return parts
 
@@ -308,10 +306,7 @@ def _code(parts: Array) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
-    """Describe the test of every row against one row; None for pairs that were not tested.
-
-    Intervals are rounded like scores on hidden labels, whose scales are in `hidden`.
-    """
+    # Intervals are rounded like scores on hidden labels, whose scales are in `hidden`.
     import numpy as np
 
     lows, highs = (end[index].tolist() for end in tests.ends)

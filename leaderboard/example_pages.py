@@ -73,10 +73,10 @@ _PIECE = 1 << 17
 """About how many characters of JSON a piece has."""
 
 _LIMITS = Limits(file_bytes=1 << 28)
-"""How much of a predictions file to read: a submission may contain anything."""
+"""The largest file of answers that is read."""
 
 _EXACT = 0.005
-"""How close to the best possible score an answer must be to count as right."""
+"""The distance from the best possible score within which an answer counts as right."""
 
 _MOST_BEFORE = 12
 """The most earlier examples of a group that are shown."""
@@ -140,7 +140,7 @@ def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
 
 
 def _find_fields(examples: Sequence[Example], turns: Sequence[int] = ()) -> dict[str, Any]:
-    """Return the properties that examples are filtered and broken down by: labels, and a number for each example."""
+    # Labels to filter and break down by, and the number of each example's label.
     values: dict[str, list[str]] = {
         "gold": [example.answers[0] or "(empty)" for example in examples],
         "question": [_question_word(example.question) for example in examples],
@@ -205,7 +205,7 @@ class TaskTexts:
         return [example.id for example in self.examples]
 
     def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
-        """Yield what all systems share; `right` is which examples each of the systems has right."""
+        """Yield the files that all systems share; `right` has an array for each system of the examples it has right."""
         import numpy as np
 
         turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
@@ -219,7 +219,7 @@ class TaskTexts:
         return _index_and_pieces(name, index, map(self.text, range(len(self.examples))))
 
     def text(self, place: int) -> dict[str, Any]:
-        """Return what is shown of an example: question, context, golds; for a dialogue, also the turns before."""
+        """Return the question, context and golds of an example; for a dialogue, also the turns before."""
         example = self.examples[place]
         golds = list(dict.fromkeys(example.answers))
         found: dict[str, Any] = {
@@ -274,9 +274,9 @@ class SystemAnswers:
     why: str = ""
     """Why nothing can be shown."""
     count: int = 0
-    """How many are shown."""
+    """The number of answers."""
     files: Sequence[File] = ()
-    """What pages load."""
+    """The files that pages load."""
 
 
 def read_answers_shown(
@@ -421,7 +421,6 @@ def find_right(scores: Array, column: Column) -> Array:
 
 
 def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
-    """Return the score of each example, and whether it is right (1), wrong (0) or unknown (-)."""
     import numpy as np
 
     known, right = np.isfinite(scores), find_right(scores, column)
@@ -528,7 +527,6 @@ def _index_of(rows: Sequence[ScoredExample | None], flags: Mapping[int, Collecti
 
 
 def _window(text: str, gold: str, size: int) -> str:
-    """Return the part of a context around the gold answer, or its beginning if the answer is not in it."""
     found = text.find(gold)
     start = max(0, found - size // 3) if found > 2 * size // 3 else 0
     return ("…" if start else "") + _cut(text[start:], size)

@@ -1,4 +1,4 @@
-"""Renders the templates. All of them escape their input: text from a submission is shown as plain text."""
+"""Renders the templates, which escape all text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONGEST = 60
 """The maximum length of a page's name, without a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""Descriptions of answers that are not in the requested form."""
+"""The kinds of answers that are not in the requested form."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),
@@ -60,7 +60,7 @@ _SIZES = (
 
 
 _MOST_EMBEDDED = 20
-"""How many rows a table to embed has."""
+"""The most rows of a table to embed."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,6 @@ class Pages:
         )
 
     def _siblings(self, entry: Entry) -> list[tuple[str, str]]:
-        """Return (page, label) for the other results of the same submission."""
         return [
             (self.submission_names[other.path], f"{other.suite.title}, {other.split}")
             for other in self.entries
@@ -185,11 +184,7 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        """Return an example of a task: from the bundled sample, or else the first that is shown.
-
-        The bundled ones are in a separate file, because sites are often built without prepared data, and the
-        text of some datasets may not be shown.
-        """
+        # Sites are often built without prepared data, and the text of some datasets may not be shown.
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
             return {**bundled[name], "source": "From the bundled sample."}
@@ -284,7 +279,6 @@ def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tup
 def _profile(
     board: Board, row: Row, floors: Sequence[float | None], ceilings: Sequence[float | None]
 ) -> dict[str, Any]:
-    """Return the data of a submission's chart: scores on a scale up to 100, with floor and ceiling."""
     results = [row.entry.tasks.get(column.name) for column in board.columns]
     drawn = [index for index, column in enumerate(board.columns) if column.high == 100]
     return {
@@ -329,7 +323,6 @@ def name_pages(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _stem(text: str) -> str:
-    """Reduce a text to lower-case letters, digits and dashes, with a digest if other characters are lost."""
     stem = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST].strip("-")
     if re.fullmatch(r"[a-z0-9._ /-]*", text) and len(text) <= _LONGEST:
         return stem
@@ -344,7 +337,6 @@ def _digest(text: str) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """Allow line breaks in a name after `_`, `.` and `/`, for narrow columns."""
     from markupsafe import Markup, escape
 
     text = str(escape(name))
@@ -352,7 +344,6 @@ def _breakable(name: str) -> Markup:
 
 
 def _show_parameters(count: int) -> str:
-    """Format a parameter count: `29M`."""
     for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g}{unit}"
@@ -364,7 +355,6 @@ _TEX = {"\\": "\\textbackslash{}", "^": "\\^{}", "~": "\\~{}"} | {one: f"\\{one}
 
 
 def _bibtex(row: Row, total_name: str, page: str) -> str:
-    """Return a BibTeX entry for a row."""
     entry = row.entry
     fields = {
         "title": entry.name,
@@ -379,7 +369,6 @@ def _bibtex(row: Row, total_name: str, page: str) -> str:
 
 
 def _json(value: object) -> str:
-    """Return JSON for a data attribute, which the template escapes like any text."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,8 +1,7 @@
-"""Finds submissions and scores their answers; numbers that come without answers are read as reported.
+"""Finds submissions, and scores their answers.
 
-Only what this machine scored from answers is verified. Results files and statistics that come with a submission
-are only the submitter's claims: they fill in for scores that could not be computed here, and are marked as
-reported.
+Only scores that this machine computed from answers are verified. Results files and statistics that come with a
+submission are claims: they replace scores that could not be computed here, and are marked as reported.
 """
 
 from __future__ import annotations
@@ -158,7 +157,6 @@ def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
 
 
 def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused: list[Refusal]) -> None:
-    """Add the submissions in a folder, each only once: its real path and the path to show."""
     try:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -201,14 +199,12 @@ def _is_results_name(path: Path) -> bool:
 
 
 def _is_beside_archive(path: Path) -> bool:
-    """Return whether a folder holds the results of an archive next to it."""
     return path.name.endswith(f".{RESULTS}") and _is_archive(
         path.with_name(path.name.removesuffix(f".{RESULTS}"))
     )
 
 
 def _results_in(place: Path) -> list[Path]:
-    """Return the files in a submission, or next to an archive, that may be results."""
     if place.is_dir():
         found = [*place.glob("*.json"), *place.glob(f"{RESULTS}/*.json"), *place.glob(f"{RESULTS}/*/*.json")]
     elif _is_archive(place):
@@ -268,7 +264,7 @@ def _score_place(
 
 
 def _reason(error: Exception, top: Path) -> str:
-    """Explain in one line why a submission is left out; for an unreadable file, without the folders above it."""
+    # Without the folders above the submissions, which are the keeper's.
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError):
         name = os.path.relpath(os.fsdecode(cause.filename), top) if cause.filename else "a file"
@@ -278,7 +274,6 @@ def _reason(error: Exception, top: Path) -> str:
 
 @contextmanager
 def _open(place: Path, has_results: bool) -> Iterator[Submission | None]:
-    """Open a submission; None if it has results but no answers. Raises SubmissionError."""
     is_unfinished = (place / METADATA_NAME).is_file() and not has_results
     if _is_archive(place) or (place / FOLDER).is_dir() or is_unfinished:
         with open_submission(place) as opened:
@@ -296,7 +291,6 @@ def _score_split(
     suite: Suite,
     keeper: Keeper,
 ) -> Entry | Refusal | None:
-    """Score a submission on one split for one suite; None if it has nothing for that split and suite."""
     tasks: dict[str, TaskResult] = {}
     evidence: dict[str, Evidence] = {}
     why: dict[str, str] = {}
@@ -369,8 +363,6 @@ def _score_split(
 
 
 def _verified(found: ScoredTask) -> Evidence:
-    """Return the evidence for a task that was scored here, condensed because many submissions' rows would fill
-    the memory."""
     if found.sample is None:
         return Evidence("verified")
     return replace(_evidence("verified", "", found.sample, found.rows), key=found.key)
@@ -387,8 +379,7 @@ def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
 
 
 def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
-    """Bring a score that rounding took beyond its metric's range back into it: a perfect BLEU is
-    100.00000000000004."""
+    # Rounding may lead beyond the range: a perfect BLEU is 100.00000000000004.
     metric = metrics.get(result.metric)
     if result.score is None or metric is None or not 0 < result.score - metric.range[1] <= 1e-6:
         return result
@@ -396,7 +387,6 @@ def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
 
 
 def _describe_left(left: Mapping[str, TaskResult | None], reasons: Mapping[str, str]) -> Iterator[str]:
-    """Describe the tasks that were not scored here, grouped by reason, with the numbers that were reported."""
     for reason in dict.fromkeys(reasons.values()):
         names = [
             f"{task} (reported {result.score:.1f})"
@@ -463,7 +453,6 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
 
 
 def _read_reported(place: Path, shown: str) -> tuple[list[tuple[Path, Results]], list[Refusal]]:
-    """Read a submission's results files; return their contents, and the damaged files."""
     found: list[tuple[Path, Results]] = []
     refused: list[Refusal] = []
     for path in _results_in(place):
@@ -486,7 +475,6 @@ def _read_reported(place: Path, shown: str) -> tuple[list[tuple[Path, Results]],
 def _choose(
     reported: Sequence[tuple[Path, Results]], split: str, suite: Suite
 ) -> tuple[Path, Results | None]:
-    """Return the results to read for a split: those made for the suite come first."""
     found = [
         (results.answers == "raw", results.suite.name != suite.name, number)
         for number, (_, results) in enumerate(reported)

@@ -193,7 +193,7 @@ def _digest_inputs(
         if path.is_file() and "__pycache__" not in path.parts
     ]
     linked = (os.path.realpath(folder / path) for path in paths)
-    roots = [given, *sorted(path for path in linked if not is_within(given, Path(path)))]
+    roots = [str(given), *sorted(path for path in linked if not is_within(given, Path(path)))]
     files = [trace for root in roots for trace in _trace_files(root, os.path.realpath(output))]
     if any(max(times) > (time.time() - _SETTLED) * 1e9 for _, _, *times in files):
         return ""
@@ -205,10 +205,10 @@ def _digest_inputs(
     return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _trace_files(root: str | Path, left_out: str) -> Iterator[tuple[str, int, int, int]]:
+def _trace_files(root: str, left_out: str) -> Iterator[tuple[str, int, int, int]]:
     """Yield the path, the size and the times of all files below a folder, or of a file."""
     if not os.path.isdir(root):
-        yield _trace(str(root))
+        yield _trace(root)
     for here, folders, names in os.walk(root):
         folders[:] = [
             name
