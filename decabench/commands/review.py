@@ -115,9 +115,7 @@ def _review(
     is_flag=True,
     help="Print faults as annotations, and append the summary to $GITHUB_STEP_SUMMARY.",
 )
-@click.pass_context
 def request(
-    context: click.Context,
     commit: str,
     submissions: Path,
     owner: str | None,
@@ -151,7 +149,7 @@ def request(
             handle.write(text)
     elif not is_set("json"):
         echo(text, nl=False)
-    context.exit(1 if found.problems or not all(each.ok for each in reviews) else 0)
+    click.get_current_context().exit(1 if found.problems or not all(each.ok for each in reviews) else 0)
 
 
 @review.command()
