@@ -64,6 +64,7 @@ from decabench.tasks import (
     Task,
     get_suite,
     home_folder,
+    is_task_name,
     known_suites,
     known_tasks,
 )
@@ -195,12 +196,14 @@ def _digest_inputs(
     linked = (os.path.realpath(folder / path) for path in paths)
     roots = [str(given), *sorted(path for path in linked if not is_within(given, Path(path)))]
     files = [trace for root in roots for trace in _trace_files(root, os.path.realpath(output))]
+    data = [(name, split) for name in names for split in options.splits if is_task_name(name)]
+    files += [_trace(str(keeper.store.path(*each))) for each in data]
     if any(max(times) > (time.time() - _SETTLED) * 1e9 for _, _, *times in files):
         return ""
     content = [
         *(code, code_digest(), [file_digest(path) for path in keeper.include], paths, files),
         *(options.examples, options.rank_reported, options.suites, options.splits, options.baselines is None),
-        [keeper.record(name, split) for name in names for split in options.splits],
+        [keeper.record(*each) for each in data],
     ]
     return hashlib.sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
 
