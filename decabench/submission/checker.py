@@ -258,7 +258,7 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list as `.json` or `.json.gz`. Raises DataError for invalid ids, DecabenchError otherwise."""
+    """Write an id list (.json or .json.gz). Raises DataError for invalid ids, DecabenchError for another suffix."""
     path = Path(path)
     splits = []
     for (task, split), of_split in sorted(ids.items(), key=lambda item: _position(*item[0])):
@@ -325,10 +325,6 @@ def _parse_ids(path: Path, text: str) -> IdList:
             raise _damaged(path, f"it has {name} twice")
         if len(set(entry.ids)) < len(entry.ids):
             raise _damaged(path, f"the ids of {name} are not unique")
-        try:
-            "".join(entry.ids).encode()
-        except UnicodeEncodeError as error:
-            raise _damaged(path, f"an id of {name} contains half of a surrogate pair") from error
         by_pair[entry.task, entry.split] = entry
     return IdList(
         {pair: entry.ids for pair, entry in by_pair.items()},

@@ -1,7 +1,6 @@
 """`decabench check`: exit codes, needs and output. The faults themselves: tests/submission/test_checker.py."""
 
 import json
-import shutil
 
 import pytest
 
@@ -70,16 +69,6 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
     assert done.stdout.endswith("again: 3 faults\n")
 
 
-def test_an_archive(command, home, submit, tmp_path):
-    for kind in ("zip", "gztar"):
-        archive = shutil.make_archive(str(tmp_path / kind), kind, submit("oracle", ["sst"], f"{kind}-folder"))
-        done = command("check", "--submission", archive, "--home", home)
-        assert (done.exit_code, done.stdout.splitlines()[0]) == (
-            0,
-            "predictions/sst.validation.jsonl: 32 of 32 answers",
-        )
-
-
 def test_data_that_is_not_prepared_is_3(command, submit, tmp_path):
     done = command("check", "--submission", submit("oracle", ["sst"]), "--home", tmp_path / "nothing")
     assert done.exit_code == 3
@@ -113,16 +102,6 @@ def test_only_the_ids_of_what_was_answered_are_read(command, home, submit, monke
     monkeypatch.setattr(Store, "ids", lambda self, *split: read.append(split) or ids(self, *split))
     assert command("check", "--submission", submit("oracle", ["sst"]), "--home", home).exit_code == 0
     assert read == [("sst", "validation")]
-
-
-def test_answers_to_other_data_get_a_warning(command, home, submit):
-    folder = submit("oracle", ["sst"])
-    text = (folder / "submission.toml").read_text()
-    stated = Store(home).record("sst", "validation").fingerprint
-    (folder / "submission.toml").write_text(text.replace(stated, "sha256:" + "0" * 64))
-    done = command("check", "--submission", folder, "--home", home)
-    assert done.exit_code == 0
-    assert "warning: predictions/sst.validation.jsonl: other-data:" in done.stdout
 
 
 def write_labels(folder, home, change):

@@ -202,6 +202,7 @@ def test_a_page_is_written(command: Command, home: Path, wrong_and_right: Path, 
     assert done.exit_code != 0 and (tmp_path / "other/keep.txt").read_text() == "mine"
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> None:
     import signal

@@ -28,7 +28,7 @@ def official_row(prediction: str, answers: list[str]) -> tuple[float, ...]:
     return tuple(map(float, row))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.lists(

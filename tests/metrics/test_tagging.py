@@ -61,7 +61,7 @@ TAG = st.sampled_from(["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind i
 SENTENCES = st.lists(st.lists(st.tuples(TAG, TAG), min_size=1, max_size=9), min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(SENTENCES)
 def test_agrees_with_seqeval(sentences):
     predicted = [[ours for ours, _ in sentence] for sentence in sentences]
@@ -73,7 +73,7 @@ def test_agrees_with_seqeval(sentences):
         assert chunks(tags) == {(kind.lower(), first, last) for kind, first, last in get_entities(tags)}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(SENTENCES)
 def test_tag_accuracy_agrees_with_seqeval(sentences):
     predicted = [[ours for ours, _ in sentence] for sentence in sentences]

@@ -296,7 +296,7 @@ def test_what_a_result_says_of_its_data(home, submit):
     assert results.submission["name"] == "oracle" and results.submission["date"] == "2026-01-31"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_plain_script_may_evaluate(home, submit, tmp_path):
     """Without `if __name__ == "__main__":` a script could not start processes, so it must not have to."""
     folder = submit("oracle", ["sst"])

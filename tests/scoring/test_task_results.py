@@ -73,7 +73,7 @@ def test_metrics_that_are_none(name, sentence):
         find_metric(name)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_interrupted_workers_are_silent():
     """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks.
 
