@@ -25,8 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
+from decabench.predictors.openai.connections import Connections
 from decabench.predictors.protocol import ModelOptions, StreamingPredictor
 from decabench.runs import Run, plan_run, run_plan
 from decabench.tasks.preparation import Request, prepare_task
@@ -90,17 +89,18 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
     async def main() -> int:
         answers: list[str] = []
         left = iter(prompts)
-        client = httpx2.AsyncClient(base_url=url, timeout=None)
+        connections = Connections(url, {"Content-Type": "application/json"}, 1 << 20)
 
         async def ask() -> None:
             for prompt in left:
                 messages = [{"role": "user", "content": prompt}]
                 body = {"model": "m", "messages": messages, "temperature": 0.0, "seed": 0, "max_tokens": 16}
-                reply = await client.post("/chat/completions", json=body)
-                answers.append(reply.json()["choices"][0]["message"]["content"])
+                content = json.dumps(body).encode()
+                _, _, reply = await connections.exchange("POST", "/chat/completions", content)
+                answers.append(json.loads(reply)["choices"][0]["message"]["content"])
 
         await asyncio.gather(*(ask() for _ in range(concurrency)))
-        await client.aclose()
+        connections.close()
         return len(answers)
 
     return asyncio.run(main())
