@@ -18,21 +18,23 @@ TRUSTED = "DECABENCH_MODELS"
 _FAILURES = (Exception, SystemExit)
 """Errors from running a module; a script that exits must not end decabench as if it had succeeded."""
 
+_folders: list[Path] = []
+
 
 def add_module_folder(folder: Path) -> None:
-    """Find modules in a folder too, after the installed ones. It stays on `sys.path` for later imports."""
-    path = str(folder.absolute())
-    if path not in sys.path:
-        sys.path.append(path)
+    """Make `load_object` search a folder too."""
+    _folders.append(folder.absolute())
 
 
 def load_object(reference: str) -> Any:
     """Import the object that the user named as `package.module:object`. Raises UnknownNameError.
 
-    Modules in the current folder are found too, after the installed ones.
+    Modules in the current folder and in those of `add_module_folder` are found too, after the installed ones. The
+    folders stay on `sys.path`, because a module may import others later.
     """
-    if "" not in sys.path:
-        add_module_folder(Path())
+    searched = {path or os.getcwd() for path in sys.path}
+    folders = dict.fromkeys(map(str, (Path.cwd(), *_folders)))
+    sys.path += [folder for folder in folders if folder not in searched]
     found = _import_object(reference, "install its package, or run this in the folder of its file")
     _named_by_user.add(reference)
     return found

@@ -187,7 +187,7 @@ def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path
 
 
 def test_a_prediction_that_is_killed_is_made_by_the_same_command_again(begun: Path, tmp_path: Path) -> None:
-    check_kills("predict another task beside results", begun, tmp_path, 3)
+    check_kills("predict another task beside results", begun, tmp_path, 2)
 
 
 def check_kills(name: str, begun: Path, tmp_path: Path, times: int) -> None:

@@ -57,6 +57,7 @@ def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
 
 def test_json(command, file):
     done = command("run", str(file), "--json")
+    assert str(file.parent) not in sys.path  # only for a model that the file names
     content = json.loads(done.stdout)
     assert content["format"] == "decabench.outcome/1"
     assert content["results"]["tasks"]["sst"]["score"] == 40.625
