@@ -20,7 +20,7 @@ from decabench.errors import DecabenchError
 from decabench.models import write_vectors
 from decabench.tasks import Store, get_task, home_folder, known_tasks
 from decabench.training.config import TrainConfig, combine_settings, to_mapping
-from decabench.training.encoding import encode_tasks
+from decabench.training.data import encode_tasks
 from decabench.vectors import SPECIALS, join_vectors
 
 HOW_TO = """{folder}: {size:.1f} MB. On the other machine, in that folder:

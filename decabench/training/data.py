@@ -1,22 +1,48 @@
-"""Training data: encoded examples, and batches of examples of similar length."""
+"""Training data: examples encoded as numbers, which all runs of a home folder share, and batches of similar length."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import time
+import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from itertools import groupby, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from decabench.models import Family, Item, find_family
-from decabench.tasks import Output
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, require_name
+from decabench.files import atomic_file, file_digest, fingerprint
+from decabench.models import (
+    FAMILIES,
+    Family,
+    Item,
+    TextReader,
+    TooLongError,
+    find_family,
+    label_names,
+    output_record,
+    split_of,
+    with_label_names,
+)
+from decabench.tasks import TASKS, Example, Output, Question, Store, Task, available_splits, describe_absent
 from decabench.training.config import TrainConfig
-from decabench.vectors import Lexicon
+from decabench.vectors import SPECIALS, Lexicon
 
 Integers = npt.NDArray[np.int64]
+CACHE = "encoded"
+"""The folder of the cache, in the home folder."""
+_UNUSED_DAYS = 30  # entries unused for this long are removed
 _POOL = 128  # the number of batches whose examples are sorted by length together
 _LEAST_POOL = 8  # the minimum number, because the last batch of a pool is not full
 
@@ -91,18 +117,252 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
     return counts
 
 
-def renumber_words(
-    tasks: Mapping[str, TaskData], family: Family, numbers: npt.NDArray[np.int32]
-) -> dict[str, TaskData]:
-    """Replace the number of each word by `numbers[number]`."""
+def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
+    """Encode the training examples of the tasks for the model's family.
 
-    def renumber(name: str, column: Ragged) -> Ragged:
-        return Ragged(numbers[column.values], column.ends) if family.columns[name] == "words" else column
+    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, keyed by a digest of all its
+    inputs. With a custom family or target form it is never cached, because that code may have changed. Data
+    that does not match its record is rejected. Raises MissingDataError, DataError.
+    """
+    _refuse_hidden(store, config, tasks)
+    prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
+    ours = config.model.name in FAMILIES and all(
+        tasks[name] is TASKS.get(name) for name in config.target_forms
+    )
+    entry = store.home / CACHE / f"{_cache_key(store, config, tasks)}.safetensors" if ours else None
+    if entry and (known := _read_cache(entry, config, tasks)):
+        return replace(known, fingerprints=prints)
+    family, lexicon = find_family(config.model.name), Lexicon()
+    for name in config.tasks:
+        for split in _splits_read(config):
+            store.require_content(name, split)
+    outputs: dict[str, Output] = {}
+    found: dict[str, TaskData] = {}
+    for name in config.tasks:
+        found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
+    counts = count_words(found.values(), family, len(lexicon))
+    if config.validation_words and not config.learn_validation:  # otherwise already counted
+        for name in config.tasks:
+            counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
+    # Words that occur only in skipped examples are known, but not part of the vocabulary.
+    limit = min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
+    made = _number_by_frequency(TrainingData(lexicon, outputs, found, prints), family, limit, counts)
+    if entry:
+        with suppress(
+            StorageError
+        ):  # a run works without a cache, where the home folder is full or read-only
+            _write_cache(entry, made)
+    return made
 
-    return {
-        task: TaskData(task, {name: renumber(name, column) for name, column in data.columns.items()})
-        for task, data in tasks.items()
+
+def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> None:
+    for name in config.tasks:
+        for split in _splits_read(config):
+            if store.hides(tasks[name], split):
+                raise DecabenchError(
+                    f"A checkpoint would contain words from the hidden labels of {name}, {split}: leave "
+                    "out validation_words and learn_validation."
+                )
+
+
+def _splits_read(config: TrainConfig) -> tuple[str, ...]:
+    return ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
+
+
+def _read_task(
+    store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
+) -> tuple[TaskData, Output]:
+    """Return a task's encoded examples, and its output with the labels found, in alphabetical order."""
+    skip = config.skip_context.get(task.name)
+    reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
+    form = config.target_forms.get(task.name)
+    items: list[Item] = []
+    splits = {"train": config.train_examples or None}
+    if config.learn_validation:
+        splits["validation"] = None
+    for split, limit in splits.items():
+        known = _questions(store, task, split, form if split == "train" else None)
+        for question, answer in islice(known, limit):
+            try:
+                item = family.encode(question, answer, task, reader)
+            except TooLongError:
+                continue
+            except DataError as error:
+                raise DataError(f"{task.name}, {split}, {question.id}: {error}") from error
+            items.append(item)
+    if not items:
+        wanted = f" with a context of at most {skip} tokens" if skip else ""
+        raise MissingDataError(f"{task.name} has no training example{wanted}.")
+    columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
+    learned = reader.learned_labels
+    if not learned:
+        return TaskData(task.name, columns), task.output
+    order = sorted(range(len(learned)), key=learned.__getitem__)
+    numbers = np.argsort(order).astype(np.int32)
+    for name, column in columns.items():
+        if family.columns[name] == "labels":
+            columns[name] = Ragged(numbers[column.values], column.ends)
+    return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
+
+
+def _questions(
+    store: Store, task: Task, split: str, form: str | None = None
+) -> Iterator[tuple[Question, str]]:
+    if form:
+        for _, unit in groupby(store.examples(task.name, split), key=lambda example: example.units):
+            earlier: list[Example] = []
+            for example in unit:
+                target = _target(task, split, form, example, earlier)
+                yield Question(example.id, example.question, example.context), target
+                earlier.append(example)
+        return
+    for row in store.read(task.name, split, ("id", "question", "context", "answers")):
+        yield Question(row["id"], row["question"], row["context"]), row["answers"][0]
+
+
+def _target(task: Task, split: str, form: str, example: Example, earlier: Sequence[Example]) -> str:
+    place = f"{task.name}, {split}, {example.id}: the target form {form}"
+    try:
+        target: object = task.target_forms[form](example, earlier)
+    except Exception as error:
+        raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
+    if not isinstance(target, str) or not target.strip():
+        raise DataError(f"{place} must return a text to learn, not {target!r:.80}.")
+    return target
+
+
+def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
+    """Check that the tasks have the run's target forms. Raises DecabenchError, UnknownNameError."""
+    for name, form in config.target_forms.items():
+        if not tasks[name].target_forms:
+            raise DecabenchError(f"{name} has no target forms: leave out target_forms.{name}.")
+        require_name(form, tasks[name].target_forms, f"target form of {name}")
+
+
+def _add_validation(
+    store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
+) -> Integers:
+    cut, split = config.cut_context.get(task.name), split_of(config.model)
+    reader = TextReader(task, lexicon, cut, split=split)
+    found: list[npt.NDArray[Any]] = []
+    for question, answer in _questions(store, task, "validation"):
+        item = family.encode(question, answer, task, reader)
+        found += [values for name, values in item.items() if family.columns[name] == "words"]
+    more = np.zeros(len(lexicon), np.int64)
+    more[: len(counts)] += counts
+    for values in found:
+        np.add.at(more, values, 1)
+    return more
+
+
+def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:
+    """Renumber the words by descending frequency; the first `limit` become the vocabulary."""
+    words, first = data.lexicon.words, len(SPECIALS)
+    order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
+    lexicon = Lexicon([words[number] for number in order[:limit]])
+    lexicon.number(words[number] for number in order[limit:])
+    numbers = np.arange(len(words), dtype=np.int32)
+    numbers[order] = np.arange(first, len(words), dtype=np.int32)
+    tasks = dict[str, TaskData]()
+    for task, own in data.tasks.items():
+        columns = dict(own.columns)
+        for name, column in columns.items():
+            if family.columns[name] == "words":
+                columns[name] = Ragged(numbers[column.values], column.ends)
+        tasks[task] = TaskData(task, columns)
+    return replace(data, lexicon=lexicon, tasks=tasks)
+
+
+def require_splits(store: Store, tasks: Collection[Task]) -> None:
+    """Raise MissingDataError if a task lacks training or validation data."""
+    for split in ("train", "validation"):
+        for task in tasks:
+            if split not in available_splits(task):
+                raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
+        store.require(tasks, split)
+        for task in tasks:
+            store.require_labels(task.name, split)
+
+
+def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
+    """Return the fingerprint of each task's data."""
+    return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
+
+
+def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> str:
+    family = FAMILIES[config.model.name].partition(":")[0]
+    forms = [tasks[name].target_forms[form].__module__ for name, form in config.target_forms.items()]
+    modules = (
+        *forms,
+        family,
+        find_family(config.model.name).encode.__module__,  # families that encode alike share entries
+        "decabench.models.batches",
+        "decabench.vectors.tokenizer",
+        "decabench.models.heads",
+        __name__,
+    )
+    content: dict[str, Any] = {
+        "code": file_digest(*(Path(str(import_module(name).__file__)) for name in dict.fromkeys(modules))),
+        "unicode": unicodedata.unidata_version,
+        "data": {
+            key: value
+            for split in _splits_read(config)
+            for key, value in fingerprints(store, config.tasks, split).items()
+        },
+        "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
+        "question_varies": {name: tasks[name].question_varies for name in config.tasks},
+        "family": family,
+        "split": split_of(config.model),
+        "vocabulary": config.model.vocabulary,
+        "minimum_count": config.minimum_count,
+        "train_examples": config.train_examples,
+        "learn_validation": config.learn_validation,
+        "skip_context": {name: config.skip_context.get(name) for name in config.tasks},
+        "cut_context": {name: config.cut_context.get(name) for name in config.tasks},
+        "target_forms": dict(config.target_forms),
     }
+    return fingerprint(content).removeprefix("sha256:")
+
+
+def _write_cache(entry: Path, data: TrainingData) -> None:
+    arrays = {
+        f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
+        for task, own in data.tasks.items()
+        for column, ragged in own.columns.items()
+        for name in ("values", "ends")
+    }
+    words, size = data.lexicon.words[len(SPECIALS) :], data.lexicon.size - len(SPECIALS)
+    labels = {task: label_names(output) for task, output in data.outputs.items()}
+    content = {"vocabulary": words[:size], "others": words[size:], "labels": labels}
+    with atomic_file(entry) as file:
+        file.write(save(arrays, {name: json.dumps(value) for name, value in content.items()}))
+    for other in entry.parent.iterdir():
+        last_used = other.stat().st_mtime
+        if other != entry and time.time() - last_used > _UNUSED_DAYS * 86_400:
+            other.unlink(missing_ok=True)
+
+
+def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
+    columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
+    try:
+        with safe_open(entry, "numpy") as file:
+            content = {name: json.loads(value) for name, value in file.metadata().items()}
+            for name in file.keys():
+                task, column, kind = name.rsplit("/", 2)
+                if kind == "values":
+                    ends = file.get_tensor(f"{task}/{column}/ends")
+                    columns[task][column] = Ragged(file.get_tensor(name), ends)
+        lexicon = Lexicon(content["vocabulary"])
+        lexicon.number(content["others"])
+        outputs = {
+            task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
+            for task in config.tasks
+        }
+        with suppress(OSError):  # in another user's home folder
+            os.utime(entry)  # in use
+        return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, DataError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,8 @@ from decabench.models import (
     write_checkpoint,
 )
 from decabench.training.config import TrainConfig, to_mapping, to_toml
-from decabench.training.data import BatchStream, count_words
+from decabench.training.data import BatchStream, count_words, encode_tasks, require_splits
 from decabench.training.distributed import Processes, join_processes
-from decabench.training.encoding import encode_tasks, require_splits
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     apply_freezes,

@@ -20,7 +20,7 @@ from decabench.models import (
 )
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.config import TrainConfig, combine_settings, named_model
-from decabench.training.encoding import check_target_forms
+from decabench.training.data import check_target_forms
 from decabench.training.optimizers import apply_freezes, fixed_parameters
 from decabench.training.resume import is_unstarted
 from decabench.training.schedule import plan_phases

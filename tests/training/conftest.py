@@ -14,7 +14,7 @@ from decabench.models.mqan_batch import MQANConfig
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
-from decabench.training.encoding import encode_tasks
+from decabench.training.data import encode_tasks
 from decabench.training.planning import TrainingRun
 
 TINY = TrainConfig(

@@ -12,8 +12,8 @@ from decabench.errors import DataError, DecabenchError
 from decabench.models.mqan import FAMILY
 from decabench.tasks import TASKS, known_tasks, prepare
 from decabench.tasks.store import Store
-from decabench.training import encoding
-from decabench.training.encoding import CACHE
+from decabench.training import data as training_data
+from decabench.training.data import CACHE
 from decabench.vectors.tokenizer import EOS, INIT, SPECIALS, tokenize
 from tests.training.conftest import TINY
 from tests.training.conftest import encode_config as encode_tasks
@@ -84,7 +84,7 @@ def forms(home):
     def encode(form=None, sst=sst, **settings):
         wanted = {"sst": form} if form else {}
         config = replace(TINY, tasks=("sst", "schema"), train_examples=0, target_forms=wanted, **settings)
-        made = encoding.encode_tasks(Store(home), config, {"sst": sst, "schema": TASKS["schema"]})
+        made = training_data.encode_tasks(Store(home), config, {"sst": sst, "schema": TASKS["schema"]})
         return {
             name: [made.lexicon.decode(task.item(at)["answer"][1:]) for at in range(len(task))]
             for name, task in made.tasks.items()
@@ -103,7 +103,7 @@ def test_a_form_is_given_what_comes_directly_before_with_the_same_units(home, ta
 
     own = replace(TASKS[task], target_forms={"seen": form})
     config = replace(TINY, tasks=(task,), train_examples=0, target_forms={task: "seen"})
-    encoding.encode_tasks(Store(home), config, {task: own})
+    training_data.encode_tasks(Store(home), config, {task: own})
     runs = [
         [row.id for row in run]
         for _, run in groupby(Store(home).examples(task, "train"), key=lambda row: row.units)
@@ -144,9 +144,9 @@ def test_no_checkpoint_holds_words_of_hidden_labels(home, own_task, tmp_path, se
     prepare("own", home=tmp_path / "home", include=[path])
     config = replace(TINY, tasks=("own",), train_examples=0, best_by="last")
     tasks = {"own": known_tasks([path])["own"]}
-    assert encoding.encode_tasks(Store(tmp_path / "home"), config, tasks).tasks["own"]
+    assert training_data.encode_tasks(Store(tmp_path / "home"), config, tasks).tasks["own"]
     with pytest.raises(DecabenchError, match="words from the hidden labels of own, validation"):
-        encoding.encode_tasks(Store(tmp_path / "home"), replace(config, **{setting: True}), tasks)
+        training_data.encode_tasks(Store(tmp_path / "home"), replace(config, **{setting: True}), tasks)
 
 
 def test_validation_examples_may_be_learned_from(home):
@@ -177,9 +177,9 @@ def own_home(home, tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     found = []
-    original = encoding._read_task
+    original = training_data._read_task
     monkeypatch.setattr(
-        encoding, "_read_task", lambda *given: found.append(given[1].name) or original(*given)
+        training_data, "_read_task", lambda *given: found.append(given[1].name) or original(*given)
     )
     return found
 
