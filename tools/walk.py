@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 24, "predict": 22, "prepare": 15, "train": 20}
+LIMITS = {"evaluate": 24, "predict": 22, "prepare": 15, "train": 19}
 """The maximum number of files of a walk; other walks have no limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
