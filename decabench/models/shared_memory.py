@@ -61,6 +61,9 @@ class SharedMemoryConfig:
     reads: MemoryReads = "both"
     """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
     global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
+    align: Literal["cosine", "additive"] = "cosine"
+    """How a memory's segments are compared with the key (Eq. 8): by their `cosine` (paper), or `additive`, by
+    v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
     fusion: Literal["own", "shared"] = "own"
     """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
     shared_layer: Count = 300
@@ -417,6 +420,76 @@ def unroll(
     return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
 
 
+class AlignWeights(NamedTuple):
+    """The weights of an additive alignment, the first form of Eq. 8, one for each task."""
+
+    matrix: Tensor
+    """(G, 2M, M), W_a, from a segment and the key"""
+    vector: Tensor
+    """(G, M, 1), v"""
+
+    def attend(self, content: Tensor, key: Tensor) -> Tensor:
+        """(G, B, K, M), (G, B, 1, M) -> (G, B, 1, K): Eq. 7, with v tanh(W_a [x; y])."""
+        of_content, of_key = self.matrix[:, None].chunk(2, 2)
+        hidden = (content @ of_content + key @ of_key).tanh()
+        return (hidden @ self.vector[:, None]).softmax(2).transpose(2, 3)
+
+
+def unroll_additive(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    fuse: Tensor,
+    from_cell: Tensor,
+    memories: tuple[MemoryWeights, ...],
+    aligned: tuple[AlignWeights, ...],
+    reads: MemoryReads = "both",
+) -> tuple[Tensor, Tensor]:
+    """Do the same as `unroll` with the additive alignment of Eq. 8.
+
+    It goes step by step and leaves the gradients to autograd, so it takes three times as long.
+    """
+    tasks, texts, length, m = x.shape
+    is_hybrid = len(memories) == 2
+    given = torch.einsum("gbtm,gnm->tgbn", x, weight[..., :m]) + bias[:, None]
+    contents = [memory.initial[:, None].expand(-1, texts, -1, -1) for memory in memories]
+    keys = [content.new_zeros(tasks, texts, 1, content.shape[3]) for content in contents]
+
+    def attend() -> list[Tensor]:
+        return [own.attend(*pair) for own, *pair in zip(aligned, contents, keys, strict=True)]
+
+    def write(which: int, state: Tensor, attention: Tensor) -> Tensor:
+        """Write to a memory, and read with the same attention (Eq. 5, 9 and 16): (G, B, M)."""
+        emitted = state @ memories[which].weight + memories[which].bias
+        key, add, erase = emitted.unsqueeze(2).chunk(3, 3)
+        turned = attention.transpose(2, 3)
+        contents[which] = contents[which] * (1 - turned @ erase.sigmoid()) + turned @ add.tanh()
+        keys[which] = key.tanh()
+        return (attention @ contents[which]).squeeze(2)
+
+    first = [attention @ content for attention, content in zip(attend(), contents, strict=True)]
+    read = [[own.squeeze(2)] for own in first]  # by index t: the read after step t - 1
+    state = cell = x.new_zeros(tasks, texts, from_cell.shape[1])
+    states, opened = [], []
+    for t in range(length):
+        attention = attend()
+        if is_hybrid:
+            seen = torch.cat([read[which][max(t - late, 0)] for which, late in _sources(reads)], 2)
+        else:
+            seen = (attention[0] @ contents[0]).squeeze(2)  # Eq. 6
+        o, i, f, g = (given[t] + state @ weight[..., m:].transpose(1, 2)).chunk(4, 2)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        added, gate = (seen @ fuse.transpose(1, 2)).chunk(2, 2)
+        gate = (gate + cell @ from_cell.transpose(1, 2)).sigmoid()  # Eq. 12
+        state = o.sigmoid() * (cell + gate * added).tanh()  # Eq. 11
+        read[0].append(write(0, state, attention[0]))
+        if is_hybrid:
+            read[1].append(write(1, read[0][-1], attention[1]))  # Eq. 18 and 19
+        states.append(state)
+        opened.append(gate)
+    return torch.stack(states, 2), torch.stack(opened, 2).detach()
+
+
 class TaskLayers(LayeredHead):
     """A task's own layers, including the output layer (Eq. 20)."""
 
@@ -489,17 +562,20 @@ class DeepFusion(nn.Module):
 
 class ExternalMemory(nn.Module):
     """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
-    parameters.
+    parameters, and M (2M + 1) of an additive alignment (Eq. 8).
 
     A text begins with learned content. Its segments start at different random values: equal segments would stay
     equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
-    def __init__(self, segments: int, width: int, n: int) -> None:
+    def __init__(self, segments: int, width: int, n: int, is_additive: bool) -> None:
         super().__init__()
         self.initial = _empty(segments, width)
         self.weight = _empty(3 * width, n)  # W_m, in the order key, add, erase
         self.bias = _empty(3 * width)  # b_m
+        if is_additive:
+            self.align = _empty(width, 2 * width)  # W_a, for [segment; key]
+            self.vector = _empty(width)  # v
 
 
 class MemoryNetwork(TextClassifier):
@@ -508,15 +584,15 @@ class MemoryNetwork(TextClassifier):
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
         d, segments, width = config.hidden, config.segments, config.segment_width
-        has_global = config.name == "arc-ii"
+        has_global, is_additive = config.name == "arc-ii", config.align == "additive"
         reads = width * (2 if has_global and config.reads != "global" else 1)
         own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: MemoryCell(words.dimension, d)}
         shared: dict[str, Callable[[], nn.Module]] = {}
         (own if config.fusion == "own" else shared)["fusion"] = lambda: DeepFusion(d, reads)
         local = shared if config.name == "arc-i" else own
-        local["memory"] = lambda: ExternalMemory(segments, width, d)
+        local["memory"] = lambda: ExternalMemory(segments, width, d, is_additive)
         if has_global:
-            shared["global_memory"] = lambda: ExternalMemory(segments, width, width)
+            shared["global_memory"] = lambda: ExternalMemory(segments, width, width, is_additive)
 
         def layers(parts: Mapping[str, Callable[[], nn.Module]]) -> dict[str, nn.Module]:
             return {
@@ -549,8 +625,15 @@ class MemoryNetwork(TextClassifier):
             for name in names
         )
         weight, bias = join("cell", "weight"), join("cell", "bias")
-        fuse, cell = join("fusion", "read"), join("fusion", "cell")
-        return unroll(x, weight, bias, fuse, cell, memories, self.config.reads)
+        fuse, cell, reads = join("fusion", "read"), join("fusion", "cell"), self.config.reads
+        if self.config.align == "cosine":
+            return unroll(x, weight, bias, fuse, cell, memories, reads)
+        aligned = tuple(
+            AlignWeights(join(name, "align").transpose(1, 2), join(name, "vector")[..., None])
+            for name in names
+        )
+        with torch.autocast(x.device.type, enabled=False):  # too small to gain from half precision
+            return unroll_additive(in_full(x), weight, bias, fuse, cell, memories, aligned, reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
         """Read one batch of each task at once: its states and fusion gates, (B, T, d or 2d) each."""

@@ -17,6 +17,8 @@ VARIANTS = [
     *((name, {}) for name in ALL),
     *((name, {"bidirectional": True}) for name in RECURRENT),
     *((name, {"fusion": "shared"}) for name in RECURRENT),
+    *((name, {"align": "additive"}) for name in RECURRENT),
+    ("arc-ii", {"align": "additive", "reads": "late"}),
     *(("arc-ii", {"reads": reads}) for reads in ("global", "late")),
 ]
 every_variant = pytest.mark.parametrize(

@@ -19,8 +19,13 @@ def own(w: Weights, name: str) -> dict[str, Tensor]:
     return {key.removeprefix(f"{name}."): value for key, value in w.items() if key.startswith(f"{name}.")}
 
 
-def attend(memory: Tensor, key: Tensor) -> Tensor:
-    """alpha_t, Eq. 7 with the cosine of Eq. 8"""
+def attend(memory: Tensor, key: Tensor, w: Weights) -> Tensor:
+    """alpha_t, Eq. 7 with either form of Eq. 8"""
+    if "align" in w:
+        aligned = torch.stack(
+            [w["vector"] @ torch.tanh(w["align"] @ torch.cat([row, key])) for row in memory]
+        )
+        return torch.exp(aligned) / torch.exp(aligned).sum()
     if not key.any():
         return torch.full((len(memory),), 1 / len(memory), dtype=memory.dtype)
     similar = torch.stack([row @ key / (row.norm() * key.norm()) for row in memory])
@@ -54,7 +59,7 @@ def me_lstm(x: Tensor, cell: Weights, fusion: Weights, memory: Weights) -> tuple
     M, k = memory["initial"], x.new_zeros(memory["initial"].shape[1])
     states, opened = [], []
     for x_t in x:
-        alpha = attend(M, k)
+        alpha = attend(M, k, memory)
         r = alpha @ M  # Eq. 6
         o, c = gates(x_t, h, c, cell)
         h, g = fuse(o, c, r, fusion)
@@ -71,7 +76,7 @@ def arc_two(
     h = c = x.new_zeros(len(cell["bias"]) // 4)
     M, M_s = local["initial"], shared["initial"]
     k, k_s = x.new_zeros(M.shape[1]), x.new_zeros(M_s.shape[1])
-    alpha, alpha_s = attend(M, k), attend(M_s, k_s)  # of t = 0
+    alpha, alpha_s = attend(M, k, local), attend(M_s, k_s, shared)  # of t = 0
     r = alpha @ M
     r_s = alpha_s @ M_s
     states, opened = [], []
@@ -80,7 +85,7 @@ def arc_two(
         seen = {"both": [r, r_s], "global": [r_s], "late": [r, before]}[reads]
         o, c = gates(x_t, h, c, cell)
         h, g = fuse(o, c, torch.cat(seen), fusion)
-        alpha, alpha_s = attend(M, k), attend(M_s, k_s)
+        alpha, alpha_s = attend(M, k, local), attend(M_s, k_s, shared)
         M, k = write(M, alpha, h, local)  # Eq. 17
         r = alpha @ M  # Eq. 16
         M_s, k_s = write(M_s, alpha_s, r, shared)  # Eq. 19
