@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from decabench.metrics import Item, Metric, find_loss, write_change
@@ -251,6 +251,16 @@ class ListForms(AnswerForms):
 
 _OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
 """The letters of BILOU and BMEWO that other schemes lack, and those of IOBES."""
+_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
+_SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "BILOU or BMEWO": lambda tag: _OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
+    "tags with another separator after the letter (B_PER)": lambda tag: (
+        f"{tag[:1]}-{tag[1:].lstrip('_./:|')}"
+    ),
+    "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+}
+"""How to convert tags of other tools to the tags of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
@@ -259,9 +269,11 @@ def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
         return ""
     if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
         return other
-    converted = [_OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:] for tag in tags]
-    is_other = converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:])
-    return "BILOU or BMEWO" if is_other else ""
+    for name, convert in _SPELLINGS.items():
+        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
+        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
+            return name
+    return ""
 
 
 def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
