@@ -1,6 +1,7 @@
-"""Trainable models: one file per family, and the layers, heads, words and vectors that they share.
+"""Trainable models, with one file per model family and the components they share.
 
-Needs the extra `models`. The names are in `__init__.pyi` and load on first use, because most of them need torch.
+Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use, because
+most of them need torch.
 """
 
 from decabench.lazy import lazy_names

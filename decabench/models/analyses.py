@@ -1,7 +1,8 @@
-"""Analyses of trained models, for `decabench analyze`: numbers as JSON and a figure of them.
+"""Analyses of trained models for `decabench analyze`.
 
-`pointers` and `attention` are MQAN's: where it copies words from (Figure 3 of the decathlon paper), and its
-attention (Figures 6 and 7).
+Each analysis writes a JSON file of numbers and a figure. The `pointers` and `attention` analyses work with
+MQAN only: they show where it copies words from (Figure 3 of the decathlon paper) and what it attends to
+(Figures 6 and 7).
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from decabench.tasks import Example, Task
 from decabench.vectors import EOS
 
 Samples = Mapping[str, tuple[Task, Sequence[Example]]]
-"""Task name to the task and the examples to analyze."""
+"""Maps each task's name to the task and the examples to analyze."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis that `decabench analyze NAME` offers for the models of a family."""
+    """An analysis offered by `decabench analyze NAME`."""
 
     summary: str
     """A one-line description of the figure."""
     run: Callable[[TrainedModel, Samples, Path], Iterator[str]]
-    """(model, examples, folder to fill) -> messages to print as they arrive."""
+    """Called with the model, the examples and the output folder; yields messages to print."""
     single: bool = False
-    """Whether the analysis is of a single example."""
+    """Whether the analysis looks at a single example."""
 
 
 def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
-    """Find an analysis by name in the family of a checkpoint, or by `package.module:object`.
+    """Return the analysis with this name from the checkpoint's family.
 
-    Raises UnknownNameError.
+    The name can also be `package.module:object`. Raises UnknownNameError.
     """
     if ":" in name:
         found = load_object(name)
@@ -67,7 +68,10 @@ def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
 def make_figure(
     width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple[Any, Any]:
-    """Make a figure and its axes. Raises DecabenchError without matplotlib."""
+    """Create a matplotlib figure and its axes.
+
+    Raises DecabenchError if matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -77,7 +81,7 @@ def make_figure(
 
 
 def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> Iterator[str]:
-    """Write `NAME.json` and `NAME.png`, and yield messages that say so."""
+    """Write `NAME.json` and `NAME.png` to a folder, yielding a message for each file."""
     with atomic_file(output / f"{name}.json") as file:
         text = json.dumps({"format": f"decabench.{name}/1", **content}, ensure_ascii=False, indent=1)
         file.write(text.encode("utf-8", "replace") + b"\n")
@@ -87,8 +91,8 @@ def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: An
 
 
 def escape_token(token: str) -> str:
-    """Write a token on an axis: visible even if it is a space."""
-    # matplotlib reads a dollar sign as the start of a formula.
+    """Return a token as an axis label, showing whitespace as a dot."""
+    # matplotlib would start a formula at a dollar sign.
     return token.strip().replace("$", r"\$") or "·"
 
 
@@ -99,26 +103,26 @@ SOURCES = ("vocabulary", "context", "question")
 
 @dataclass(frozen=True)
 class Trace:
-    """Greedy answers to a batch, with the decoder's weights at each step. Shapes as in mqan.py."""
+    """Greedy answers to a batch, with the decoder's weights at every step."""
 
     found: GeneratedWords
-    """The answers."""
+    """The generated answers."""
     weights: Tensor
-    """(B, n, 3): the weights of generating, of the context pointer and of the question pointer."""
+    """(B, n, 3) The weights of the vocabulary, the context pointer and the question pointer."""
     context_attention: Tensor
-    """(B, n, l)"""
+    """(B, n, l) The attention over the context."""
     question_attention: Tensor | None
-    """(B, n, m); None if the model has no question pointer."""
+    """(B, n, m) The attention over the question; None if the model has no question pointer."""
 
 
 @torch.inference_mode()
 def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Trace:
-    """Answer a batch greedily and record every step."""
+    """Return greedy answers to a batch, with the weights of every step."""
     model.eval()
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
     found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
-    # A GPU takes a few extra steps, because reading at each step whether all answers have ended is slow.
+    # On a GPU, decoding can run past the last <eos>, because checking after every step is slow.
     taken = past.steps[: found.outputs.shape[1]]
     gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in taken], 1)
     lam, rest = (torch.cat([decoded.pointers[at] for decoded in taken], 1) for at in (0, 1))
@@ -144,18 +148,18 @@ class _TracedPast(DecoderPast):
 
 @dataclass(frozen=True)
 class PointerShares:
-    """The sources of the words in a task's answers, not counting <eos>."""
+    """How often each source supplies the words of a task's answers, not counting <eos>."""
 
     words: int
     """The number of words in the answers."""
     chosen: Mapping[str, float]
-    """The share of words, 0–1, for which each of SOURCES had the largest weight: the bars in Figure 3."""
+    """The share of words, 0–1, for which each source in SOURCES had the largest weight (Figure 3)."""
     weight: Mapping[str, float]
-    """The mean weight of each source, 0–1: gamma, (1 - gamma) lambda, (1 - gamma) (1 - lambda)."""
+    """The mean weight of each source, 0–1: gamma, (1 - gamma) lambda and (1 - gamma) (1 - lambda)."""
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
-    """Measure which sources a model uses in its greedy answers to a task's examples."""
+    """Return how often each source supplies the words of the greedy answers to a task."""
     items = [model.encode(example, task) for example in examples]
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
@@ -195,24 +199,24 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The answer to one example, with the model's attention for each word of the answer."""
+    """A model's attention for each word of one answer."""
 
     context: Sequence[str]
-    """l tokens"""
+    """The l tokens of the context."""
     question: Sequence[str]
-    """m tokens; empty if the model reads the question as part of the context"""
+    """The m tokens of the question; empty if the model reads the question as part of the context."""
     answer: Sequence[str]
-    """n tokens, including <eos> if there is one"""
+    """The n tokens of the answer, including <eos> if the model generated it."""
     context_attention: Sequence[Sequence[float]]
-    """(n, l), rows sum to 1"""
+    """(n, l); each row sums to 1."""
     question_attention: Sequence[Sequence[float]]
-    """(n, m); empty if the model has no question pointer"""
+    """(n, m); empty if the model has no question pointer."""
     weights: Sequence[Mapping[str, float]]
-    """The weight of each of SOURCES, for each token of the answer"""
+    """The weight of each source in SOURCES, for each token of the answer."""
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
-    """Record a model's attention while it answers one example."""
+    """Return the model's attention while it answers one example."""
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)

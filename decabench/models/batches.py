@@ -1,4 +1,4 @@
-"""Examples as numbers: the reader that `encode` receives, and the default batch."""
+"""Numeric examples: the reader passed to `encode`, and the default batch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from decabench.vectors import PAD, Ids, Lexicon, WordTable, detokenize, split_wo
 
 Integers = npt.NDArray[np.int64]
 Item = Mapping[str, npt.NDArray[Any]]
-"""An example as encoded by a family: column name to one-dimensional array."""
+"""An encoded example: column names mapped to one-dimensional arrays."""
 
 Split = Literal["spaces", "tokens"]
-"""How `first_tokens` and `words` split texts: at spaces, or like MQAN, with punctuation apart."""
+"""How `first_tokens` and `words` split text: at spaces, or like MQAN, which also splits off punctuation."""
 _WORD = re.compile(r"\S+")
 
 
 class TooLongError(Exception):
-    """Raised by `encode` for a context longer than `skip_context`; the trainer skips the example."""
+    """Raised by `encode` if a context is longer than `skip_context`. The trainer skips the example."""
 
 
 class TextReader:
-    """Encodes texts and labels of one task as numbers; caches the last few texts, because contexts often repeat."""
+    """Encodes the texts and labels of one task as numbers.
+
+    The most recent texts are cached, because contexts often repeat.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,10 @@ class TextReader:
         skip: int | None = None,
         split: Split = "spaces",
     ) -> None:
-        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip`."""
+        """Create a reader that truncates contexts to `cut` tokens.
+
+        Contexts longer than `skip` tokens raise TooLongError.
+        """
         self.lexicon, self._apart = lexicon, split == "tokens"
         self._task, self._cut, self._skip = task, cut, skip
         self._encode = lru_cache(16)(lexicon.encode)
@@ -52,7 +58,7 @@ class TextReader:
         self._cut_end: Callable[[str, int], int | None] | None = None
 
     def context(self, text: str) -> Ids:
-        """Number the tokens of a context, truncated to the run's `cut_context`, between <init> and <eos>."""
+        """Encode a context between <init> and <eos>, truncated to the run's `cut_context`."""
         self._cut_end = _end_of_tokens
         if self._skip is not None and self._cut is not None:  # check the length before truncation
             self._check_length(len(tokenize(text)))
@@ -61,26 +67,26 @@ class TextReader:
         return found
 
     def text(self, text: str) -> Ids:
-        """Number the tokens of a question or answer, between <init> and <eos>."""
+        """Encode a question or an answer between <init> and <eos>."""
         return self._encode(text)
 
     def tokens(self, text: str, lower: bool = True) -> Ids:
-        """Number all whitespace tokens of a context, for models that answer each token."""
+        """Encode every whitespace token of a context, for models that label each token."""
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
-        """Number all words of a context's parts, keeping capitals and splitting off punctuation."""
+        """Encode all words of a context's parts, keeping capital letters and splitting off punctuation."""
         return self._whole([split_words(text) for text in texts])
 
     def first_tokens(self, text: str) -> Ids:
-        """Number the lower-cased words of a context, truncated to the run's `cut_context`."""
+        """Encode the lower-cased words of a context, truncated to the run's `cut_context`."""
         self._cut_end = _end_of_parts if self._apart else _end_of_words
         words = self._words(text)
         self._check_length(len(words))
         return self._number(words[: self._cut])
 
     def words(self, text: str) -> Ids:
-        """Number the lower-cased words of any other text."""
+        """Encode the lower-cased words of a question or an answer."""
         return self._number(self._words(text))
 
     def _words(self, text: str) -> list[str]:
@@ -98,13 +104,16 @@ class TextReader:
             raise TooLongError
 
     def count_kept(self, text: str) -> int | None:
-        """Return how many characters of the context were read; None if it was not truncated."""
+        """Return the number of context characters that were read, or None if all were."""
         if self._cut is None or self._cut_end is None:
             return None
         return self._cut_end(text, self._cut)
 
     def check_question(self, text: str) -> None:
-        """Check that all examples have the same question if the model does not read it. Raises DataError."""
+        """Check that every example asks the same question, for models that don't read questions.
+
+        Raises DataError.
+        """
         if self._first_question is None:
             self._first_question = text
         if text != self._first_question:
@@ -115,7 +124,10 @@ class TextReader:
             )
 
     def labels(self, names: Iterable[str]) -> Ids:
-        """Number labels; add new labels if the task lists none. Raises DataError for labels not in a task's list."""
+        """Encode labels as numbers.
+
+        If the task lists no labels, new labels are added. Otherwise an unlisted label raises DataError.
+        """
         found = []
         for name in names:
             if name not in self._labels:
@@ -130,7 +142,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels that have occurred, in order of their numbers; () if the task lists its labels."""
+        """The labels seen so far, in numeric order; empty if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 
@@ -154,7 +166,7 @@ def _end_of_words(text: str, limit: int) -> int | None:
 
 
 def label_names(output: Output) -> tuple[str, ...]:
-    """Return the labels, tags or relations that an output lists; () if it has no list."""
+    """Return the labels, tags or relations listed by an output, or () if it lists none."""
     match output:
         case Label(names=names) | Tags(names=names) | Tree(relations=names):
             return names
@@ -174,7 +186,10 @@ def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
 
 
 def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]:
-    """Pad arrays with zeros (PAD) at the end and stack them, (B, longest); also return their lengths."""
+    """Pad arrays at the end with zeros (PAD) and stack them, (B, longest).
+
+    Also returns the length of each array.
+    """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     kind = np.int64 if arrays[0].dtype.kind == "i" else np.float32
     made = np.full((len(arrays), max(1, int(lengths.max()))), PAD, dtype=kind)
@@ -183,7 +198,10 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 
 
 def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
-    """Return the distinct words of a batch's arrays, PAD first, and each array as its rows in that list."""
+    """Return the distinct words in a batch's arrays, PAD first.
+
+    Also returns each array with its words replaced by indexes into that list.
+    """
     flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
     distinct, rows = np.unique(flat, return_inverse=True)
     parts = np.split(rows, np.cumsum([1, *(array.size for array in arrays)]))[1:-1]
@@ -192,24 +210,30 @@ def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any
 
 @dataclass(frozen=True)
 class ColumnBatch:
-    """The default batch: every column padded. B examples, T the longest row of a column, U distinct words."""
+    """The default batch, in which every column is padded.
+
+    B is the number of examples, T the length of a column's longest row, U the number of distinct words.
+    """
 
     task: str
     """The task's name, which selects the head."""
     words: Tensor
-    """(U,) lexicon numbers of the batch's distinct words; row 0 is padding."""
+    """(U,) The lexicon numbers of the batch's distinct words. Row 0 is padding."""
     vectors: Tensor | None
-    """(U, demb) the vectors of those words; None if the network has its own table."""
+    """(U, demb) The vectors of those words, or None if the network has its own table."""
     columns: Mapping[str, Tensor]
-    """Each column's values, (B, T): indexes into `words` for columns of words; 0 is padding."""
+    """(B, T) The values of each column. Columns of words contain indexes into `words`; 0 is padding."""
     lengths: Mapping[str, Tensor]
-    """Each column's lengths, (B,). Stays on the CPU, where packing needs it."""
+    """(B,) The lengths of each column's rows. Kept on the CPU, where packing needs them."""
 
     @classmethod
     def of(
         cls, task: str, items: Sequence[Item], words: WordTable, kinds: Mapping[str, str], vectors: bool
     ) -> ColumnBatch:
-        """Make a batch by padding items, in order. With `vectors`, look up the vectors of the distinct words."""
+        """Create a batch by padding items, in order.
+
+        If `vectors` is true, the vectors of the distinct words are looked up too.
+        """
         padded = {name: pad([item[name] for item in items]) for name in items[0]}
         texts = [name for name in padded if kinds[name] == "words"]
         distinct, rows = number_distinct([padded[name][0] for name in texts])
@@ -226,11 +250,11 @@ class ColumnBatch:
         return len(next(iter(self.columns.values())))
 
     def word_numbers(self, column: str) -> Tensor:
-        """Return a column of words as lexicon numbers, (B, T)."""
+        """Return the lexicon numbers of a column of words, (B, T)."""
         return self.words[self.columns[column]]
 
     def to(self, device: torch.device) -> ColumnBatch:
-        """Copy the batch, except the lengths, to a device."""
+        """Return a copy of the batch on a device; the lengths stay on the CPU."""
         return replace(
             self,
             words=self.words.to(device),

@@ -1,14 +1,14 @@
 """Trained models, on disk and in memory.
 
-Weights are safetensors, everything else is JSON; nothing is unpickled.
+A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json`. The last file is
+the record, which contains the configuration, the fingerprints of the data, the digest of the vectors, the
+tasks' outputs and digests of the other files. Checkpoints of a training run also contain
+`optimizer.safetensors`. Nothing is ever unpickled.
 
-A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record:
-configuration, data, vectors, the tasks' outputs, and digests of the other files); a training run adds
-`optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of
-which points to one of them.
+A run's folder contains `checkpoints/step-N`, plus `latest.json` and `best.json`, which each point to a
+checkpoint.
 
-The record names the model's family, whose module is imported on loading; a custom family's module is your own
-code.
+Loading a checkpoint imports the module of the model's family, which is your own code if the family is custom.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ class TrainedModel:
     family: Family
     """The model's family."""
     config: Any
-    """The configuration: the `[model]` table."""
+    """The configuration from the `[model]` table."""
     network: MultitaskNetwork
     """The network, on `device`."""
     words: WordTable
     """The lexicon, with its word vectors."""
     outputs: Mapping[str, Output]
-    """The outputs, including labels, of the tasks it was trained on."""
+    """The outputs, including labels, of the tasks the model was trained on."""
     cut_context: Mapping[str, int]
-    """The number of tokens to which contexts are truncated, by task."""
+    """The maximum number of context tokens, by task."""
     device: torch.device
-    """The device that it runs on."""
+    """The device the model runs on."""
     precision: str = "auto"
     """`float32`, `bfloat16` or `auto`."""
 
@@ -98,10 +98,11 @@ class TrainedModel:
         batch_tokens: int = 20_000,
         beam: int = 1,
     ) -> list[ModelReply]:
-        """Answer a task's questions; answers are returned in the order of the questions.
+        """Return the answers to a task's questions, in order.
 
-        `limit` is the maximum number of tokens in an answer. A batch has at most `batch_tokens` padded tokens; with a
-        `beam` above 1, each hypothesis counts as a row. Raises DecabenchError if the model has no head for the task.
+        `limit` is the maximum number of tokens in an answer. A batch has at most `batch_tokens` tokens,
+        including padding. If `beam` is above 1, each hypothesis counts as a row. Raises DecabenchError if the
+        model has no head for the task.
         """
         self.check_task(task)
         reader = self._reader(task)
@@ -116,7 +117,7 @@ class TrainedModel:
         return [replace(replies[row], context_kept=end) for row, end in enumerate(kept)]
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
-        """Encode a question as the family does, without an answer."""
+        """Return the family's encoding of a question, without an answer."""
         reader = reader or self._reader(task)
         asked = Question(question.id, question.question, question.context)
         return self.family.encode(asked, None, task, reader)
@@ -135,11 +136,11 @@ def _count_words(item: Item) -> int:
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Batch rows of similar length, with at most `batch_tokens` tokens each if all rows were as long as the
-    longest.
+    """Yield batches of rows of similar length, each with at most `batch_tokens` tokens.
 
-    A row's length counts all its texts; texts that are padded separately can have more padding than this
-    counts. The longest rows come first, so that a batch too large for memory fails at once.
+    The limit applies to the number of rows times the longest row. A row's length covers all its texts, so
+    texts that are padded separately can need more padding than counted here. The longest rows come first, so
+    that a batch too large for memory fails immediately.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -152,9 +153,10 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Find the folder of a checkpoint: the path itself, or the best (else the latest) of a run's folder.
+    """Return the folder of a checkpoint.
 
-    Raises MissingDataError, DataError.
+    `path` can also be a run's folder, which stands for its best checkpoint, or the latest if there is no
+    best. Raises MissingDataError, DataError.
     """
     if path.is_file():
         raise DataError(
@@ -179,19 +181,22 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
-    """Return the checkpoint to resume a run from; None if there is none yet."""
+    """Return the checkpoint to resume a run from, or None if the run has no checkpoint yet."""
     folder = _pointed_to(run, LATEST, BEST)
     return None if folder is None else Checkpoint.open(folder)
 
 
 def _pointed_to(run: Path, *pointers: str) -> Path | None:
-    # A run killed just after its first checkpoint has only one of the two pointers, or neither.
+    # A run killed just after its first checkpoint may lack one or both pointers.
     folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
     return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """Return the folder of the latest step in a run's folder, ignoring its pointers; None if there is none."""
+    """Return the checkpoint folder with the highest step in a run's folder, or None.
+
+    The run's pointer files are ignored.
+    """
     # A checkpoint is renamed to its final name once it is complete.
     return max((file.parent for file in run.glob(f"{FOLDER}/{_STEPS}/{RECORD}")), default=None)
 
@@ -212,9 +217,9 @@ def _read_pointer(pointer: Path) -> Path | None:
 
 
 def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
-    """Load the weights of a checkpoint, or another of its files, in full precision.
+    """Load a tensor file of a checkpoint, by default the weights, in full precision.
 
-    Raises DataError, also for NaN and infinity.
+    Raises DataError if the file is damaged or contains NaN or infinity.
     """
     path, advice = folder / name, "use an unchanged copy of the checkpoint"
     try:
@@ -231,11 +236,12 @@ def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
 
 
 def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None:
-    """Build a network without memory, and refuse a network that this machine cannot train. Raises DecabenchError.
+    """Build a network without allocating memory, to check that this machine could train it.
 
-    Training takes at least eight bytes for each weight: four for its value and four for its gradient.
+    Training needs at least eight bytes per weight: four for the value and four for the gradient. Raises
+    DecabenchError if the network is too large.
 
-    Returns the network, whose weights have no values, or None if it cannot be built in this way.
+    Returns the network, whose weights have no values, or None if it can't be built this way.
     """
     try:
         with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -244,7 +250,7 @@ def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None
     except Exception as error:
         if not re.search("alloc|[Oo]verflow|negative dimension|storage size", str(error)):
             return None
-        fault = str(error).splitlines()[0][:200]  # numbers beyond any memory
+        fault = str(error).splitlines()[0][:200]  # sizes beyond any memory
     else:
         size = sum(value.numel() for value in network.state_dict().values())
         if 8 * size <= _memory():
@@ -269,7 +275,7 @@ _OUTPUTS: Mapping[str, type[Output]] = {
 
 
 def output_record(output: Output) -> dict[str, Any]:
-    """Convert a task's output to JSON values: its kind and its fields."""
+    """Return a task's output as JSON values: its kind and its fields."""
     return {"kind": type(output).__name__.lower(), **asdict(output)}
 
 
@@ -281,41 +287,47 @@ def _output_from_record(record: Mapping[str, Any]) -> Output:
 
 
 def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, Output]:
-    """Read the outputs of a record in the order of the tasks, which a network may number; JSON sorts them by name."""
+    """Return the outputs in a record, in the order of `tasks`.
+
+    JSON sorts outputs by name, but a network may number its tasks in order.
+    """
     known = [task for task in dict.fromkeys((*tasks, *records)) if task in records]
     return {task: _output_from_record(records[task]) for task in known}
 
 
 @dataclass(frozen=True)
 class CheckpointRecord:
-    """The content of `checkpoint.json`. Fields that may be None are missing in files of earlier versions."""
+    """The content of `checkpoint.json`.
+
+    Fields that can be None are missing from files written by earlier versions.
+    """
 
     config: dict[str, Any]
-    """The training settings, in the form that `training.to_mapping` returns."""
+    """The training settings, as returned by `training.to_mapping`."""
     data: dict[str, str]
-    """`TASK.SPLIT` to the fingerprint of the prepared data."""
+    """Maps `TASK.SPLIT` to the fingerprint of the prepared data."""
     vectors: str
     """The digest of the word vectors."""
     step: int
     """The number of completed training steps."""
     dimension: int | None = None
-    """The size of a word vector."""
+    """The length of a word vector."""
     processes: int | None = None
     """The number of processes used for training."""
     versions: dict[str, str] | None = None
     """The versions of decabench, torch, numpy and Python."""
     outputs: dict[str, dict[str, Any]] | None = None
-    """Each task's `output_record`, if the network has a head for each task."""
+    """The `output_record` of each task, if the network has a head for each task."""
     state: dict[str, Any] | None = None
-    """The progress of the run, in the form of `training.RunState`; None in an export."""
+    """The progress of the run, as returned by `training.RunState.record`; None in an export."""
     files: dict[str, str] | None = None
-    """The digests of weights, vocabulary and optimizer state, by name."""
+    """The digests of the weights, vocabulary and optimizer state, by file name."""
     exported_from: dict[str, Any] | None = None
-    """In an export: the digests of the vectors and weights of the original checkpoint."""
+    """The digests of the original checkpoint's vectors and weights; only in an export."""
 
     @classmethod
     def read(cls, path: Path) -> CheckpointRecord:
-        """Read a record. Raises DataError if the file is not a record or has impossible values."""
+        """Read a record. Raises DataError if the file is not a record or contains invalid values."""
         try:
             record = msgspec.convert(read_json(path, format=FORMAT), cls)
             config = msgspec.convert(record.config, _Config)
@@ -329,14 +341,14 @@ class CheckpointRecord:
         return record
 
     def write(self, path: Path) -> None:
-        """Write the record, atomically."""
+        """Write the record atomically."""
         known = {name: value for name, value in vars(self).items() if value is not None}
         write_json(path, {**known, "format": FORMAT})
 
 
 @dataclass(frozen=True)
 class _Config:
-    """The settings that every checkpoint's configuration needs; the model's family defines the rest of `model`."""
+    """The settings required in every checkpoint; the model's family defines the rest of `model`."""
 
     model: dict[str, Any]
     vectors: list[str]
@@ -347,7 +359,7 @@ class _Config:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk. `load` loads its weights."""
+    """A checkpoint on disk, whose weights are loaded by `load`."""
 
     folder: Path
     """The checkpoint's folder."""
@@ -356,20 +368,23 @@ class Checkpoint:
     config: Any
     """The model's configuration."""
     outputs: Mapping[str, Output]
-    """The outputs, including labels, of the tasks that it was trained on; empty if no head needs them."""
+    """The outputs, including labels, of the tasks the model was trained on; empty if no head needs them."""
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
+        """Open the folder of a checkpoint, or the best checkpoint in a run's folder.
+
+        Raises MissingDataError, DataError.
+        """
         try:
             folder = find_checkpoint(Path(path).expanduser())
-        except (OSError, RuntimeError) as error:  # too long a name, a loop of links, an unknown user's home
+        except (OSError, RuntimeError) as error:  # long name, loop of links, unknown user's home
             require_machine(error, Path(path))
             raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:
-            find_family(own_family, f"The checkpoint {folder}")  # not to be reported as damage
+            find_family(own_family, f"The checkpoint {folder}")  # not a damaged file
         try:
             config = read_model_config(record.config["model"])
             outputs = outputs_from_records(record.outputs or {}, record.config["tasks"])
@@ -378,7 +393,7 @@ class Checkpoint:
         return cls(folder, record, config, outputs)
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Check that the model can answer the tasks, without loading it. Raises DecabenchError."""
+        """Check that the model can answer the tasks, without loading its weights. Raises DecabenchError."""
         _check_tasks(self.family, self.config.name, self.outputs, tasks)
 
     @property
@@ -388,7 +403,7 @@ class Checkpoint:
 
     @property
     def vectors(self) -> tuple[str, ...]:
-        """The names of its word vectors, and of encoders; paths if they are inside the checkpoint."""
+        """The names of the word vectors and encoders, or their paths if they are inside the checkpoint."""
 
         def own(name: str) -> str:
             prefix, path = split_name(name)
@@ -399,7 +414,7 @@ class Checkpoint:
         return tuple(map(own, self.record.config["vectors"]))
 
     def digest(self) -> str:
-        """The SHA-256 digest of weights and vocabulary, as `sha256:HEX`."""
+        """Return the SHA-256 digest of the weights and vocabulary, as `sha256:HEX`."""
         return file_digest(*self._files())
 
     def _files(self) -> list[Path]:
@@ -411,14 +426,15 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of the weights file, by name, as `sha256sum` would print it."""
+        """Return the SHA-256 digest of the weights file, by name, as computed by `sha256sum`."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:
-        """Check that weights, vocabulary and, on request, optimizer state are unchanged since they were saved.
+        """Check that the weights and vocabulary have not changed since they were saved.
 
-        Raises DataError. A single changed byte in the weights could silently change answers. Checkpoints of
-        earlier versions have no digests and are not checked.
+        If `optimizer` is true, the optimizer state is checked too. A single changed byte in the weights could
+        silently change answers. Checkpoints written by earlier versions have no digests and are not checked.
+        Raises DataError.
         """
         files, saved = self._files(), self.record.files
         for path in (*files, *([self.folder / OPTIMIZER] if optimizer else ())) if saved else ():
@@ -434,7 +450,10 @@ class Checkpoint:
         return Lexicon.read(self.folder / VOCABULARY)
 
     def open_vectors(self) -> Vectors:
-        """Open the checkpoint's word vectors and check that it was trained with them. Raises DecabenchError."""
+        """Open the checkpoint's word vectors, checking that the model was trained with them.
+
+        Raises DecabenchError.
+        """
         if not self.family.has_fixed_vectors(self.config):  # the network has its own table instead
             if self.record.dimension is None:
                 raise DataError(
@@ -454,9 +473,9 @@ class Checkpoint:
     def load(
         self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
     ) -> TrainedModel:
-        """Load the model, ready to answer. Raises DataError, DecabenchError.
+        """Load the model for answering questions. Raises DataError, DecabenchError.
 
-        `words` replaces its own vocabulary and vectors with the same ones plus more words.
+        `words` replaces the checkpoint's vocabulary and vectors; it must start with the same words.
         """
         self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())
@@ -483,7 +502,7 @@ class Checkpoint:
 
 
 def digest_files(folder: Path) -> dict[str, str]:
-    """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name."""
+    """Return the digests of a checkpoint's weights, vocabulary and optimizer state, by file name."""
     files = (folder / name for name in (MODEL, VOCABULARY, OPTIMIZER))
     return {path.name: file_digest(path) for path in files if path.is_file()}
 
@@ -497,7 +516,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
-    except SafetensorError as error:  # a full disk raises this too, instead of an OSError
+    except SafetensorError as error:  # also raised if the disk is full, instead of an OSError
         raise StorageError(
             f"{path} cannot be written ({error}): free some space, or choose another folder."
         ) from error
@@ -513,21 +532,23 @@ def write_checkpoint(
     lexicon: Lexicon,
     is_best: bool,
 ) -> Path:
-    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) to it, and remove all unreferenced
-    checkpoints."""
+    """Write a checkpoint to `checkpoints/step-N` and return its folder.
+
+    Updates `latest.json`, and `best.json` if `is_best` is true. Checkpoints without a pointer are removed.
+    """
     name = f"{FOLDER}/step-{record.step:08d}"
     target, part = run / name, run / FOLDER / ".partial"
     with storage_errors(target):
-        shutil.rmtree(part, ignore_errors=True)  # from a run that was killed
+        shutil.rmtree(part, ignore_errors=True)  # left by a killed run
         make_folder(part)
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
         replace(record, files=digest_files(part)).write(part / RECORD)
-        shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
+        shutil.rmtree(target, ignore_errors=True)  # left by a run that was killed before writing its pointers
         os.rename(part, target)
-    # The best pointer comes first: a run killed between the two resumes from an older step and gets here again. If
-    # there is no older step, it resumes from this one.
+    # Write the best pointer first. A run killed between the two writes resumes from an older step and gets
+    # here again, or resumes from this step if there is no older one.
     if is_best:
         write_json(run / BEST, {"checkpoint": name})
     write_json(run / LATEST, {"checkpoint": name})

@@ -1,7 +1,7 @@
-"""A BiLSTM classifier for tasks with labels: a whole model family in one file.
+"""A BiLSTM classifier for tasks with labels, as an example of a family in one file.
 
-Context and question are read as one sequence. The maximum of each feature over its tokens feeds the task's own
-softmax (Conneau et al. 2017). Tasks share everything but that softmax.
+The context and question are read as one sequence. The maximum of each feature over the tokens is the input to
+a softmax (Conneau et al. 2017). Each task has its own softmax; everything else is shared.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class ClassifierConfig:
     """Configuration of a classifier."""
 
     name: str = "classifier"
-    """`classifier`."""
+    """Always `classifier`."""
     dimension: EvenWidth = 200
-    """The width of the BiLSTM's states: an even number, half for each direction."""
+    """The width of the BiLSTM's states, an even number split between the two directions."""
     dropout: Rate = 0.2
     """The dropout rate."""
     vocabulary: Count = 50_000
-    """The size of the vocabulary: the most frequent words of the training data."""
+    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = False
-    """Whether to train the word vectors too."""
+    """Whether to train the word vectors as well."""
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode context and question as one sequence of words."""
+    """Encode the context and question as one sequence of words."""
     text = np.concatenate([reader.context(question.context), reader.text(question.question)])
     return with_target({"text": text}, answer, task, reader)
 

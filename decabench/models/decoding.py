@@ -1,4 +1,4 @@
-"""Decoding: answers generated word by word, greedily or with beam search, by any model that can decode step by step."""
+"""Greedy decoding and beam search for models that generate answers word by word."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from torch import Tensor
 from decabench.vectors import EOS, INIT
 
 _LOOK_EVERY = 8
-"""How many steps pass between checks for finished answers; each check makes a GPU wait."""
+"""The number of steps between checks for finished answers. Each check makes a GPU wait."""
 
 
 class Past(Protocol):
-    """A model's memory of the partial answers. Rows are examples, or hypotheses about them."""
+    """A model's cache of partial answers, with a row for each example or hypothesis."""
 
     def step(self, last: Tensor) -> Tensor:
-        """Extend every row by its last word, (rows,), and return p(w) of the next word, (rows, words)."""
+        """Append a word to every row, (rows,), and return p(w) of the next word, (rows, words)."""
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep these rows, in this order. With `same_examples`, each replaces a row of the same example."""
+        """Keep the given rows, in the given order.
+
+        With `same_examples`, each row is replaced by a row of the same example.
+        """
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class GeneratedWords:
     """The generated answers to a batch."""
 
     outputs: Tensor
-    """(B, n) the model's word numbers, on the CPU; <eos> ends an answer and fills the rest of its row."""
+    """(B, n) The model's word numbers, on the CPU. <eos> ends an answer and fills the rest of its row."""
     finished: list[bool]
     """Whether each answer reached <eos> within the limit."""
 
@@ -38,11 +41,12 @@ class GeneratedWords:
 def greedy(
     past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False, look_every: int = 0
 ) -> GeneratedWords:
-    """Take the most likely word at every step, until all `count` answers have ended or reached `limit` tokens.
+    """Generate `count` answers by taking the most likely word at every step.
 
-    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`. The number of finished
-    answers is read every `look_every` steps; 0 means every step on a CPU and every few steps elsewhere. It does not
-    change the answers.
+    Decoding stops when all answers have ended or reached `limit` tokens. Finished rows are removed from the
+    batch once they make up half of it, unless `keep_rows` is true. The number of finished answers is read
+    every `look_every` steps; 0 means every step on a CPU and every eight steps on other devices. This does
+    not affect the answers.
     """
     look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     alive = torch.arange(count, device=device)
@@ -76,10 +80,10 @@ def _collect(outputs: Tensor) -> GeneratedWords:
 def beam_search(
     past: Past, count: int, width: int, limit: int, device: torch.device, look_every: int = 0
 ) -> GeneratedWords:
-    """Find the answer with the highest mean log-probability per token that a beam of `width` reaches.
+    """Return the answers with the highest mean log-probability per token found by beam search.
 
-    The greedy answer never leaves the beam, so the result is at least as likely. A width of 1 is greedy decoding, and
-    `look_every` works as in `greedy`.
+    The greedy answer never leaves the beam, so the result is at least as likely. A `width` of 1 is greedy
+    decoding. `look_every` works as in `greedy`.
     """
     look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     past.select(torch.arange(count, device=device).repeat_interleave(width))
@@ -100,16 +104,19 @@ class _Beam:
 
     def __init__(self, count: int, width: int, steps: int, device: torch.device) -> None:
         self.score = torch.full((count, width), -torch.inf, device=device)  # sums of log-probabilities
-        self.score[:, 0] = 0  # all hypotheses are the same at first
-        self.lengths = torch.zeros_like(self.score)  # in tokens, <eos> included
+        self.score[:, 0] = 0  # all hypotheses start out identical
+        self.lengths = torch.zeros_like(self.score)  # in tokens, including <eos>
         self.done = torch.zeros_like(self.score, dtype=torch.bool)
         self.outputs = torch.full((count, width, steps), EOS, device=device)
-        self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # the position of the greedy answer
+        self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # its position in the beam
 
     def extend(self, p: Tensor, step: int) -> Tensor:
-        """Keep the best extensions by p, (B, width, words), and return the hypotheses that they extend, (B, width)."""
+        """Extend the hypotheses with the most likely words, given p (B, width, words).
+
+        Returns the number of the hypothesis that each new one extends, (B, width).
+        """
         size = p.shape[-1]
-        # A finished answer can only be followed by <eos>, at no cost.
+        # A finished answer can only continue with <eos>, at no cost.
         only_eos = torch.full((size,), -torch.inf, device=p.device)
         only_eos[EOS] = 0
         total = self.score[..., None] + torch.where(self.done[..., None], only_eos, p.log())
@@ -117,7 +124,7 @@ class _Beam:
         mean = torch.where(total.isinf(), -torch.inf, total / longer)
         word = p.argmax(-1).masked_fill(self.done, EOS).gather(1, self.greedy[:, None]).squeeze(1)
         chosen = mean.flatten(1).topk(self.score.shape[1]).indices
-        # If the greedy answer is not among the best, it takes the last place.
+        # If the greedy answer is not among the best hypotheses, it replaces the last of them.
         greedy = self.greedy * size + word
         found = chosen == greedy[:, None]
         missing = ~found.any(1)

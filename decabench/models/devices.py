@@ -1,6 +1,6 @@
-"""Devices: their names, which ones this machine has, and mixed precision.
+"""Device names, the devices available on this machine, and mixed precision.
 
-Checking a name needs no torch, so torch is imported inside the functions.
+Names can be checked without torch, which is imported inside the functions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_name(device: str) -> None:
-    """Check that a device name is valid. Raises DecabenchError if it is not."""
+    """Check that a device name is valid. Raises DecabenchError."""
     if not _NAME.fullmatch(device):
         raise DecabenchError(f"Unknown device {device!r}: give auto, cpu, mps, cuda or cuda:N as --device.")
 
 
 def first_device() -> str:
-    """Return the first of cuda, mps and cpu that this machine has."""
+    """Return the first available device out of cuda, mps and cpu."""
     import torch
 
     if torch.cuda.is_available():
@@ -36,7 +36,7 @@ def first_device() -> str:
 
 
 def require_device(device: str) -> None:
-    """Check that this machine has a device. Raises DecabenchError."""
+    """Check that a device is available on this machine. Raises DecabenchError."""
     import torch
 
     kind, _, number = device.partition(":")
@@ -48,7 +48,10 @@ def require_device(device: str) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device with this name; `auto` is the first accelerator, or else the CPU. Raises DecabenchError."""
+    """Return the device with this name. Raises DecabenchError.
+
+    `auto` selects the first accelerator, or the CPU if there is no accelerator.
+    """
     import torch
 
     check_name(name)
@@ -59,7 +62,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Compute in the precision that `pick_precision` returned."""
+    """Return a context manager that computes in the precision returned by `pick_precision`."""
     import torch
 
     is_half = pick_precision(precision) == "bfloat16"
@@ -67,9 +70,9 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Non
 
 
 def pick_precision(precision: str) -> str:
-    """Return `float32` or `bfloat16`; `auto` is float32, also on GPUs.
+    """Return `float32` or `bfloat16`. `auto` means float32, even on GPUs.
 
-    On an H200, MQAN's kernels are small, and many of its first steps took a second or more in bfloat16
+    In bfloat16 on an H200, many of MQAN's first steps took a second or more, because its kernels are small
     (docs/training.md).
     """
     return "float32" if precision == "auto" else precision
@@ -77,10 +80,10 @@ def pick_precision(precision: str) -> str:
 
 @contextmanager
 def flush_denormals() -> Iterator[None]:
-    """Treat numbers too small for full precision (below 1e-38) as zero in this thread's work on a CPU.
+    """Treat numbers below 1e-38 as zero on the CPU, in this thread.
 
-    CPUs are a hundred times slower on such numbers, and a gradient that halves at every step of an LSTM reaches
-    them after 126 steps. They are smaller than the rounding error of any number that matters.
+    CPUs are a hundred times slower with denormal numbers, and a gradient that halves at every step of an LSTM
+    reaches them after 126 steps. They are smaller than the rounding error of any number that matters.
     """
     import torch
 
@@ -93,10 +96,10 @@ def flush_denormals() -> Iterator[None]:
 
 
 def release_memory() -> None:
-    """Return freed memory to the system, where the C library can (glibc); elsewhere do nothing.
+    """Return freed memory to the system, if the C library is glibc.
 
-    Batches of varying sizes leave gaps between tensors that are still in use, and glibc keeps these gaps: up to
-    a megabyte per step when training on SQuAD.
+    Batches of varying sizes leave gaps between tensors that are still in use. glibc keeps these gaps, which
+    amount to as much as a megabyte per step when training on SQuAD.
     """
     trim = _c_function("malloc_trim", ctypes.c_size_t)
     if trim is not None:
@@ -104,14 +107,15 @@ def release_memory() -> None:
 
 
 _MMAP_MAX, _TRIM_THRESHOLD = -4, -1
-"""Parameters of mallopt(3). Their defaults are 65,536 mappings and 128 KiB."""
+"""Parameters of mallopt(3), which default to 65,536 mappings and 128 KiB."""
 
 
 @contextmanager
 def reuse_memory() -> Iterator[None]:
-    """Keep freed memory for the next tensors until `release_memory`, where the C library can (glibc).
+    """Keep freed memory for later tensors until `release_memory` is called, if the C library is glibc.
 
-    Otherwise glibc maps each large tensor again and the system clears its pages: 7 to 16 % of a training step on a CPU.
+    Without this, glibc maps memory for each large tensor and the system clears its pages, which takes 7 to 16
+    % of a training step on a CPU.
     """
     set_option = _c_function("mallopt", ctypes.c_int, ctypes.c_int)
     if set_option is None:

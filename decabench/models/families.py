@@ -1,4 +1,4 @@
-"""The models that come with decabench, which the command line lists without importing torch."""
+"""The built-in models, which the command line can list without importing torch."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "mqan": ("mqan", "catt", "satt", "s2s"),
@@ -9,9 +9,12 @@ MODELS: dict[str, tuple[str, ...]] = {
     "shared_memory": ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow"),
     "recurrent_modules": ("ns-mtl", "cross-stitch", "sluice", "girnet"),
 }
-"""Each family's file, with the names of its models."""
+"""Maps the file of each model family to the names of its models."""
 
 FAMILIES: dict[str, str] = {
     name: f"decabench.models.{file}:FAMILY" for file, names in MODELS.items() for name in names
 }
-"""The `module:object` of each model's family. Users name other families by `package.module:object`."""
+"""Maps each model's name to the `module:object` of its family.
+
+Custom families are named by `package.module:object`.
+"""

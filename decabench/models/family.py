@@ -1,21 +1,25 @@
-"""Model families: a value that defines how a model reads examples, what it learns and how it answers.
+"""Model families, which define how a model reads examples, what it learns and how it answers.
 
-A family is a `Family`: a configuration, `encode`, `build` and, if the default batch does not suit it, `collate`. The
-trainer, checkpoints, `decabench export`, `decabench analyze` and the predictor `trained:CHECKPOINT` work with any
-family. docs/training.md has a complete family to start from; `classifier.py` and `tagger.py` are two more.
+A family is a `Family` with a configuration class, `encode`, `build` and optionally `collate`, which replaces
+the default batch. The trainer, checkpoints, `decabench export`, `decabench analyze` and the predictor
+`trained:CHECKPOINT` work with any family. See docs/training.md for a complete family to start from, and
+`classifier.py` and `tagger.py` for two more examples.
 
     Example ──encode──▶ item ──collate──▶ batch ──losses──▶ {name: (sum, count)}
                                               └──answers──▶ one ModelReply for each example
 
-**Items** map column names to one-dimensional arrays. A question without an answer, as in prediction, has only the
-columns that the network reads. Once all data is read, words are renumbered by frequency, and the network knows the
-first `config.vocabulary`. The trainer caches items on disk, so `encode` runs once for each example.
+**Items** map column names to one-dimensional arrays. During prediction there is no answer, so items contain
+only the columns that the network reads. After all data has been read, words are renumbered by frequency, and
+the first `config.vocabulary` words become the vocabulary. The trainer caches items on disk, so `encode` runs
+once for each example.
 
-**Heads** follow from the tasks' outputs: `build` gets the output of every task, including its labels, and `heads.py`
-has a head for each kind of output. A family that answers in free text has one decoder for all tasks.
+**Heads** depend on the tasks' outputs. `build` receives the output of every task, including its labels, and
+`heads.py` has a head for each kind of output. A family that answers in free text has one decoder for all
+tasks.
 
-**Losses** have names: each is a column of the training log and can be weighted in the configuration (`loss_weights`).
-Training minimizes the weighted total of sum / count. Adversarial and regularizing terms are losses too.
+**Losses** have names. Each loss is a column of the training log and can be weighted in the configuration
+(`loss_weights`). Training minimizes the weighted total of sum / count. Adversarial and regularization terms
+are losses too.
 """
 
 from __future__ import annotations
@@ -38,42 +42,43 @@ from decabench.tasks import Label, Question, Task
 from decabench.vectors import Lexicon, WordTable
 
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
-"""The sum of each loss over a batch, with the count to divide it by: tokens, sentences, or 1 for a penalty."""
+"""Maps each loss to its sum over a batch and the count to divide by: tokens, sentences, or 1 for a
+penalty."""
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-"""A setting of 1 or more."""
+"""A setting of at least 1."""
 Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
-"""A number of layers or parts, limited because building many takes minutes even if none needs memory."""
+"""A number of layers or parts, limited because building a large number takes minutes even without memory."""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
-"""A setting of 0 or more, and finite."""
+"""A finite setting of at least 0."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 """A setting from 0 to 1."""
 EvenWidth = Annotated[int, msgspec.Meta(ge=2, multiple_of=2)]
-"""A width that the two directions of a BiLSTM share."""
+"""A width that is split between the two directions of a BiLSTM."""
 Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 """A setting of at least 0 and below 1, such as a dropout rate."""
 
 
 class ModelConfig(Protocol):
-    """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
+    """The `[model]` table of a family, a frozen dataclass with defaults that validates its values.
 
-    It may also have `train_embeddings: bool` (without it, word vectors are fixed), `unseen_vectors: bool` (words
-    outside a trained table keep their fixed vectors), `sparse_gradients: bool` (embeddings get sparse gradients, which
-    not every optimizer can use) and `split`, for TextReader.
+    Optional fields: `train_embeddings` (bool; if false or missing, word vectors are fixed), `unseen_vectors`
+    (bool; words outside a trained table keep their fixed vectors), `sparse_gradients` (bool; embeddings get
+    sparse gradients, which only some optimizers support) and `split`, which is passed to TextReader.
     """
 
     @property
     def name(self) -> str:
-        """The model's name: a key of FAMILIES, or `package.module:object`."""
+        """The model's name, either a key of FAMILIES or `package.module:object`."""
 
     @property
     def vocabulary(self) -> int:
-        """The size of the vocabulary: the most frequent words of the training data."""
+        """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
 
 
 def split_of(config: ModelConfig) -> Split:
-    """Return how TextReader splits a model's texts; by default, at spaces."""
+    """Return how TextReader splits a model's texts; the default is at spaces."""
     return cast(Split, getattr(config, "split", "spaces"))
 
 
@@ -84,13 +89,13 @@ class ModelReply:
     text: str
     """The answer."""
     finished: bool
-    """Whether the answer ended within the limit of tokens."""
+    """Whether the answer ended within the token limit."""
     read: int
-    """Number of tokens in context and question."""
+    """The number of tokens in the context and question."""
     said: int
-    """Number of tokens in the answer, including <eos>; or of tags or labels, if it consists of those."""
+    """The number of tokens in the answer, including <eos>, or the number of tags or labels."""
     context_kept: int | None = None
-    """Number of characters of the context that the model saw; None if it saw all of them."""
+    """The number of context characters the model saw, or None if it saw the whole context."""
 
 
 class Batch(Protocol):
@@ -99,116 +104,129 @@ class Batch(Protocol):
     def __len__(self) -> int: ...
 
     def to(self, device: torch.device) -> Self:
-        """Copy the batch to a device."""
+        """Return a copy of the batch on a device."""
 
 
 class MultitaskNetwork(nn.Module):
-    """The network that a family's `build` returns: a module with `losses`, `answers` and optional hooks.
+    """The network returned by a family's `build`, with `losses`, `answers` and optional hooks.
 
-    A hook runs just before its step. Keep its state in buffers (`register_buffer`), so that checkpoints include it and
-    a resumed run restores it.
+    Each hook is called just before its step. Keep a hook's state in buffers (`register_buffer`), so that
+    checkpoints include it and a resumed run restores it.
     """
 
     vocabulary_rows: tuple[str, ...] = ()
-    """Names (or prefixes of names) of parameters with one row for each word of the vocabulary: `--init` copies the rows
-    of words in both vocabularies."""
+    """Names, or prefixes of names, of the parameters with a row for each word of the vocabulary.
+
+    With `--init`, the rows of words that are in both vocabularies are copied.
+    """
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return other tables, parameter to key to row; `--init` copies the rows that both networks have."""
+        """Return the rows of other tables, by parameter name and key.
+
+        With `--init`, the rows whose keys are in both networks are copied.
+        """
         return {}
 
     def losses(self, batch: Any) -> Losses:
-        """Compute the losses of a batch."""
+        """Return the losses of a batch."""
         raise NotImplementedError
 
     def answers(self, batch: Any, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Answer a batch, in order.
+        """Return the answers to a batch, in order.
 
-        `limit` (in tokens) and `beam` are passed only to families that have these abilities.
+        `limit` (in tokens) and `beam` are passed only to families with these abilities.
         """
         raise NotImplementedError
 
     def forward(self, *batches: Any) -> list[Losses]:
-        """Compute the losses of several batches, one for each task that a step trains together.
+        """Return the losses of several batches, one for each task trained in the same step.
 
-        Override this if the network can read several batches at once, for example by unrolling once for all of them.
+        Override this method if the network can read several batches at once, for example by unrolling once
+        for all of them.
         """
         return [self.losses(batch) for batch in batches]
 
     def begin_phase(self, phase: int) -> None:
-        """Hook: a phase of the schedule begins, counted from 1."""
+        """Called at the start of a phase of the schedule, counted from 1."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Hook: an epoch begins, counted from 1 over the whole run; only in phases counted in epochs."""
+        """Called at the start of an epoch, counted from 1 over the whole run.
+
+        Not called in phases that are counted in steps.
+        """
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Hook: a pass over a task's training data begins, counted from 1."""
+        """Called at the start of a pass over a task's training data, counted from 1."""
 
     def adjust_gradients(self) -> None:
-        """Hook: gradients are computed but not yet clipped; it may change them in place, such as to add a penalty."""
+        """Called before gradients are clipped, to change them in place, for example by adding a penalty."""
 
     def before_step(self, rate: float) -> None:
-        """Hook: gradients are clipped, and the optimizer is about to use them at this learning rate; it may change
-        parameters in place, such as by a decay that clipping must not scale."""
+        """Called after gradients are clipped and before the optimizer's step.
+
+        `rate` is the learning rate of the step. Parameters can be changed in place, for example by a decay
+        that clipping must not scale.
+        """
 
 
 Lengths = Mapping[str, Integers]
-"""The length of each example's row, by column name."""
+"""Maps each column's name to the length of every example's row."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: how its models are configured, fed, built and asked."""
+    """A model family: its configuration, encoding, network and abilities."""
 
     config: type[Any]
-    """The class of the `[model]` table: a dataclass that follows ModelConfig."""
+    """The class of the `[model]` table, a dataclass that follows ModelConfig."""
     columns: Mapping[str, Literal["words", "labels", "numbers"]]
-    """What each column contains: numbers of words in the lexicon, of the task's labels, or anything else."""
+    """The content of each column: lexicon numbers, label numbers of the task, or other numbers."""
     outputs: tuple[type[Any], ...]
-    """The kinds of output that it can produce, from Text, Label, Tags, Tree and Number."""
+    """The supported kinds of output, out of Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]
-    """(question, answer, task, reader) -> item. The answer is None in prediction. May raise DataError."""
+    """(question, answer, task, reader) -> item. The answer is None during prediction. Can raise DataError."""
     build: Callable[[Any, Mapping[str, Any], WordTable], MultitaskNetwork]
-    """(config, task name to output, words) -> a new network."""
+    """(configuration, outputs by task name, words) -> a new network."""
     collate: Callable[[str, Sequence[Item], WordTable, Any], Batch] | None = None
-    """(task name, items, words, config) -> batch. If None, batches are ColumnBatch."""
+    """(task name, items, words, configuration) -> batch. If None, batches are ColumnBatch objects."""
     losses: tuple[str, ...] = ("loss",)
-    """The names of the losses. If there is only one, the log calls it `loss`."""
+    """The names of the losses. If there is only one, it is logged as `loss`."""
     measures: tuple[str, ...] = ()
-    """Losses that are only logged, such as the share of open gates; they are not part of the total."""
+    """Losses that are logged but not part of the total, such as the share of open gates."""
     marks: int = 0
-    """How many marks, such as <init> and <eos>, `encode` puts around each text. They don't count towards a
-    batch's size."""
+    """The number of marks, such as <init> and <eos>, that `encode` adds to each text. They don't count
+    towards a batch's size."""
     size: Callable[[Lengths], Integers] | None = None
-    """How much of a batch each example takes up. If None, its number of words."""
+    """Returns each example's share of a batch's capacity. If None, an example counts as its number of
+    words."""
     padded: Callable[[Lengths], Integers] | None = None
-    """The length used by `batch_rule = "padded"`. If None, `size`."""
+    """Returns the length used by `batch_rule = "padded"`. If None, `size` is used."""
     order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """Sort keys for grouping similar examples, primary key last. If None, `size`."""
+    """Returns sort keys for grouping similar examples, primary key last. If None, `size` is used."""
     answer_order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """Sort keys for `grouping = "answers"`. If None, `order`."""
+    """Returns sort keys for `grouping = "answers"`. If None, `order` is used."""
     pool_share: float = 1.0
-    """The largest share of a pass that `grouping = "lengths"` sorts together; smaller shares vary the batches
-    between passes."""
+    """The largest share of a pass that `grouping = "lengths"` sorts together. Smaller shares make batches
+    vary more between passes."""
     abilities: frozenset[str] = frozenset()
-    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual" (vectors of
-    words in their text, which `collate` asks for)."""
+    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual"
+    (vectors that depend on the whole text, which `collate` looks up)."""
     training_only: tuple[str, ...] = ()
-    """Prefixes of the names of buffers that only training uses, and sets before use; `--init` and exports leave
-    them out."""
+    """Name prefixes of buffers that are used only in training, which sets them before use. `--init` and
+    exports leave them out."""
     retired: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of earlier versions, with the value that the network still implements."""
+    """Settings from earlier versions, with the value that the network still implements."""
     analyses: Mapping[str, str] = field(default_factory=dict)
-    """Analyses for `decabench analyze`: name to the `module:object` of an `Analysis`."""
+    """The analyses for `decabench analyze`: each name maps to the `module:object` of an `Analysis`."""
 
     def make_batch(self, task: str, items: Sequence[Item], words: WordTable, config: Any) -> Batch:
-        """Collate items of a task into a batch, in order."""
+        """Return a batch with a task's items, in order."""
         if self.collate is not None:
             return self.collate(task, items, words, config)
         return ColumnBatch.of(task, items, words, self.columns, vectors=self.has_fixed_vectors(config))
 
     def sizes(self, lengths: Lengths) -> Integers:
-        """Return how much of a batch each example takes up."""
+        """Return each example's share of a batch's capacity."""
         if self.size is not None:
             return self.size(lengths)
         words = [lengths[name] for name in lengths if self.columns[name] == "words"]
@@ -220,22 +238,22 @@ class Family:
         return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
     def sort_keys(self, lengths: Lengths, by_answer: bool = False) -> Sequence[Integers]:
-        """Return the keys by which `np.lexsort` orders examples before they are split into batches."""
+        """Return the keys used by `np.lexsort` to order examples before splitting them into batches."""
         order = (self.answer_order if by_answer else None) or self.order
         return order(lengths) if order is not None else (self.sizes(lengths),)
 
     @property
     def has_heads(self) -> bool:
-        """Whether the network has a separate head for each task, and answers only the tasks that it has learned."""
+        """Whether the network has a head for each task, and can answer only tasks it was trained on."""
         return set(self.columns.values()) != {"words"}
 
     @staticmethod
     def has_fixed_vectors(config: Any) -> bool:
-        """Whether the network reads word vectors from files, even if only for words missing from its own table."""
+        """Whether the network reads word vectors from files, possibly only for words without a row."""
         return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
-        """Check that a model `name` of this family can answer the tasks. Raises DecabenchError."""
+        """Check that the model `name` of this family can answer the tasks. Raises DecabenchError."""
         tasks = list(tasks)
         if wrong := [task for task in tasks if not isinstance(task.output, self.outputs)]:
             can = ", ".join(kind.__name__ for kind in self.outputs)
@@ -254,10 +272,10 @@ class Family:
 
 
 def find_family(name: str, said_by: str = "") -> Family:
-    """Find a family by a model's name or by `package.module:object`.
+    """Return the family of a model, given its name or `package.module:object`.
 
-    If the name comes from a file, `said_by` is that file; the user must have named the family too, see
-    `load_named`. Raises UnknownNameError, DecabenchError.
+    If the name comes from a file, `said_by` is that file, and the user must have named the family as well;
+    see `load_named`. Raises UnknownNameError, DecabenchError.
     """
     if ":" in name:
         found = load_named(name, said_by) if said_by else load_object(name)
@@ -282,5 +300,5 @@ def read_model_config(table: Mapping[str, Any]) -> Any:
 
 
 def drop_retired(table: Mapping[str, Any], retired: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out settings of earlier versions, if they have the value that is still supported."""
+    """Return the settings without those of earlier versions that have the value still supported."""
     return {key: value for key, value in table.items() if key not in retired or value != retired[key]}

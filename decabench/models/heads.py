@@ -1,9 +1,10 @@
-"""Heads, which turn the states of a network into answers: one class for each kind of output.
+"""Heads, which turn a network's states into answers, with a class for each kind of output.
 
-A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as columns of
-an item (TARGETS), `losses` compares states with those columns, `answers` returns texts, and `HeadedNetwork` calls both.
+A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
+columns of an item (TARGETS), `losses` compares states with those columns, and `answers` returns texts.
+`HeadedNetwork` calls both methods.
 
-B examples, T tokens, d the width of the states, C labels.
+B is the number of examples, T of tokens and C of labels; d is the width of the states.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from decabench.models.layers import token_mask
 from decabench.tasks import Label, Number, Output, Tags, Task, Tree
 
 Trees = Literal["greedy", "spanning"]
-"""How a ParserHead chooses heads: the best for each token independently, or the best tree with one root."""
+"""How a ParserHead chooses heads: the best head for each token, or the best tree with a single root."""
 
 TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "label": "labels",
@@ -34,19 +35,23 @@ TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "heads": "numbers",
     "number": "numbers",
 }
-"""The columns that `encode_target` creates, in the form of `Family.columns`."""
+"""The columns created by `encode_target`, in the form of `Family.columns`."""
 
 
 def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, tokens: int = 0) -> Item:
-    """Add the columns of an answer to an item with `tokens` tokens; without an answer, return the item.
+    """Return an item with the columns of its answer, or the item itself if there is no answer.
 
-    Raises DataError if the answer does not fit the task's output.
+    `tokens` is the number of tokens in the item. Raises DataError if the answer does not fit the task's
+    output.
     """
     return item if answer is None else {**item, **encode_target(answer, task.output, reader, tokens)}
 
 
 def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) -> Item:
-    """Encode an answer as columns, for a context of `tokens` whitespace tokens. Raises DataError if it does not fit."""
+    """Return the columns of an answer, for a context of `tokens` whitespace tokens.
+
+    Raises DataError if the answer does not fit.
+    """
     match output:
         case Label():
             return {"label": reader.labels([answer])}
@@ -92,16 +97,19 @@ class Head(nn.Module):
     """Whether an answer has an element for each token."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Compare a batch's states with its target columns. `lengths`, (B,), counts tokens, on the CPU."""
+        """Return the losses of a batch, given its states and target columns.
+
+        `lengths`, (B,), counts tokens and is on the CPU.
+        """
         raise NotImplementedError
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the answers as texts, one for each example."""
+        """Return the answer to each example, as text."""
         raise NotImplementedError
 
 
 class LayeredHead(Head):
-    """A task's own layers below its head; the network runs them."""
+    """A head with task-specific layers below it, which are run by the network."""
 
     output: Head
 
@@ -120,16 +128,17 @@ _TAKEN = nn.ParameterDict()
 
 
 def part_name(task: str) -> str:
-    """Return a task's name in the names of parameters.
+    """Return a task's name as used in the names of parameters.
 
-    Dots become slashes, and a slash is appended if the name means something else to torch, such as `train`.
+    Dots become slashes. A slash is appended to names that are already attributes of torch modules, such as
+    `train`.
     """
     name = task.replace(".", "/")
     return f"{name}/" if hasattr(_TAKEN, name) else name
 
 
 class TaskHeads(nn.Module):
-    """Heads by task name; in parameter names, by `part_name`."""
+    """Heads by task name. Parameter names use `part_name`."""
 
     def __init__(self, outputs: Mapping[str, Output], make: Callable[[Any], Head]) -> None:
         super().__init__()
@@ -137,7 +146,7 @@ class TaskHeads(nn.Module):
             self.add(task, make(output))
 
     def add(self, task: str, head: Head) -> None:
-        """Add the head of another task."""
+        """Add a task's head."""
         self.add_module(part_name(task), head)
 
     def __getitem__(self, task: str) -> Head:
@@ -145,15 +154,15 @@ class TaskHeads(nn.Module):
 
 
 class HeadedNetwork(MultitaskNetwork):
-    """A network that ends in a head for each task."""
+    """A network with a head for each task."""
 
     vocabulary_rows: tuple[str, ...] = ("embed.table",)
     heads: TaskHeads
 
     def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return the input of the task's head, (B, d) or (B, T, d), and the lengths of the batch's texts, (B,).
+        """Return the input of the task's head, (B, d) or (B, T, d), and the lengths of the texts, (B,).
 
-        If examples have two texts, the lengths of all first texts precede the lengths of all second texts, (2B,).
+        If examples have two texts, the lengths are (2B,), with all first texts before all second texts.
         """
         raise NotImplementedError
 
@@ -171,7 +180,7 @@ class HeadedNetwork(MultitaskNetwork):
 
 
 class _NamesHead(Head):
-    """A score for each label or tag."""
+    """Base class of heads with a score for each label or tag."""
 
     def __init__(self, width: int, output: Label | Tags) -> None:
         super().__init__()
@@ -192,7 +201,7 @@ class ClassifierHead(_NamesHead):
 
 
 class RegressorHead(Head):
-    """A number, computed from one state per example, (B, d)."""
+    """A number computed from one state per example, (B, d)."""
 
     def __init__(self, width: int, output: Number) -> None:
         super().__init__()
@@ -210,7 +219,7 @@ class RegressorHead(Head):
 
 
 class SoftmaxHead(_NamesHead):
-    """A softmax over the tags for each token independently, from (B, T, d)."""
+    """A softmax over the tags, computed for each token independently, (B, T, d)."""
 
     by_token = True
 
@@ -226,7 +235,7 @@ class SoftmaxHead(_NamesHead):
 
 
 class CrfHead(_NamesHead):
-    """A linear-chain CRF over the states of the tokens, (B, T, d), for whole sequences of tags."""
+    """A linear-chain CRF that chooses the tags of a whole sequence, (B, T, d)."""
 
     by_token = True
 
@@ -235,7 +244,7 @@ class CrfHead(_NamesHead):
         self.crf = CRF(len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the negative log-likelihood of the tags, counted per token."""
+        """Return the negative log-likelihood of the tags, with the number of tokens."""
         likelihood = self.crf.log_likelihood(self.score(x), targets["tags"], token_mask(lengths, x))
         return {"tags": (-likelihood.sum(), int(lengths.sum()))}
 
@@ -254,7 +263,7 @@ def _join_names(numbers: Sequence[Sequence[int]], lengths: Tensor, names: Sequen
 
 
 class CRF(nn.Module):
-    """A linear-chain CRF over C labels (Lafferty et al. 2001), with a score for each transition between labels."""
+    """A linear-chain CRF over C labels (Lafferty et al. 2001), with a score for each transition."""
 
     def __init__(self, labels: int) -> None:
         super().__init__()
@@ -263,7 +272,10 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(torch.empty(labels, labels).uniform_(-0.1, 0.1))  # (from, to)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return log p(labels), (B,), from scores (B, T, C), labels (B, T) and a mask, (B, T), True at tokens."""
+        """Return log p(labels), (B,).
+
+        `scores` is (B, T, C), `labels` is (B, T), and `mask`, (B, T), is True at tokens.
+        """
         own = (scores.gather(2, labels[..., None]).squeeze(2) * mask).sum(1)
         moves = (self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]).sum(1)
         last = labels.gather(1, (mask.sum(1, keepdim=True) - 1).clamp_min(0)).squeeze(1)
@@ -275,7 +287,10 @@ class CRF(nn.Module):
         return (path - (total + self.end).logsumexp(1)) * mask[:, 0]
 
     def decode(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """Return the most likely labels of each example, (B, T), by Viterbi; values at padding are meaningless."""
+        """Return the most likely labels of each example, (B, T), found by Viterbi.
+
+        Values at padding are meaningless.
+        """
         best, came_from = self.start + scores[:, 0], []
         stay = torch.arange(scores.shape[2], device=scores.device)
         for t in range(1, scores.shape[1]):
@@ -289,10 +304,10 @@ class CRF(nn.Module):
 
 
 class ParserHead(Head):
-    """A head and a relation for each token, from (B, T, d), as in Hashimoto et al. 2017, section 2.4.
+    """A head and a relation for each token, (B, T, d), as in Hashimoto et al. 2017, section 2.4.
 
-    m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root; the relation is classified from
-    [h_t; h_head], with the right heads in training. `trees` is one of Trees.
+    m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root. The relation is
+    classified from [h_t; h_head], using the correct heads in training. See Trees for the values of `trees`.
     """
 
     by_token = True
@@ -306,7 +321,7 @@ class ParserHead(Head):
         self.relation = nn.Linear(2 * width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of heads and relations, summed over tokens."""
+        """Return -log p of the heads and of the relations, summed over tokens."""
         mask, count = token_mask(lengths, x), int(lengths.sum())
         matches, candidates = self._match(x, mask)
         heads = targets["heads"]
@@ -316,7 +331,7 @@ class ParserHead(Head):
         return {"head": (head, count), "relation": (relation, count)}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely `head:relation` of each token; greedily chosen heads may not form a tree."""
+        """Return the most likely `head:relation` of each token. Greedily chosen heads may not form a tree."""
         matches, candidates = self._match(x, token_mask(lengths, x))
         heads = matches.argmax(2)
         if self.trees == "spanning":
@@ -332,7 +347,10 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores, (B, T, T + 1), of the candidates for each token's head, (B, T + 1, d), root first."""
+        """Return the scores of the candidates for each token's head, (B, T, T + 1).
+
+        Also returns the candidates, (B, T + 1, d), with the root first.
+        """
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)
         itself = F.pad(torch.eye(x.shape[1], dtype=torch.bool, device=x.device), (1, 0))
@@ -347,7 +365,7 @@ class ParserHead(Head):
 def _is_tree(heads: Sequence[int]) -> bool:
     if heads.count(0) != 1:
         return False
-    reached = {0}  # tokens from which the root is reached
+    reached = {0}  # tokens that lead to the root
     for token in range(1, len(heads) + 1):
         path: list[int] = []
         while token not in reached and token not in path:
@@ -360,15 +378,16 @@ def _is_tree(heads: Sequence[int]) -> bool:
 
 
 def spanning_tree(scores: npt.NDArray[np.float64]) -> list[int]:
-    """Return the heads of the tree with one root whose scores, (T, T + 1) with the root first, have the largest sum.
+    """Return the heads of the best tree with a single root.
 
-    Chu-Liu-Edmonds by networkx, which torch depends on. It is slow, and needed only where the heads chosen
-    independently do not form a tree.
+    `scores` is (T, T + 1), with the root first; the tree maximizes their sum. This is the Chu-Liu-Edmonds
+    algorithm from networkx, a dependency of torch. It is slow, and needed only if independently chosen heads
+    don't form a tree.
     """
     import networkx
 
     finite = scores[np.isfinite(scores)]
-    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree with one root can lose
+    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree with a single root can lose
     graph = networkx.DiGraph()
     for token, row in enumerate(scores, 1):
         for head, score in enumerate(row.tolist()):

@@ -1,12 +1,13 @@
-"""The Joint Many-Task model of Hashimoto et al. (2017): a stack of BiLSTMs, one for each task, simplest task
-first.
+"""The Joint Many-Task model of Hashimoto et al. (2017), a stack of BiLSTMs with one layer for each task.
 
-Equation and section numbers are those of "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
-Tasks". B examples, T tokens, U distinct words, H the width of a direction, C labels. Each setting names its
-source: (paper), (code) for the first author's later public code, or (guess) if neither states it.
+Equation and section numbers refer to "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
+Tasks". B is the number of examples, T of tokens, U of distinct words and C of labels; H is the width of one
+direction. Each setting names its source: (paper), (code) for the first author's later public code, or (guess)
+if it is in neither.
 
-A task's output decides its role in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing),
-a number (relatedness), a label (entailment). Numbers and labels are given to pairs of sentences.
+Simpler tasks use lower layers. A task's role in the paper follows from its output: tags (POS tagging, or
+chunking for IOB2 tags), a tree (parsing), a number (relatedness) or a label (entailment). Tasks with numbers
+and labels compare two sentences.
 """
 
 from __future__ import annotations
@@ -56,79 +57,84 @@ from decabench.vectors import (
 
 @dataclass(frozen=True)
 class JointManyTaskConfig:
-    """Configuration of a Joint Many-Task model. The defaults are the paper's."""
+    """Configuration of a Joint Many-Task model, with the paper's values as defaults."""
 
     name: str = "jmt"
-    """`jmt`."""
+    """Always `jmt`."""
     hidden: Count = 100
-    """H: the width of a BiLSTM's states in each direction (paper)."""
+    """H, the width of a BiLSTM's states in each direction (paper)."""
     word_dimension: Count = 100
     """The total dimension of `vectors` without n-gram vectors (paper: skip-gram, window 1)."""
     ngram_dimension: Annotated[int, Meta(ge=0)] = 100
-    """The length of a character n-gram's vector, for n from 2 to 4; 0 for words only (paper, Table 11)."""
+    """The length of a vector for character n-grams, n from 2 to 4; 0 to use words only (paper, Table 11)."""
     label_dimension: Count = 100
     """The length of a label embedding (paper)."""
     levels: Mapping[str, Depth] = field(default_factory=dict)
-    """The layer of a task, by task, from 1: more than one for a deeper model of one task (`Single+`), the same for
-    several tasks (`All-3`). Tasks not listed get a layer each: tags, chunks, trees, numbers, labels, then by name."""
+    """The layer of each task, counted from 1. Give a layer above 1 to deepen the model of a single task
+    (`Single+`), or the same layer to several tasks (`All-3`). Tasks not listed get a layer each, in the order
+    tags, chunks, trees, numbers, labels, then by name."""
     shortcuts: bool = True
-    """Whether all layers read the words, not only the first (paper, Table 9: w/o SC)."""
+    """Whether all layers read the words, instead of only the first (paper, Table 9: w/o SC)."""
     label_embeddings: bool = True
-    """Whether layers read the labels that lower ones predict, Eq. 2 (paper, Table 10: w/o LE)."""
+    """Whether layers read the labels predicted by lower layers, Eq. 2 (paper, Table 10: w/o LE)."""
     label_gradient: bool = True
-    """Whether a task's loss also trains the classifiers whose predicted labels it reads, and their states (Eq.
-    2; guess: the paper does not say)."""
+    """Whether a task's loss also trains the classifiers whose predicted labels it reads, and the layers below
+    them (Eq. 2; guess, since the paper does not say)."""
     vertical: bool = True
     """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
     trees: Trees = "greedy"
-    """How heads are chosen: `greedy`, independently (paper), or `spanning`, the best tree with one root."""
+    """How heads are chosen: `greedy`, independently for each token (paper), or `spanning`, the best tree with
+    a single root."""
     ratings: Annotated[int, Meta(ge=2)] = 5
-    """The number of classes of a rating: a number is their expected value (paper: 1 to 5)."""
+    """The number of rating classes. A predicted number is their expected value (paper: 1 to 5)."""
     pieces: Depth = 2
-    """The number of linear pieces in a Maxout layer, which is as wide as its input (guess)."""
+    """The number of linear pieces in a Maxout layer. The layer is as wide as its input (guess)."""
     word_dropout: Amount = 0.25
-    """a: in training, a word that occurs n times becomes unknown with probability a / (a + n); its n-grams stay
-    (code)."""
+    """a: in training, a word that occurs n times is replaced by the unknown word with probability a / (a +
+    n), but keeps its n-grams (code)."""
     input_dropout: Rate = 0.4
-    """Dropout on words and on label embeddings in the layers of tags and trees (paper)."""
+    """Dropout on words and label embeddings in the layers for tags and trees (paper)."""
     pair_input_dropout: Rate = 0.2
-    """Dropout on words and on label embeddings in the layers of labels (paper)."""
+    """Dropout on words and label embeddings in the layers for labels (paper)."""
     rating_input_dropout: Rate = 0.0
-    """Dropout on words and on label embeddings in the layers of numbers (paper: none mentioned). With separate masks,
-    two sentences look less similar in training than they are: at 0.2, predicted ratings are too high, by 0.27 on
-    SICK's scale of 1 to 5."""
+    """Dropout on words and label embeddings in the layers for numbers (the paper mentions none). With
+    separate masks, two sentences look less similar in training than they are. At 0.2, predicted ratings are
+    too high by 0.27 on SICK's scale of 1 to 5."""
     shared_masks: bool = False
-    """Whether the two sentences of a pair, and all their words, have one dropout mask on words and on label embeddings
-    (guess)."""
+    """Whether both sentences of a pair, and all their words, share one dropout mask on words and label
+    embeddings (guess)."""
     vertical_dropout: Rate = 0.2
     """Dropout on the states of the layer below (paper)."""
     classifier_dropout: Rate = 0.2
-    """Dropout on the input of the classifier of tags, trees and labels (paper; on its input: guess)."""
+    """Dropout on the input of the classifiers for tags, trees and labels (paper; that it is on the input is a
+    guess)."""
     rating_dropout: Rate = 0.4
-    """Dropout on the input of the classifier of ratings (paper; on its input: guess)."""
+    """Dropout on the input of the classifier for ratings (paper; that it is on the input is a guess)."""
     lstm_decay: Amount = 1e-6
-    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). Like the next three it multiplies the weights themselves,
-    without the factor 2 of a square's gradient (code), and is not clipped."""
+    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). This and the next three settings multiply the
+    weights themselves, without the factor 2 of a square's gradient (code), and are not clipped."""
     classifier_decay: Amount = 1e-5
     """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
     successive: Amount = 1e-3
-    """delta in Eq. 6-10, which keeps embeddings and lower layers close to their values at the start of the pass
-    over the task (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR). Passes should follow one
-    another (`order` sequence or shuffled). Where tasks are mixed, the values are those from the start of the
-    last pass over any task, and with `together` each step has only one task's penalty."""
+    """delta in Eq. 6-10, which keeps embeddings and lower layers close to their values at the start of the
+    pass over the task (paper). To turn it off, set this and `successive_classifier` to 0 (Table 8: w/o SR).
+    Use it with the `order` sequence or shuffled, which train one pass after another. If tasks are mixed, the
+    values are taken at the start of the last pass over any task, and with `together` each step applies the
+    penalty of only one task."""
     successive_classifier: Amount = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
-    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: steps are faster, with the same
-    result."""
+    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad. Steps are faster, and the
+    result is the same."""
     vocabulary: Count = 1_000_000
-    """The size of the vocabulary: large enough for all words of the training data, which all have a vector (paper)."""
+    """The maximum size of the vocabulary. The default covers all words of the training data, each with its
+    own vector (paper)."""
     unseen_vectors: bool = True
-    """Whether words outside the training data keep the vectors of the files (guess: the paper's five training sets have
-    nearly all words of its test sets); otherwise they are unknown words. Words are looked up as written, then
-    in lower case."""
+    """Whether words outside the training data keep their vectors from files, instead of becoming unknown
+    words (guess: the paper's five training sets contain nearly all words of its test sets). Words are looked
+    up as written, then in lower case."""
     word_scale: Amount = 1.0
-    """The factor for word vectors before training (guess)."""
+    """The factor that word vectors are multiplied by before training (guess)."""
 
     def __post_init__(self) -> None:
         if not self.vertical and not self.shortcuts:
@@ -139,7 +145,7 @@ class JointManyTaskConfig:
 
     @property
     def train_embeddings(self) -> bool:
-        """Word vectors only initialize the embeddings: batches have only the vectors of `unseen_vectors`."""
+        """Always true; batches contain only the vectors of `unseen_vectors`."""
         return True
 
 
@@ -151,7 +157,7 @@ _ONE_QUOTED = re.compile(rf'(?:{_NAMED.pattern})?"[^"]*"$')
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the tokens of a sentence, or the words of two sentences, with their capitals."""
+    """Encode the tokens of a sentence, or the words of a pair of sentences, keeping capital letters."""
     if isinstance(task.output, Tags | Tree):
         tokens = reader.tokens(question.context, lower=False)
         texts = {"tokens": tokens}
@@ -162,11 +168,11 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def _split(question: Question, task: Task) -> tuple[str, str]:
-    """Find a pair of sentences: the context's two lines, or context and question.
+    """Return a pair of sentences, from the two lines of the context or from the context and question.
 
-    For `Name: "..."`, or a sentence that is quoted as a whole, only the quoted text counts; if both have a
-    name, such as `Sentence A:`, only the text after the name. Raises DataError if the context is not a pair
-    although all examples have the same question.
+    From `Name: "..."`, or a sentence that is entirely in quotes, only the quoted text is kept. If both
+    sentences have a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError if
+    the context is not a pair although all examples ask the same question.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -193,9 +199,10 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
 
 
 class WordParts:
-    """The row of each word of a lexicon in the table of words, and its rows in the table of n-grams.
+    """The rows of a lexicon's words in the table of words and in the table of n-grams.
 
-    Words are lower-cased, n-grams are not; each table covers the vocabulary. The rows grow with the lexicon.
+    Words are lower-cased and n-grams are not. Both tables cover the vocabulary, and words added to the
+    lexicon later are looked up in them.
     """
 
     def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
@@ -206,7 +213,7 @@ class WordParts:
         for word in vocabulary:
             self.forms.setdefault(word.lower(), word)
         self.words = {word: row for row, word in enumerate(self.forms, 2)}
-        """The row of each word; 0 is padding and 1 unknown words."""
+        """The row of each word. Row 0 is padding and row 1 the unknown word."""
         distinct = dict.fromkeys(gram for word in vocabulary for gram in ngrams(word)) if with_ngrams else ()
         self.ngrams = {gram: row for row, gram in enumerate(distinct)}
         """The row of each n-gram."""
@@ -214,13 +221,15 @@ class WordParts:
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
     def rows(self, numbers: Integers) -> Tensor:
-        """Return the row in the table of words of each number in the lexicon, (U,)."""
+        """Return the row in the table of words for each lexicon number, (U,)."""
         self._fill()
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of the distinct n-grams of all words, concatenated, and each word's offset among them,
-        (U,)."""
+        """Return the rows of all words' distinct n-grams, concatenated.
+
+        Also returns the offset of each word's n-grams, (U,).
+        """
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
         counts = np.array([len(rows) for rows in found])
@@ -234,7 +243,7 @@ class WordParts:
 
 
 class WordRepresentation(nn.Module):
-    """x_t: a word's vector and the mean of the vectors of its distinct n-grams (section 2.1), both trained."""
+    """x_t, a word's vector and the mean vector of its distinct n-grams, both trained (section 2.1)."""
 
     def __init__(self, config: JointManyTaskConfig, words: WordTable) -> None:
         super().__init__()
@@ -255,7 +264,7 @@ class WordRepresentation(nn.Module):
         self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
 
     def forward(self, batch: ColumnBatch, columns: Tensor) -> Tensor:
-        """Represent words, given as rows among the batch's distinct words, (B, T) -> (B, T, d)."""
+        """Return the representations of words, (B, T, d), given as indexes into the batch's words, (B, T)."""
         numbers, device = batch.words.cpu().numpy(), columns.device
         distinct = self.parts.rows(numbers).to(device)
         rows = distinct[columns]
@@ -278,7 +287,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
     found, start = list[int](), 0
     for part in vectors:
         if isinstance(part, NoVectors):
-            return []  # random vectors are not for unseen words
+            return []  # random vectors are not used for unseen words
         if not isinstance(part, NgramVectors):
             found += range(start, start + part.dimension)
         start += part.dimension
@@ -286,9 +295,12 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 
 
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
-    """The first table of words: their own vectors, the vectors of their most frequent form, or else +-1/100."""
+    """Return the initial table of words.
+
+    Each row is the word's own vector, else the vector of its most frequent form, else uniform in +-1/100.
+    """
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
-    if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
+    if all(isinstance(part, NoVectors) for part in own):  # a placeholder with any dimension
         own = [NoVectors(config.word_dimension)]
     if (given := sum(part.dimension for part in own)) != config.word_dimension:
         raise DecabenchError(
@@ -333,7 +345,10 @@ def _lower_gram(gram: str) -> str:
 
 
 def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
-    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2), or as a part of a matrix with `columns`."""
+    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2).
+
+    If it is part of a wider matrix, `columns` is the width of that matrix.
+    """
     bound = math.sqrt(6 / (weight.shape[0] + (columns or weight.shape[1])))
     nn.init.uniform_(weight, -bound, bound)
 
@@ -346,19 +361,22 @@ def _init_linear(linear: nn.Linear, blocks: int = 1) -> nn.Linear:
 
 
 def _init_softmax(linear: nn.Linear) -> None:
-    # Zeros, as in section 5.2.
+    # The paper uses zeros (section 5.2).
     nn.init.zeros_(linear.weight)
     nn.init.zeros_(linear.bias)
 
 
 def _make_layer(d_in: int, hidden: int) -> BiLSTM:
-    """Build a BiLSTM (Eq. 1). Its second biases stay 0, because Eq. 1 has only one; see `adjust_gradients`."""
+    """Build a BiLSTM (Eq. 1).
+
+    Eq. 1 has a single bias, so the second bias stays 0; see `adjust_gradients`.
+    """
     made = BiLSTM(d_in, 2 * hidden, 0.0)
     for name, parameter in made.lstm.named_parameters():
         if name.startswith("bias"):
             nn.init.zeros_(parameter)
             if name.startswith("bias_ih"):
-                nn.init.ones_(parameter.data[hidden : 2 * hidden])  # of the forget gate
+                nn.init.ones_(parameter.data[hidden : 2 * hidden])  # the forget gate
         else:
             for gate in parameter.data.chunk(4):
                 _init_uniform(gate, d_in + hidden)  # W of a gate reads [h_{t-1}; x_t]
@@ -366,7 +384,7 @@ def _make_layer(d_in: int, hidden: int) -> BiLSTM:
 
 
 class Maxout(nn.Module):
-    """The largest of several linear maps, for each value (Goodfellow et al. 2013); as wide as its input."""
+    """The elementwise maximum of several linear maps, as wide as its input (Goodfellow et al. 2013)."""
 
     def __init__(self, width: int, pieces: int) -> None:
         super().__init__()
@@ -398,7 +416,7 @@ class HiddenHead(Head):
 
 
 class TagHead(HiddenHead):
-    """A softmax over the tags of each token, above a ReLU layer (section 2.2), from (B, T, d)."""
+    """A softmax over each token's tags, on top of a ReLU layer, from (B, T, d) (section 2.2)."""
 
     by_token = True
 
@@ -410,19 +428,19 @@ class TagHead(HiddenHead):
 
     @property
     def classes(self) -> int:
-        """C"""
+        """C, the number of tags."""
         return self.softmax.score.out_features
 
     def hide(self, x: Tensor) -> Tensor:
         return cast(Tensor, self.hidden(x)).relu()
 
     def probabilities(self, x: Tensor) -> Tensor:
-        """p(y_t | h_t), (B, T, C)"""
+        """Return p(y_t | h_t), (B, T, C)."""
         return cast(Tensor, self.softmax.score(self.hide(x))).softmax(2)
 
 
 class ChunkHead(TagHead):
-    """A TagHead for tags in IOB2, trained in IOBES as in section 5.1; its answers are IOB2 again."""
+    """A TagHead for IOB2 tags, converted to IOBES for training (section 5.1) and back in answers."""
 
     def __init__(self, width: int, output: Tags) -> None:
         inside = [name for name in output.names if name in ("B", "I") or name[:2] in ("B-", "I-")]
@@ -434,7 +452,7 @@ class ChunkHead(TagHead):
         ]
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the tags in IOBES, summed over tokens (Eq. 7)."""
+        """Return -log p of the IOBES tags, summed over tokens (Eq. 7)."""
         spelled = self.spell(targets["tags"], token_mask(lengths, x))
         return super().losses(x, {"tags": spelled}, lengths)
 
@@ -447,19 +465,22 @@ class ChunkHead(TagHead):
         ]
 
     def spell(self, tags: Tensor, mask: Tensor) -> Tensor:
-        """Convert numbers of IOB2 tags, (B, T), to IOBES: 0 is O, followed by B, I, E and S of each kind."""
+        """Convert the numbers of IOB2 tags to IOBES, (B, T).
+
+        0 is O, followed by B, I, E and S of each kind.
+        """
         kind = torch.tensor([kind for _, kind in self._parts], device=tags.device)[tags].where(mask, -1)
         inside = torch.tensor([prefix == "I" for prefix, _ in self._parts], device=tags.device)[tags]
-        goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # at t + 1, the chunk of t
+        goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # at t + 1, whether the chunk of t continues
         starts, ends = ~F.pad(goes_on, (1, 0)), ~F.pad(goes_on, (0, 1))
         place = torch.where(starts, torch.where(ends, 3, 0), torch.where(ends, 2, 1))
         return torch.where(kind < 0, 0, 1 + 4 * kind + place)
 
 
 class RatingHead(Head):
-    """A number as the expected value of evenly spaced ratings (sections 2.5 and 3.5), from a pair's features, (B, d).
+    """A number, as the expected value of evenly spaced ratings (sections 2.5 and 3.5), from (B, d).
 
-    The target of y is the distribution over the two ratings around it whose mean is y (Tai et al. 2015).
+    The target for y is the distribution over the two nearest ratings whose mean is y (Tai et al. 2015).
     """
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
@@ -471,11 +492,11 @@ class RatingHead(Head):
 
     @property
     def classes(self) -> int:
-        """C"""
+        """C, the number of ratings."""
         return self.score.out_features
 
     def log_probabilities(self, x: Tensor) -> Tensor:
-        """log p, (B, C)"""
+        """Return log p of the ratings, (B, C)."""
         return cast(Tensor, self.score(self.hidden(x))).log_softmax(1)
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
@@ -484,7 +505,7 @@ class RatingHead(Head):
         return {"number": (F.kl_div(self.log_probabilities(x), target, reduction="sum"), len(x))}
 
     def distribute(self, numbers: Tensor) -> Tensor:
-        """Spread numbers, (B,), over the ratings, (B, C): y is a mixture of the two ratings around it."""
+        """Return the target distributions over ratings, (B, C), of numbers, (B,)."""
         place = ((numbers - self.low) / self.step).clamp(0, self.classes - 1)
         grid = torch.arange(self.classes, device=place.device, dtype=place.dtype)
         return (1 - (place[:, None] - grid).abs()).clamp_min(0)
@@ -497,7 +518,7 @@ class RatingHead(Head):
 
 
 class MaxoutHead(HiddenHead):
-    """A softmax over the labels above three Maxout layers (section 2.6), from a pair's features, (B, d)."""
+    """A softmax over the labels, on top of three Maxout layers, from (B, d) (section 2.6)."""
 
     def __init__(self, width: int, output: Label, pieces: int) -> None:
         super().__init__()
@@ -510,7 +531,7 @@ class MaxoutHead(HiddenHead):
 
 
 def _make_parser(width: int, output: Tree, trees: Trees) -> ParserHead:
-    """Build a parser (Eq. 3) with W_d and the root's vector r 0 at first."""
+    """Build a parser (Eq. 3), with W_d and the root's vector r initialized to 0."""
     made = ParserHead(width, output, trees)
     nn.init.zeros_(made.root)
     nn.init.zeros_(made.match.weight)
@@ -524,18 +545,21 @@ def _make_parser(width: int, output: Tree, trees: Trees) -> ParserHead:
 
 @dataclass(frozen=True)
 class _Penalty:
-    """The penalty of Eq. 6-10 on a parameter while one task is trained."""
+    """The penalty of Eq. 6-10 on a parameter while a certain task is trained."""
 
     name: str
     """The parameter's name."""
     decay: float
-    """lambda: the pull towards 0."""
+    """lambda, the pull towards 0."""
     successive: float
-    """delta: the pull towards its value when the pass began."""
+    """delta, the pull towards the value at the start of the pass."""
 
 
 def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
-    """Return the layer of each task, in ascending order: configured layers first, other tasks above them."""
+    """Return the layer of each task, in ascending order.
+
+    Tasks without a configured layer are placed above all others.
+    """
     for task in config.levels:
         require_name(task, outputs, "task in model.levels")
 
@@ -559,7 +583,7 @@ def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) ->
 
 
 class JointManyTask(HeadedNetwork):
-    """Stacked BiLSTMs, a head for each task on top of its layer, and embeddings of the labels that heads predict."""
+    """Stacked BiLSTMs with a head for each task, and embeddings of the labels that the heads predict."""
 
     vocabulary_rows = ()  # see table_rows
 
@@ -597,7 +621,7 @@ class JointManyTask(HeadedNetwork):
         ]
 
     def _read_by(self, task: str) -> list[str]:
-        """Name the tasks whose predicted labels contribute to a task's answer (Eq. 2)."""
+        """Return the tasks whose predicted labels are inputs to a task's answer (Eq. 2)."""
         if not self.config.label_embeddings:
             return []
         level = self.levels[task]
@@ -633,7 +657,7 @@ class JointManyTask(HeadedNetwork):
     # From words to states
 
     def _is_pair(self, task: str) -> bool:
-        """Return whether a task reads two sentences, (2B, T, d), all first sentences before all second ones."""
+        """Whether a task reads two sentences, (2B, T, d), with all first sentences before all second ones."""
         return isinstance(self.outputs[task], Label | Number)
 
     def _drop(self, x: Tensor, rate: float) -> Tensor:
@@ -655,7 +679,7 @@ class JointManyTask(HeadedNetwork):
         return sorted({top, *(self.levels[other] for other in self._read_by(task))})
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
-        """Run the layers that a task needs on words, (B, T, d), and return the states of each, (B, T, 2H)."""
+        """Return the states of each layer that a task needs, (B, T, 2H), given words, (B, T, d)."""
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
         reads = self._read_by(task)
         labels: Tensor | None = None  # the running sum of label embeddings
@@ -707,12 +731,15 @@ class JointManyTask(HeadedNetwork):
         return self._drop(features, self.config.classifier_dropout), lengths
 
     def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """d_1(s, s') (Eq. 5), (B, 4H), from the states of both sentences, (2B, T, 2H)."""
+        """Return d_1(s, s') (Eq. 5), (B, 4H), from the states of both sentences, (2B, T, 2H)."""
         s, other = max_over_time(states, lengths).chunk(2)
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        """Return the first term of Eq. 6-10, summed over tokens; to be divided by sentences, not by tokens (code)."""
+        """Return the first term of Eq. 6-10, summed over tokens.
+
+        The trainer divides it by the number of sentences instead of tokens (code).
+        """
         self.trained = batch.task
         return {name: (value, len(batch)) for name, (value, _) in super().losses(batch).items()}
 
@@ -748,21 +775,23 @@ class JointManyTask(HeadedNetwork):
         return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Remember the parameters at the end of the last pass: theta' of Eq. 6-10."""
+        """Store the parameters as theta' of Eq. 6-10, their values at the end of the last pass."""
         for name, parameter in self.named_parameters():
             if (reference := self._buffers.get(_reference_name(name))) is not None:
                 reference.copy_(parameter.detach())
 
     def adjust_gradients(self) -> None:
-        """Keep the second biases of PyTorch's LSTMs at 0: if both were trained, biases would learn twice as
-        fast."""
+        """Zero the gradients of PyTorch's second LSTM biases.
+
+        If both biases were trained, they would learn twice as fast.
+        """
         for name, parameter in self.layers.named_parameters():
             if "bias_hh" in name and parameter.grad is not None:
                 parameter.grad.zero_()
 
     @torch.no_grad()
     def before_step(self, rate: float) -> None:
-        """Take a step down the penalties, in place: theta - rate (lambda theta + delta (theta - theta'))."""
+        """Apply the gradient of the penalties: theta - rate (lambda theta + delta (theta - theta'))."""
         own = dict(self.named_parameters())
         for penalty in self.penalties[self.trained]:
             parameter = own[penalty.name]

@@ -1,7 +1,8 @@
-"""Layers that several models use. B examples, T tokens, U distinct words, d the width, p heads, f the inner width.
+"""Layers shared by several models.
 
-Equation numbers are those of "The Natural Language Decathlon". Linear maps have biases, as in its authors' code of
-2018, although the equations omit them; those inside attention (Eq. 8, 23) have none, as in that code.
+Equation numbers refer to "The Natural Language Decathlon". Linear maps have biases, although the equations
+omit them, except inside attention (Eq. 8 and 23); both follow the authors' code from 2018. B is the number of
+examples, T of tokens, U of distinct words and p of heads; d is the width and f the inner width.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
-_SHUT = 1e4  # a gate's logit whose sigmoid is 0 or 1 to the last bit
-_ROWS = 8  # rows of a softmax over 50,000 words that fit into a core's cache
+_SHUT = 1e4  # the logit of a gate whose sigmoid is 0 or 1 to the last bit
+_ROWS = 8  # the rows of a softmax over 50,000 words that fit into a core's cache
 
 KeysValues = tuple[Tensor, Tensor]
-"""Keys and values of all heads, (B, p, T, d) each."""
+"""The keys and values of all heads, each (B, p, T, d)."""
 
 
 class WordEmbedding(nn.Module):
-    """Word embeddings: the fixed vectors in a batch, or a trainable table initialized with them.
+    """Word embeddings, either the fixed vectors in a batch or a trainable table initialized with them.
 
-    Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch has any, and share
-    the row of <unk> otherwise.
+    Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch contains
+    any, and otherwise share the row of <unk>.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class WordEmbedding(nn.Module):
         *,
         zero_unknown: bool = False,
     ) -> None:
-        """With `sparse`, the table's gradient has only the rows of a batch; not every optimizer supports that.
+        """Create an embedding for the words of a table.
 
-        `part` selects the columns of the vectors that this embedding returns and trains. With `zero_unknown`,
-        the row of <unk> starts like that of a word without a vector; by default it is large and seldom trained.
+        With `sparse`, the table's gradient contains only the rows of a batch; only some optimizers support
+        this. `part` selects the columns of the vectors to return and train. With `zero_unknown`, the row of
+        <unk> starts at zero, like a word without a vector. By default it has a large random value, and
+        training seldom changes it.
         """
         super().__init__()
         self.part = part
@@ -55,16 +58,16 @@ class WordEmbedding(nn.Module):
             )
             if zero_unknown:
                 self.table.weight.data[UNKNOWN] = 0
-        if sparse:  # the default, but with Adagrad PyTorch warns unless it is explicit
+        if sparse:  # This is the default, but PyTorch warns about Adagrad unless it is explicit.
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
-        """Draw the trainable table, including <unk>, from [-reach, reach] instead of the words' vectors."""
+        """Draw the trainable table, including <unk>, from [-reach, reach], replacing the word vectors."""
         nn.init.uniform_(self.table.weight, -reach, reach)
         self.table.weight.data[PAD] = 0
 
     def forward(self, batch: ColumnBatch, column: str) -> Tensor:
-        """Embed a column of words, (B, T, demb)."""
+        """Return the embeddings of a column of words, (B, T, demb)."""
         return F.embedding(batch.columns[column], self._look_up(batch))
 
     def _look_up(self, batch: ColumnBatch) -> Tensor:
@@ -79,20 +82,23 @@ class WordEmbedding(nn.Module):
 
 
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
-    """Return a mask (B, T) as long as `like` and on its device, True at tokens and False at padding."""
+    """Return a mask, (B, T), with the length and device of `like`; True at tokens, False at padding."""
     return (
         torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
     )
 
 
 def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
-    """Return the maximum over the tokens of each example, (B, T, d) -> (B, d); zeros if it has no tokens."""
+    """Return the maximum over each example's tokens, (B, T, d) -> (B, d); zeros if there are no tokens."""
     largest = x.masked_fill(~token_mask(lengths, x)[..., None], -torch.inf).amax(1)
     return largest.masked_fill(largest.isinf(), 0.0)
 
 
 def positions(length: int, dimension: int) -> Tensor:
-    """(length, d): PE[t, k] = sin(t / 10000^(k/2d)) for even k, cos(t / 10000^((k-1)/2d)) for odd k (before Eq. 3)."""
+    """Return the position encodings PE, (length, d), defined before Eq. 3.
+
+    PE[t, k] is sin(t / 10000^(k/2d)) for even k and cos(t / 10000^((k-1)/2d)) for odd k.
+    """
     k = torch.arange(dimension)
     even = (k - k % 2).to(torch.float64)
     t = torch.arange(length, dtype=torch.float64)[:, None]
@@ -101,7 +107,7 @@ def positions(length: int, dimension: int) -> Tensor:
 
 
 def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
-    """Yield a network's parameters in order, leaving out its word embeddings."""
+    """Return a network's parameters, in order, without its word embeddings."""
     embeddings = {
         id(parameter)
         for module in network.modules()
@@ -112,7 +118,10 @@ def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def add_l2(network: nn.Module, weight: float) -> None:
-    """Add the gradient of an L2 penalty, `weight` times the parameter, to all but word embeddings."""
+    """Add the gradient of an L2 penalty to all parameters except word embeddings.
+
+    The gradient is `weight` times the parameter.
+    """
     if weight:
         for parameter in non_embeddings(network):
             if parameter.grad is not None:
@@ -127,14 +136,14 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """(...) -> (...)"""
         return drop(x, self.rate) if self.training else x
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Zero each value with probability `rate`, to within 1 / 65,536, and scale the others so that the mean
-    stays the same. On a CPU, dropout spends its time on random numbers. Here one draw of 64 bits decides four
-    values, which takes a quarter of the time of `torch.nn.functional.dropout`.
+    """Set values to zero with probability `rate`, scaling all others to keep the mean.
+
+    The probability is accurate to 1 / 65,536. On a CPU, dropout spends its time drawing random numbers. A
+    single 64-bit draw for every four values takes a quarter of the time of `torch.nn.functional.dropout`.
     """
     if not rate:
         return x
@@ -152,7 +161,7 @@ def in_full(x: Tensor) -> Tensor:
 
 
 def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
-    """Compute `linear(x)` in full precision, whatever autocast says.
+    """Return `linear(x)`, computed in full precision even under autocast.
 
     In bfloat16, the largest of 5,000 logits (standard deviation 2.8) is a tie in 3.6 % of cases.
     """
@@ -161,10 +170,11 @@ def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
 
 
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
-    """Compute the log-softmax of `linear(x)`, (T, d) -> (T, v), at one index per row, (T,), in full precision.
+    """Return the log-softmax of `linear(x)` at one index per row, (T,), in full precision.
 
-    On a CPU, torch's functions add half the time of the three products of T x d x v, because they pass over T x
-    v values in memory a dozen times. Here these passes take a tenth of that.
+    `linear` maps (T, d) to (T, v). On a CPU, torch's functions add half the time of the three T x d x v
+    products, because they pass over T x v values in memory a dozen times. This function needs a tenth of that
+    extra time.
     """
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return -F.cross_entropy(linear_in_full(linear, x), numbers, reduction="none")
@@ -173,7 +183,7 @@ def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
 
 
 class _LogSoftmaxAt(torch.autograd.Function):
-    """`log_softmax_at` with its gradient: one-hot - p, whose two parts are multiplied separately and never joined."""
+    """`log_softmax_at` and its gradient, one-hot - p, whose two terms are multiplied separately."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, numbers: Tensor) -> Tensor:
@@ -206,10 +216,11 @@ def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
 def run_lstm(
     x: Tensor, weights: list[Tensor], training: bool, bidirectional: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run an LSTM of one layer from zero states over (B, T, d): its states, (B, T, h), and the last h and c.
+    """Run a single-layer LSTM over (B, T, d), starting from zero states.
 
-    In full precision, whatever autocast says: neither every processor nor every cuDNN has an LSTM in bfloat16,
-    and where cuDNN has one, torch's autocast uses float16 instead.
+    Returns its states, (B, T, h), and the last h and c. Computed in full precision even under autocast: not
+    every processor or cuDNN version has an LSTM in bfloat16, and where cuDNN has one, torch's autocast uses
+    float16 instead.
     """
     x = in_full(x)
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
@@ -218,7 +229,7 @@ def run_lstm(
 
 
 class BiLSTM(nn.Module):
-    """A bidirectional LSTM with outputs of width d, half from each direction (footnote 5)."""
+    """A bidirectional LSTM whose output of width d is split between the two directions (footnote 5)."""
 
     def __init__(self, d_in: int, d: int, dropout: float) -> None:
         super().__init__()
@@ -228,15 +239,17 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
 
-        `lengths`, (B,), is on the CPU. Padding changes no state, so the backward direction starts at each example's own
-        last token. Packed sequences do the same at a third of the speed on a CPU, but are faster on GPUs.
+        `lengths`, (B,), is on the CPU. Padding does not change the state, so the backward direction starts at
+        each example's last token. Packed sequences have the same effect; they are faster on GPUs but three
+        times slower on a CPU.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # pack_padded_sequence would sort too, but it copies the order to a GPU and waits for all earlier work.
+        # pack_padded_sequence can sort too, but it copies the order to the GPU and waits for all earlier
+        # work.
         ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
         there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
         with torch.autocast(x.device.type, enabled=False):  # see run_lstm
@@ -245,7 +258,7 @@ class BiLSTM(nn.Module):
         return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # An extra input marks padding: it closes the input gate and opens the forget gate.
+        # An extra input marks padding, closing the input gate and opening the forget gate.
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)
@@ -261,10 +274,10 @@ class BiLSTM(nn.Module):
 
 
 class MultiHead(nn.Module):
-    """Multi-head scaled dot-product attention (Eq. 22-23); every head has the full width d.
+    """Multi-head scaled dot-product attention, in which every head has the full width d (Eq. 22-23).
 
-    With `split`, as in the authors' code, the heads share the width d between them, scores are still divided by
-    sqrt(d), and nothing is projected afterwards.
+    With `split`, as in the authors' code, the width d is split between the heads, scores are still divided by
+    sqrt(d), and there is no output projection.
     """
 
     def __init__(self, d: int, heads: int, dropout: float, split: bool = False) -> None:
@@ -272,7 +285,7 @@ class MultiHead(nn.Module):
         self.heads = heads
         self.rate = dropout
         self.width = d if split else heads * d
-        self.scale = d**-0.5 if split else None  # None: the width of a head decides
+        self.scale = d**-0.5 if split else None  # None means the width of a head
         self.query = nn.Linear(d, self.width, bias=False)  # W^X of all heads
         self.key = nn.Linear(d, self.width, bias=False)  # W^Y
         self.value = nn.Linear(d, self.width, bias=False)  # W^Z
@@ -286,11 +299,14 @@ class MultiHead(nn.Module):
     def attend(
         self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where attention is allowed."""
+        """Attend from (B, S, d) to the keys and values of T tokens, returning (B, S, d).
+
+        `mask` is True where attention is allowed.
+        """
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
         query, (key, value) = self._split(self.query(x)), known
-        if rate and x.device.type == "cpu":  # PyTorch would compute the same, with its slower dropout
+        if rate and x.device.type == "cpu":  # PyTorch computes the same, but its dropout is slower
             scores = (query * (self.scale or query.shape[-1] ** -0.5)) @ key.transpose(2, 3)
             if causal:
                 mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -305,13 +321,13 @@ class MultiHead(nn.Module):
         return cast(Tensor, self.dropout(self.output(joined)))
 
     def _split(self, x: Tensor) -> Tensor:
-        if self.width % self.heads:  # the last head is narrower: zeros change none of its products
+        if self.width % self.heads:  # zeros don't affect the products of the last head
             x = F.pad(x, (0, -self.width % self.heads))
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
-    """FFN(X) = max(0, X U) V + X, with layer normalization of input and output (Eq. 25)."""
+    """FFN(X) = max(0, X U) V + X, with layer normalization of the input and output (Eq. 25)."""
 
     def __init__(self, d: int, f: int, dropout: float) -> None:
         super().__init__()
@@ -329,7 +345,7 @@ class FeedForward(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """One self-attentive encoder layer: FFN(X + MultiHead(X, X, X)) (Eq. 24 and 26)."""
+    """One layer of a self-attentive encoder, FFN(X + MultiHead(X, X, X)) (Eq. 24 and 26)."""
 
     def __init__(self, d: int, f: int, heads: int, dropout: float, split: bool = False) -> None:
         super().__init__()
@@ -337,6 +353,6 @@ class SelfAttention(nn.Module):
         self.feed_forward = FeedForward(d, f, dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, d), and (B, 1, 1, T) that is True at tokens -> (B, T, d)"""
+        """(B, T, d) and a mask, (B, 1, 1, T), that is True at tokens -> (B, T, d)."""
         attended = self.attention.attend(x, self.attention.keys_values(x), mask)
         return cast(Tensor, self.feed_forward(x + attended))

@@ -1,17 +1,17 @@
-"""The multitask question answering network of the decathlon paper, and its ablations, equation by equation.
+"""The multitask question answering network (MQAN) of the decathlon paper, and its ablations.
 
-Equations are those of "The Natural Language Decathlon" (McCann et al. 2018): 1-13 in section 3, 14-27 in
-Appendix E. Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, demb the
-length of a word vector, v words that can be generated, o words of the batch that are not among them, U distinct
-words.
+Equation numbers refer to "The Natural Language Decathlon" (McCann et al. 2018); 1-13 are in section 3, 14-27
+in Appendix E. In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer
+tokens, v of words that can be generated, o of other words in the batch and U of distinct words; d is the
+width and demb the length of a word vector.
 
-Read this file in order: `Encoder` and `Decoder`, and then `MQAN` with its `losses` and `answers`. Other files have the
-configuration and the batches (`mqan_batch.py`), greedy and beam search (`decoding.py`), and analyses of the model's
-pointers and attention (`analyses.py`).
+The code follows the equations in order, with `Encoder` and `Decoder` before `MQAN` and its methods `losses`
+and `answers`. See `mqan_batch.py` for the configuration and batches, `decoding.py` for greedy decoding and
+beam search, and `analyses.py` for analyses of pointers and attention.
 
-The ablations omit parts (Table 2): `catt` has no question pointer, so nothing after coattention reads the
-question; `satt` reads context and question as one sequence, without coattention; `s2s` also lacks
-self-attention.
+Each ablation leaves out more parts (Table 2). `catt` has no question pointer, so no layer after coattention
+reads the question. `satt` reads the context and question as one sequence, without coattention. `s2s` has no
+self-attention either.
 """
 
 from __future__ import annotations
@@ -58,53 +58,53 @@ class Encoding:
     """The encoder's output."""
 
     context: Tensor
-    """C_fin, (B, l, d)"""
+    """C_fin, (B, l, d)."""
     context_mask: Tensor
-    """(B, l), True at tokens"""
+    """(B, l), True at tokens."""
     question: Tensor | None
-    """Q_fin, (B, m, d); None if the model has no question pointer"""
+    """Q_fin, (B, m, d); None if the model has no question pointer."""
     question_mask: Tensor
-    """(B, m), True at tokens"""
+    """(B, m), True at tokens."""
     h: Tensor
-    """(B, d), the last states of the context's final BiLSTM: the initial state of the decoder's LSTM"""
+    """The last hidden state of the context's final BiLSTM, (B, d), which initializes the decoder's LSTM."""
     c: Tensor
-    """(B, d)"""
+    """The last cell state of the same BiLSTM, (B, d)."""
     layers: tuple[Tensor, ...] = ()
-    """The states that each layer of the decoder attends to, (B, l, d) each"""
+    """The encoder states attended to by each layer of the decoder, each (B, l, d)."""
 
 
 class DecoderState(NamedTuple):
-    """The state that the decoder's recurrence passes from one step to the next."""
+    """The state passed from one step of the decoder to the next."""
 
     h: Tensor
-    """h_t, (B, d)"""
+    """h_t, (B, d)."""
     c: Tensor
-    """the LSTM's cell, (B, d)"""
+    """The LSTM's cell, (B, d)."""
     context: Tensor
-    """the recurrent context state, c~_t, (B, d)"""
+    """The recurrent context state c~_t, (B, d)."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The decoder's output for every step."""
+    """The decoder's output for all steps."""
 
     context: Tensor
-    """c~, (B, n, d): the input of the vocabulary's softmax"""
+    """c~, (B, n, d), the input of the softmax over the vocabulary."""
     context_attention: Tensor
-    """alpha^C, (B, n, l)"""
+    """alpha^C, (B, n, l)."""
     question_attention: Tensor | None
-    """alpha^Q, (B, n, m); None if the model has no question pointer"""
+    """alpha^Q, (B, n, m); None if the model has no question pointer."""
     vocabulary_gate: Tensor
-    """the logit of gamma, (B, n)"""
+    """The logit of gamma, (B, n)."""
     context_gate: Tensor | None
-    """the logit of lambda, (B, n)"""
+    """The logit of lambda, (B, n); None if the model has no question pointer."""
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """The weights of the context and question pointers, (B, n) each: lambda and 1 - lambda."""
+        """The weights lambda and 1 - lambda of the context and question pointers, (B, n) each."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
-        gate = in_full(self.context_gate)  # rounded to half precision, the two would not sum to 1
+        gate = in_full(self.context_gate)  # In half precision, rounding would keep the two from summing to 1.
         return gate.sigmoid(), (-gate).sigmoid()
 
 
@@ -121,14 +121,18 @@ class Coattention(nn.Module):
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """C_ind (B, l, d), Q_ind (B, m, d) -> C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d), Q_coa (B, m, d)."""
-        # A dummy at position 0 lets a token align with nothing.
+        """Return C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d) and Q_coa (B, m, d).
+
+        `c` is C_ind, (B, l, d), and `q` is Q_ind, (B, m, d).
+        """
+        # With a dummy at position 0, a token can remain unaligned.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
         if self.project is not None:
             q = self.project(q).tanh()
         similarity = c @ q.transpose(1, 2)  # (B, l+1, m+1)
         no_c, no_q = F.pad(~c_mask, (1, 0))[:, :, None], F.pad(~q_mask, (1, 0))[:, None, :]
-        # Eq. 17: each column sums to 1; S_cq over the context, S_qc (kept transposed) over the question.
+        # Eq. 17: each column sums to 1. S_cq is over the context; S_qc, kept transposed, is over the
+        # question.
         s_cq = similarity.masked_fill(no_c, -torch.inf).softmax(1)  # (B, l+1, m+1)
         s_qc = similarity.masked_fill(no_q, -torch.inf).softmax(2)  # (B, l+1, m+1), = S_qc^T
         c_sum = s_cq.transpose(1, 2) @ c  # Eq. 18: (B, m+1, d)
@@ -144,7 +148,10 @@ def _prepend(x: Tensor, dummy: Tensor) -> Tensor:
 
 
 class Encoder(nn.Module):
-    """Appendix E: independent encoding, coattention, compression, self-attention, final encoding."""
+    """The encoder of Appendix E.
+
+    Consists of independent encoding, coattention, compression, self-attention and final encoding.
+    """
 
     def __init__(self, config: MQANConfig, d_emb: int, d_contextual: int = 0) -> None:
         super().__init__()
@@ -152,7 +159,7 @@ class Encoder(nn.Module):
         self.layer_by_layer = config.layer_by_layer
         on_inputs = rate if config.lstm_dropout == -1 else config.lstm_dropout
         self.project = nn.Linear(d_emb, d)  # W_1
-        # More columns of W_1, for the words' contextual vectors, which the paper's model does not read.
+        # Additional columns of W_1 for contextual vectors, which the paper's model does not read.
         self.project_contextual = nn.Linear(d_contextual, d, bias=False) if d_contextual else None
         self.dropout = Dropout(rate)
         self.independent = BiLSTM(d, d, on_inputs)
@@ -170,7 +177,7 @@ class Encoder(nn.Module):
             self.final = nn.ModuleDict({side: BiLSTM(d, d, on_inputs) for side in sides})
 
     def forward(self, batch: MQANBatch) -> Encoding:
-        """C_fin and Q_fin, (B, l, d) and (B, m, d)."""
+        """Encode the context and question as C_fin, (B, l, d), and Q_fin, (B, m, d)."""
         lengths = {"context": batch.context_lengths, "question": batch.question_lengths}
         masks = {
             "context": token_mask(batch.context_lengths, batch.context),
@@ -212,49 +219,50 @@ class Encoder(nn.Module):
 
 # The decoder's loop over time (Eq. 7-9) ----------------------------------------------------------------------------
 
-# Autograd would add to the gradients of the weights and of the whole context at every step. Here the backward loop only
-# carries the gradient of the state; weights and context get their gradients afterwards, in one product for all steps.
+# Autograd would add to the gradients of the weights and the whole context at every step. Instead, the
+# backward loop carries only the gradient of the state. The gradients of the weights and context are computed
+# afterwards, in one product for all steps.
 
 
 class StepWeights(NamedTuple):
-    """The loop's matrices, joined to save multiplications."""
+    """The matrices of the loop, joined to save multiplications."""
 
     recurrent: Tensor
-    """(2d, 4d), from [c~; h] to the LSTM's gates (Eq. 7)"""
+    """(2d, 4d), maps [c~; h] to the LSTM's gates (Eq. 7)."""
     from_h: Tensor
-    """(d, 2d), from h to the query of Eq. 8 (W_2) and to Eq. 9 (W_4's part for h)"""
+    """(d, 2d), maps h to the query of Eq. 8 (W_2) and to Eq. 9 (the part of W_4 for h)."""
     sum_part: Tensor
-    """(d, d), W_4's part for C_fin^T alpha"""
+    """(d, d), the part of W_4 for C_fin^T alpha."""
     bias: Tensor
-    """(d,), of W_4"""
+    """(d,), the bias of W_4."""
 
 
 class DecoderStep(NamedTuple):
     """The results of a step."""
 
     h: Tensor
-    """(B, d)"""
+    """(B, d)."""
     c: Tensor
-    """(B, d), the LSTM's cell"""
+    """The LSTM's cell, (B, d)."""
     context: Tensor
-    """c~, (B, d)"""
+    """c~, (B, d)."""
     attention: Tensor
-    """alpha^C, (B, l, 1)"""
+    """alpha^C, (B, l, 1)."""
     gates: Tensor
-    """(B, 4d): input gate, forget gate, candidate and output gate, after their activations"""
+    """(B, 4d), the input gate, forget gate, candidate and output gate, after their activations."""
     query: Tensor
-    """W_2 h, (B, d)"""
+    """W_2 h, (B, d)."""
     summed: Tensor
-    """C_fin^T alpha, (B, d)"""
+    """C_fin^T alpha, (B, d)."""
 
 
 def advance(
     now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tensor, weights: StepWeights
 ) -> DecoderStep:
-    """Take one step of Eq. 7-9.
+    """Return the results of one step of Eq. 7-9.
 
-    `now` (B, 4d): the answer's part of the gates; `state` (B, 2d): [c~; h] from the previous step; `memory`
-    C_fin (B, l, d); `closed` (B, l, 1): 0 at tokens, -inf at padding.
+    `now`, (B, 4d), is the answer's part of the gates, and `state`, (B, 2d), is [c~; h] from the previous
+    step. `memory` is C_fin, (B, l, d). `closed`, (B, l, 1), is 0 at tokens and -inf at padding.
     """
     i, f, g, o = torch.addmm(now, state, weights.recurrent).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -277,9 +285,10 @@ def retreat(
     memory: Tensor,
     weights: StepWeights,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradient of one step with respect to its gates (B, 4d), the c before it, and its inner values.
+    """Return the gradients of one step.
 
-    The inner values are query (B, d), scores (B, l, 1), C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
+    They are with respect to the gates (B, 4d), the previous c (B, d), the query (B, d), the scores (B, l, 1),
+    C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
     """
     d_inner = d_context * (1 - made.context**2)
     d_summed = d_inner @ weights.sum_part
@@ -301,11 +310,12 @@ def retreat(
 
 
 class Recurrence(torch.autograd.Function):
-    """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
+    """All steps of the decoder in training, returning h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    Arguments: given (B, n, 4d), what the answer adds to the gates; the initial h and c (B, d), while c~ starts at 0;
-    memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it (dropout); the
-    four StepWeights. All tensors must have the same precision; autocast is off.
+    The arguments are `given` (B, n, 4d), the answer's part of the gates; the initial h and c (B, d); the
+    memory C_fin (B, l, d); `closed` (B, l, 1); `kept` (n, B, d), the dropout mask multiplied with c~ before
+    each step; and the four tensors of StepWeights. c~ starts at 0. All tensors must have the same precision,
+    and autocast must be off.
     """
 
     @staticmethod
@@ -333,7 +343,7 @@ class Recurrence(torch.autograd.Function):
         d_c, turned = torch.zeros_like(cells[0]), weights.recurrent.t()
         d_state = cells.new_zeros(cells.shape[1], 2 * d)
         inner: list[tuple[Tensor, ...]] = []
-        for t in reversed(range(n)):  # d_state is of [c~; h], as the step after it read them
+        for t in reversed(range(n)):  # d_state is the gradient of [c~; h] as read by the next step
             from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
             gates, d_c, *others = retreat(
                 d_h[t] + d_state[:, d:],
@@ -350,7 +360,7 @@ class Recurrence(torch.autograd.Function):
         d_gates, d_query, d_scores, d_summed, d_inner = (
             torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
         )
-        # C_fin occurs in Eq. 8 and Eq. 9: its gradient is one product over the steps of both.
+        # C_fin occurs in Eq. 8 and Eq. 9, so its gradient is one product over the steps of both.
         d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
             torch.cat([d_summed, made.query], 0).transpose(0, 1)
         )
@@ -374,7 +384,7 @@ def _products(x: Tensor, y: Tensor) -> Tensor:
 
 
 class DecoderLayer(nn.Module):
-    """Attention over the partial answer and over the context (Eq. 4-6)."""
+    """Attention over the partial answer and the context (Eq. 4-6)."""
 
     def __init__(self, config: MQANConfig) -> None:
         super().__init__()
@@ -387,7 +397,10 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, said: KeysValues, context: KeysValues, context_mask: Tensor, causal: bool
     ) -> Tensor:
-        """(B, n, d) -> (B, n, d); if `causal`, position t sees positions up to t (footnote 3), otherwise all."""
+        """(B, n, d) -> (B, n, d).
+
+        If `causal` is true, position t attends only to positions up to t (footnote 3).
+        """
         mha = self.over_answer.attend(x, said, causal=causal)  # Eq. 4
         if self.norm is not None:
             x = self.norm(mha + x)
@@ -398,7 +411,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Section 3: answer representations, the recurrent context state, and the pointers with their switches."""
+    """The decoder of section 3, with its recurrent context state, pointers and switches."""
 
     def __init__(self, config: MQANConfig, d_emb: int) -> None:
         super().__init__()
@@ -419,11 +432,14 @@ class Decoder(nn.Module):
         self.register_buffer("positions", table, persistent=False)
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
+        """Return A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
         return cast(Tensor, self.dropout(self.project(vectors)))
 
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """A_ppr of answer vectors (B, n, demb), the first of which is at position `start`: (B, n, d)."""
+        """Return A_ppr of answer vectors, (B, n, demb) -> (B, n, d).
+
+        `start` is the position of the first vector in the answer.
+        """
         x = self.embed(vectors)
         if not self.parts.self_attention:
             return x
@@ -434,7 +450,7 @@ class Decoder(nn.Module):
         return x + table[start:end]  # Eq. 3
 
     def self_attend(self, x: Tensor, encoded: Encoding) -> Tensor:
-        """A_self of all steps, (B, n, d) (Eq. 4-6)."""
+        """Return A_self of all steps, (B, n, d) (Eq. 4-6)."""
         mask = encoded.context_mask[:, None, None, :]
         for layer, memory in zip(self.layers, encoded.layers, strict=True):
             layer = cast(DecoderLayer, layer)
@@ -443,38 +459,39 @@ class Decoder(nn.Module):
         return x
 
     def start(self, encoded: Encoding) -> DecoderState:
-        """The state before the first step."""
+        """Return the state before the first step."""
         return DecoderState(encoded.h, encoded.c, torch.zeros_like(encoded.h))
 
     def step(
         self, a_self: Tensor, encoded: Encoding, state: DecoderState
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
-        """h (B, 1, d), c~ (B, 1, d) and alpha^C (B, 1, l) of one step, and the state after it (Eq. 7-9)."""
+        """Return h (B, 1, d), c~ (B, 1, d), alpha^C (B, 1, l) and the next state (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         before = torch.cat([state.context, state.h], 1)
         parts = map(in_full, (given[:, 0], before, state.c, encoded.context, closed))
         now, before, c, memory, closed = parts
-        with torch.autocast(given.device.type, enabled=False):  # as it was trained
+        with torch.autocast(given.device.type, enabled=False):  # as in training
             made = advance(now, before, c, memory, closed, StepWeights(*map(in_full, weights)))
         after = DecoderState(made.h, made.c, made.context)
         return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 
     def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l) of all n steps (Eq. 7-9)."""
+        """Return h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l) of all n steps (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+        # These products are too small to gain from half precision, which would also reduce the accuracy of
+        # the running sums.
         with torch.autocast(given.device.type, enabled=False):
             made = Recurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def keep(self, context: Tensor) -> Tensor:
-        """Apply dropout to the context state that goes to the next step, (n, B, d)."""
+        """Apply dropout to the context state passed to the next step, (n, B, d)."""
         return cast(Tensor, self.dropout(context))
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """The values that all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
+        """Return the answer's part of the gates (B, n, 4d), `closed` (B, l, 1) and the loop's weights."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
@@ -490,7 +507,7 @@ class Decoder(nn.Module):
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
     ) -> Decoded:
-        """Compute the attention over the question and the two switches, for all steps at once (Eq. 8, 9, 12)."""
+        """Return the attention over the question and both switches for all steps (Eq. 8, 9 and 12)."""
         context = self.dropout(context)
         gamma = self.vocabulary_switch(torch.cat([context, h, a_self], -1)).squeeze(-1)  # Eq. 12
         if encoded.question is None:
@@ -500,17 +517,17 @@ class Decoder(nn.Module):
         return Decoded(context, attention, alpha, gamma, switch)
 
     def ask(self, h: Tensor, question: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute alpha^Q (B, n, m) and q~ (B, n, d) from h (B, n, d) and Q_fin (B, m, d) (Eq. 8 and 9)."""
+        """Return alpha^Q (B, n, m) and q~ (B, n, d) from h (B, n, d) and Q_fin (B, m, d) (Eq. 8 and 9)."""
         scores = self.question_query(h) @ question.transpose(1, 2)  # (B, n, m)
         alpha = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(-1)
         return alpha, self.question_state(torch.cat([alpha @ question, h], -1)).tanh()
 
 
-_LITTLE = 1e-30  # replaces a pointer's zero inside a logarithm
+_LITTLE = 1e-30  # replaces zero pointer weights in logarithms
 
 
 class MQAN(MultitaskNetwork):
-    """The network. It takes words as vectors and has no embedding table."""
+    """The MQAN network, which takes words as vectors and has no embedding table."""
 
     vocabulary_rows = ("generate",)
 
@@ -521,13 +538,15 @@ class MQAN(MultitaskNetwork):
         self.encoder = Encoder(config, vocabulary.shape[1], words.contextual_dimension)
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v
-        # Fixed (Appendix D) and read from the vector files, so it is not stored in checkpoints.
+        # Fixed (Appendix D) and read from the vector files, so not stored in checkpoints.
         self.register_buffer("vocabulary", vocabulary, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize matrices from Glorot's uniform distribution, biases to 0, and the biases of LSTM forget
-        gates to 1."""
+        """Initialize matrices from Glorot's uniform distribution and biases to 0.
+
+        The biases of LSTM forget gates are initialized to 1.
+        """
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -537,11 +556,11 @@ class MQAN(MultitaskNetwork):
                     nn.init.ones_(parameter.data.chunk(4)[1])
 
     def losses(self, batch: MQANBatch) -> Losses:
-        """Compute the negative log-likelihood of the answers, summed over tokens."""
+        """Return the negative log-likelihood of the answers, summed over tokens."""
         return {"loss": (-self.log_likelihood(batch).sum(), (batch.target != PAD).sum())}
 
     def log_likelihood(self, batch: MQANBatch) -> Tensor:
-        """Compute log p(a_t) of the target tokens, (B, n), zero at padding."""
+        """Return log p(a_t) of the target tokens, (B, n); zero at padding."""
         encoded = self.encoder(batch)
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
@@ -551,9 +570,9 @@ class MQAN(MultitaskNetwork):
         return self.log_probability(decoded, batch)
 
     def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """Compute log p(a_t), (B, n) (Eq. 10-13), without building a distribution over v + o words.
+        """Return log p(a_t), (B, n), without computing a distribution over all v + o words (Eq. 10-13).
 
-        Skips padding and uses a single softmax over the vocabulary for all tokens.
+        Padding is skipped, and a single softmax over the vocabulary covers all tokens.
         """
         rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
@@ -578,7 +597,7 @@ class MQAN(MultitaskNetwork):
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """Compute p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
+        """Return p(w) of v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         # Half precision cannot distinguish the probabilities of 50,000 words.
         gamma = in_full(decoded.vocabulary_gate).sigmoid()[..., None]
         generated = gamma * linear_in_full(self.generate, decoded.context).softmax(-1)  # Eq. 11
@@ -590,7 +609,7 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """Look up the vectors of numbers below v + o, (...) -> (..., demb), as the decoder's next input."""
+        """Return the vectors of word numbers below v + o, (...) -> (..., demb), as the next input."""
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -601,7 +620,10 @@ class MQAN(MultitaskNetwork):
     def generate_answers(
         self, batch: MQANBatch, limit: int | None = None, beam: int = 1
     ) -> tuple[GeneratedWords, list[list[int]]]:
-        """Decode greedily, or with a `beam` above 1; return the words, and each answer as lexicon numbers."""
+        """Return the generated words and each answer as lexicon numbers.
+
+        Answers are decoded greedily, or with beam search if `beam` is above 1.
+        """
         self.eval()
         steps = limit or self.config.max_answer_tokens
         with torch.inference_mode():
@@ -614,15 +636,15 @@ class MQAN(MultitaskNetwork):
         return found, self.word_numbers(found, batch)
 
     def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
-        """Return each answer as lexicon numbers."""
+        """Return each answer as a list of lexicon numbers."""
         table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
         return cast("list[list[int]]", table[found.outputs].tolist())
 
     def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Answer greedily, or with a `beam` above 1. Answers are in lower case."""
+        """Return answers in lower case, decoded greedily or with beam search if `beam` is above 1."""
         found, numbers = self.generate_answers(batch, limit, beam)
         read = batch.context_lengths
-        if self.config.parts.coattention:  # otherwise the context ends with the question
+        if self.config.parts.coattention:  # without coattention, the context already includes the question
             read = read + batch.question_lengths
         return [
             ModelReply(
@@ -633,18 +655,18 @@ class MQAN(MultitaskNetwork):
 
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Add the weights (B, n, T) of T positions to the probabilities of their words (B, T) (Eq. 10)."""
+    """Add the weights of T positions, (B, n, T), to the probabilities of their words, (B, T) (Eq. 10)."""
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
 
 class DecoderPast:
-    """The decoder's cache for partial answers; see `decoding.Past`."""
+    """The decoder's cache of partial answers; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
         self.model, self.batch = model, batch
         self.encoded = model.encoder(batch)
         self.layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
-        # Keys and values for each layer, (B, p, l, d) of the context and (B, p, steps, d) of the answer.
+        # The keys and values of each layer, (B, p, l, d) for the context and (B, p, steps, d) for the answer.
         self.context = [
             layer.over_context.keys_values(memory)
             for layer, memory in zip(self.layers, self.encoded.layers, strict=True)
@@ -654,11 +676,14 @@ class DecoderPast:
             room = key.new_zeros(*key.shape[:2], steps, key.shape[3])
             self.said.append((room, room.clone()))
         self.state = model.decoder.start(self.encoded)
-        self.length = 0  # the number of steps in `said`
-        self.decoded: Decoded | None = None  # the last step's
+        self.length = 0  # the number of steps stored in `said`
+        self.decoded: Decoded | None = None  # the output of the last step
 
     def step(self, last: Tensor) -> Tensor:
-        """Return p(w) after the words `last`, (B,): (B, v + o), zero for words that cannot occur in an answer."""
+        """Return p(w) after the words `last`, (B,), as (B, v + o).
+
+        Words that can't occur in an answer have probability zero.
+        """
         decoder, at = self.model.decoder, self.length
         x = decoder.represent(self.model.words(last[:, None], self.batch), at)  # (B, 1, d)
         mask = self.encoded.context_mask[:, None, None, :]
@@ -666,16 +691,19 @@ class DecoderPast:
             key, value = layer.over_answer.keys_values(x)
             keys[:, :, at], values[:, :, at] = key[:, :, 0], value[:, :, 0]
             said = keys[:, :, : at + 1], values[:, :, : at + 1]
-            x = layer(x, said, context, mask, causal=False)  # the whole answer until now
+            x = layer(x, said, context, mask, causal=False)  # the whole answer so far
         h, context_state, attention, self.state = decoder.step(x, self.encoded, self.state)
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
-        p[:, :EOS] = 0  # <pad>, <unk> and <init>; a list of them would make a GPU wait
+        p[:, :EOS] = 0  # <pad>, <unk> and <init>; indexing with a list would make a GPU wait
         return p
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep these rows, in this order. With `same_examples`, each replaces a row of the same example."""
+        """Keep the given rows, in the given order.
+
+        With `same_examples`, each row is replaced by a row of the same example.
+        """
         self.said = [(keys[rows], values[rows]) for keys, values in self.said]
         self.state = DecoderState(*(part[rows] for part in self.state))
         if same_examples:
@@ -698,7 +726,7 @@ class DecoderPast:
 
 
 def build(config: MQANConfig, outputs: Mapping[str, Output], words: WordTable) -> MQAN:
-    """Build a network. Outputs are ignored, because it treats every answer as text."""
+    """Build a network, ignoring the outputs because MQAN treats every answer as text."""
     return MQAN(config, words)
 
 

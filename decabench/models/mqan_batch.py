@@ -1,8 +1,8 @@
-"""MQAN's configuration, and how examples become its batches: lengths, order, and the numbers of words.
+"""MQAN's configuration and batches.
 
-Shapes: B examples, l context tokens, m question tokens, n answer tokens, demb the length of a word vector, v
-words that can be generated, o words of the batch that are not among them, U distinct words, T target tokens,
-dctx the length of a contextual vector.
+In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer tokens, v of
+words that can be generated, o of other words in the batch, U of distinct words and T of target tokens; demb
+is the length of a word vector and dctx of a contextual vector.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from decabench.vectors import EOS, INIT, UNKNOWN, WordTable
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of MQAN that a model includes: the columns of the paper's Table 2."""
+    """The parts of MQAN that a model includes, as in the columns of the paper's Table 2."""
 
     self_attention: bool
-    """Self-attentive encoder and decoder layers (+SAtt)."""
+    """Whether the encoder and decoder have self-attentive layers (+SAtt)."""
     coattention: bool
-    """Whether context and question are two inputs with coattention (+CAtt); otherwise they are read as one
-    sequence."""
+    """Whether the context and question are separate inputs with coattention (+CAtt). Otherwise they are read
+    as one sequence."""
     question_pointer: bool
-    """A second pointer, over the question (+QPtr)."""
+    """Whether there is a second pointer, over the question (+QPtr)."""
 
 
 MODELS: dict[str, Parts] = {
@@ -42,41 +42,42 @@ MODELS: dict[str, Parts] = {
     "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
     "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
 }
-"""The parts of each model. Each model adds one part to the one before it."""
+"""The parts of each model. Every model adds one part to the previous one."""
 
 
 @dataclass(frozen=True)
 class MQANConfig:
-    """Configuration of MQAN, with the defaults of Appendix D."""
+    """Configuration of MQAN, with the values of Appendix D as defaults."""
 
     name: str = "mqan"
-    """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
+    """`mqan`, or one of its ablations `s2s`, `satt` and `catt`."""
     dimension: EvenWidth = 200
-    """d: the width of every representation; an even number, because BiLSTMs split it between two directions."""
+    """d, the width of all representations; an even number, because BiLSTMs split it between two
+    directions."""
     hidden: Count = 150
-    """f: the inner width of feed-forward networks."""
+    """f, the inner width of feed-forward networks."""
     heads: Count = 3
-    """p: the number of attention heads, each with the full width d (Eq. 23)."""
+    """p, the number of attention heads, each with the full width d (Eq. 23)."""
     layers: Depth = 2
-    """The number of self-attentive layers in the encoder, and in the decoder."""
+    """The number of self-attentive layers in the encoder, and also in the decoder."""
     dropout: Rate = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0
-    """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for the rate of `dropout`. The authors' code
-    has none."""
+    """The dropout rate on the inputs of the encoder's BiLSTMs; -1 to use the rate of `dropout`. The authors'
+    code has no dropout there."""
     vocabulary: Count = 50_000
-    """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
+    """v, the maximum number of words that the model can generate without a pointer."""
     max_answer_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 100
     """The maximum number of tokens in an answer."""
     split_heads: bool = False
-    """Whether the heads share the width d and nothing is projected after them, as in the authors' code, instead of
-    having the full width each (Eq. 23)."""
+    """Whether attention heads split the width d and have no output projection, as in the authors' code,
+    instead of each having the full width (Eq. 23)."""
     layer_by_layer: bool = False
-    """Whether layer l of the decoder reads layer l of the encoder, as in the authors' code, instead of C_fin
-    (Eq. 5)."""
+    """Whether layer l of the decoder attends to layer l of the encoder, as in the authors' code, instead of
+    C_fin (Eq. 5)."""
     norm_sublayers: bool = False
-    """Whether the decoder's attention over the answer also ends with layer normalization, as in the authors' code, so
-    that each of a layer's three parts does (Eq. 4-6)."""
+    """Whether layer normalization also follows the decoder's attention over the answer, as in the authors'
+    code (Eq. 4-6)."""
     tanh_coattention: bool = False
     """Whether coattention reads tanh(W Q_ind) instead of Q_ind, as in the authors' code (Eq. 17-19)."""
 
@@ -97,7 +98,7 @@ class MQANConfig:
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Return settings that are on although the model lacks the part that they concern."""
+        """The names of settings that are on but have no effect, because the model lacks that part."""
         of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
         absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
         absent += () if self.parts.coattention else ("tanh_coattention",)
@@ -105,7 +106,7 @@ class MQANConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Convert the words of context, question and answer to numbers, each text between <init> and <eos>."""
+    """Encode the context, question and answer, each between <init> and <eos>."""
     item = {"context": reader.context(question.context), "question": reader.text(question.question)}
     if answer is not None:
         item["answer"] = reader.text(answer)
@@ -113,32 +114,32 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def batch_size(lengths: Mapping[str, Integers]) -> Integers:
-    """Compute how much of a batch each example takes up: context + question + 5 x answer (Appendix D)."""
+    """Return each example's share of a batch's capacity: context + question + 5 x answer (Appendix D)."""
     return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
 
 
 def padded_length(lengths: Mapping[str, Integers]) -> Integers:
-    """Return each example's length as counted by the authors' code for padded batches."""
+    """Return each example's length as counted for padded batches in the authors' code."""
     return np.maximum(lengths["context"], 5 * lengths["answer"])
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for batching: the lengths of the context (in steps of eight), the question and the answer.
+    """Return the sort keys for batches: the lengths of the context (in steps of eight), question and answer.
 
-    Answers of up to 16 words count as equal. Sorting by their length would fill nearly every batch with one kind of
-    answer: 71 % of WOZ's batches had no `none`, although it is a third of the answers. Longer answers are sorted in
-    powers of two, because the decoder's loop runs as long as the batch's longest answer.
+    Answers of up to 16 words count as equally long. Sorting by their length would fill nearly every batch
+    with one kind of answer: 71 % of WOZ's batches had no `none`, although it makes up a third of the answers.
+    Longer answers are sorted by powers of two, because the decoder's loop runs for the length of a batch's
+    longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 
 
 def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the
-    others.
+    """Return the sort keys for `grouping = "answers"`.
 
-    Each key except the first alternates between ascending and descending order, which keeps neighbours similar where
-    a key changes. On SQuAD, 11 % of a batch of 10,000 tokens is padding; sorting by answer // 4 and context
-    gave 19 %.
+    The first key is the length of the answer in powers of two. Each later key alternates between ascending
+    and descending order, which keeps neighbouring examples similar where a key changes. On SQuAD, 11 % of a
+    batch of 10,000 tokens is padding, compared with 19 % when sorting by answer // 4 and context.
     """
     return _sort_keys(lengths, shortest=1)
 
@@ -155,50 +156,48 @@ def _swing(key: Integers, above: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class MQANBatch:
-    """Padded examples of one task.
+    """A batch of padded examples of one task.
 
-    The model can output the words of its vocabulary and o others.
-
-    Each batch numbers its distinct words, so that each vector is looked up, projected and moved to the device
-    only once. The others are words of the batch outside the vocabulary, which can only be pointed at (Eq.
-    10-13).
+    The model can output the words of its vocabulary and o other words, which occur in the batch and can only
+    be pointed at (Eq. 10-13). Distinct words are numbered within each batch, so that each vector is looked
+    up, projected and moved to the device only once.
     """
 
     vectors: Tensor
-    """(U, demb) of the distinct words; row 0 is padding."""
+    """(U, demb) The vectors of the distinct words; row 0 is padding."""
     context: Tensor
-    """(B, l) rows of `vectors`."""
+    """(B, l) Rows of `vectors`."""
     question: Tensor
-    """(B, m) rows of `vectors`."""
+    """(B, m) Rows of `vectors`."""
     answer: Tensor
-    """(B, n) rows of `vectors`: the decoder's input, beginning with <init>."""
+    """(B, n) Rows of `vectors`, the decoder's input beginning with <init>."""
     context_output: Tensor
-    """(B, l) numbers below v + o."""
+    """(B, l) Output numbers below v + o."""
     question_output: Tensor
-    """(B, m) numbers below v + o."""
+    """(B, m) Output numbers below v + o."""
     target: Tensor
-    """(B, n) numbers below v + o: the decoder's target output, up to <eos>; 0 is padding."""
+    """(B, n) Output numbers below v + o, the decoder's target up to <eos>; 0 is padding."""
     target_at: Tensor
-    """(2, T) example and step of each target token; computed here, because a GPU would have to wait for their
-    number."""
+    """(2, T) The example and step of each target token. Computed here, because a GPU would have to wait for
+    the number of tokens."""
     others: Tensor
-    """(o,) rows of `vectors`: the words outside the vocabulary."""
+    """(o,) Rows of `vectors`, for words outside the vocabulary."""
     other_words: Tensor
-    """(o,) lexicon numbers of those words. Stays on the CPU."""
+    """(o,) The lexicon numbers of those words, on the CPU."""
     context_lengths: Tensor
-    """(B,) Stays on the CPU, where packing needs it."""
+    """(B,) Kept on the CPU, where packing needs them."""
     question_lengths: Tensor
-    """(B,) Stays on the CPU."""
+    """(B,) Kept on the CPU."""
     context_vectors: Tensor | None = None
-    """(B, l, dctx) contextual vectors, if the model reads any."""
+    """(B, l, dctx) The contextual vectors, if the model reads them."""
     question_vectors: Tensor | None = None
-    """(B, m, dctx)"""
+    """(B, m, dctx) The contextual vectors, if the model reads them."""
 
     def __len__(self) -> int:
         return len(self.context)
 
     def to(self, device: torch.device) -> MQANBatch:
-        """Copy the batch to a device, asynchronously where possible."""
+        """Return a copy of the batch on a device, made asynchronously if possible."""
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}
@@ -213,7 +212,7 @@ _NO_ANSWER = np.array([INIT, EOS], dtype=np.int32)
 
 
 def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConfig) -> MQANBatch:
-    """Make a batch, without a Python loop over tokens. The task makes no difference."""
+    """Create a batch without a Python loop over tokens. The task is ignored."""
     contexts, questions = ([item[name] for item in items] for name in ("context", "question"))
     if not config.parts.coattention:  # both as one sequence
         contexts = [np.concatenate(pair) for pair in zip(contexts, questions, strict=True)]
@@ -225,7 +224,7 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
     is_other = distinct >= vocabulary
     outputs = np.where(is_other, vocabulary + np.cumsum(is_other) - 1, distinct)
     target = outputs[answer_rows][:, 1:].copy()
-    # Words that the model can neither generate nor point at in their own example become <unk>.
+    # Words that the model can neither generate nor copy from their own example become <unk>.
     sources = [context, question] if config.parts.question_pointer else [context]
     at = np.nonzero(answer[:, 1:] >= vocabulary)
     beyond = answer[:, 1:][at][:, None]

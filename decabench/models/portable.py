@@ -1,4 +1,4 @@
-"""Portable copies of checkpoints, with their word vectors, optionally in half precision."""
+"""Portable copies of checkpoints with their word vectors, optionally in half precision."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExportedCheckpoint:
     """The result of `export_checkpoint`."""
 
     words: int
-    """The number of words with a vector in it."""
+    """The number of words with a vector."""
     size: int
     """The total size in bytes."""
 
@@ -50,19 +50,21 @@ def export_checkpoint(
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the folder `output`.
 
+    The folder must be new, empty, or left by an interrupted export, whose files are removed.
+
+    The copy includes the vectors of the vocabulary and of the first `words` words in each vector file, which
+    are the most frequent. All other words get zeros, like unknown words. Character n-grams of the same words
+    are included too. Values used only in training are left out. If the network has its own table of vectors,
+    no vector files are written.
+
+    If `half` is true, weights and vectors are stored in half precision and converted back when loaded. If
+    `copy_vectors` is false, the copy refers to the packages that contain the vectors, which must be
+    installed, and uses their single precision, as in training. This works only for vectors from packages.
+    Encoders of contextual vectors are always referred to and never copied.
+
     Raises DecabenchError, StorageError.
-
-    The folder is new, empty, or left by an interrupted export, whose files are removed.
-
-    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are
-    the most frequent. All other words get zeros, like unknown words. It includes the character n-grams of the
-    same words. Values that only training reads are left out. `half` stores weights and vectors in half
-    precision; loading converts them back. A network that learned its own table of vectors needs no vector
-    files. Without `copy_vectors`, which works only for vectors from packages, the copy names the packages,
-    which must be installed, and uses single precision, as in training. Encoders of contextual vectors are also
-    named, never copied.
     """
-    has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # or a table of its own
+    has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # otherwise its own table
     if (
         has_vectors
         and not copy_vectors
@@ -100,7 +102,7 @@ def export_checkpoint(
         }
         record = replace(checkpoint.record, state=None, exported_from=trained)
         lexicon.write(folder / VOCABULARY)
-        # A tensor with a number too large for half precision (above 65,504) stays as it is.
+        # Tensors with numbers too large for half precision (above 65,504) stay unchanged.
         weights = {
             name: (_halve(value) if half else value).contiguous()
             for name, value in load_weights(checkpoint.folder).items()
@@ -131,18 +133,21 @@ def _first_words(vectors: Vectors, limit: int) -> list[str]:
 
 @dataclass(frozen=True)
 class PortableVectors:
-    """Word vectors in their own folder."""
+    """Word vectors in a folder."""
 
     names: tuple[str, ...]
-    """The names of the files, to concatenate in this order; `none:DIMENSION` needs no file."""
+    """The names of the files, to be concatenated in this order. `none:DIMENSION` needs no file."""
     digest: str
-    """The digest that `JoinedVectors` computes for them."""
+    """The digest of `JoinedVectors` with these files."""
     words: int
     """The number of words with a vector."""
 
 
 def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True) -> PortableVectors:
-    """Write the vectors of words, and the words' character n-grams, to a folder. Raises DecabenchError."""
+    """Write the vectors of words, and of their character n-grams, to a folder.
+
+    Raises DecabenchError.
+    """
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32
     parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
@@ -170,7 +175,7 @@ def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bo
                 raise DecabenchError(
                     f"{type(part).__name__} cannot be written to files: use vectors of words or of n-grams."
                 )
-    if names == ["vectors-1.npy"]:  # the name that earlier versions use too
+    if names == ["vectors-1.npy"]:  # earlier versions use this name too
         names = ["vectors.npy"]
         for path in (folder / "vectors-1.npy", index_path(folder / "vectors-1.npy")):
             path.rename(path.with_stem("vectors"))

@@ -1,11 +1,11 @@
-"""The recurrent networks of Meta-LSTM's paper: LSTM, HyperLSTM, and an LSTM whose parameters another LSTM
-generates.
+"""The recurrent networks of the Meta-LSTM paper: LSTM, HyperLSTM and a generated LSTM.
 
-Equation numbers are those of Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network
-reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero and padding
-is at the end, so it changes no token's state. B examples, T tokens, d the width of the words, h that of the
-states, m that of the meta-network, z the rank of the generated matrices. Gates are in the order o, i, f, g,
-which keeps the three sigmoids together, and also the three gates that the cell's gradient reaches.
+Equation numbers refer to Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network
+reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero. Padding
+is at the end, so it does not affect the states of tokens. B is the number of examples and T of tokens; d is
+the width of the words, h of the states and m of the meta-network's states; z is the rank of the generated
+matrices. Gates are in the order o, i, f, g, which keeps the three sigmoids together, and also the three gates
+that the cell's gradient reaches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _uniform(*shape: int, bound: float) -> nn.Parameter:
 
 
 def _glorot(rows: int, columns: int) -> nn.Parameter:
-    """A matrix drawn uniformly from +-sqrt(6 / (rows + columns)), TensorFlow's default."""
+    """Return a matrix drawn uniformly from +-sqrt(6 / (rows + columns)), TensorFlow's default."""
     return _uniform(rows, columns, bound=(6 / (rows + columns)) ** 0.5)
 
 
@@ -35,7 +35,7 @@ def _forget_bias(size: int) -> nn.Parameter:
 
 
 class LSTM(nn.Module):
-    """The standard LSTM (Eq. 9), with one bias: 4h (d + h) + 4h parameters."""
+    """The standard LSTM with a single bias, which has 4h (d + h) + 4h parameters (Eq. 9)."""
 
     def __init__(self, d: int, h: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class LSTM(nn.Module):
         self.size = h
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d) -> (B, T, h)"""
+        """(B, T, d) -> (B, T, h)."""
         o, i, f, g = self.weight.chunk(4)
         weight = torch.cat([i, f, g, o])  # PyTorch's order
         o, i, f, g = self.bias.chunk(4)
@@ -55,10 +55,11 @@ class LSTM(nn.Module):
 
 
 class HyperLSTM(nn.Module):
-    """An LSTM whose weights a second LSTM scales row by row, with layer normalization (Ha et al. 2017, appendix A.2).
+    """An LSTM whose weights are scaled by a second LSTM (Ha et al. 2017, appendix A.2).
 
-    The paper compares with a HyperLSTM but does not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where
-    d_h, d_x and b are linear in embeddings of size e, which are linear in the second LSTM's state of size n.
+    Weights are scaled row by row, and gates have layer normalization. Chen et al. compare with a HyperLSTM
+    but do not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where d_h, d_x and b are linear in
+    embeddings of size e, which are linear in the second LSTM's state of size n.
     """
 
     def __init__(self, d: int, h: int, n: int, e: int) -> None:
@@ -67,18 +68,18 @@ class HyperLSTM(nn.Module):
         self.hyper_weight = _glorot(4 * n, d + h + n)
         self.hyper_bias = _forget_bias(n)
         self.weight = _glorot(4 * h, d + h)
-        # Initial values as in Ha et al. 2017: every row is scaled by 0.1, and b is 0.
-        self.embed_weight = nn.Parameter(torch.zeros(12 * e, n))  # for d_h, d_x and b, of four gates each
+        # Initial values as in Ha et al. 2017, which scale every row by 0.1 and set b to 0.
+        self.embed_weight = nn.Parameter(torch.zeros(12 * e, n))  # for d_h, d_x and b of the four gates
         nn.init.normal_(self.embed_weight.data[8 * e :], std=0.01)
-        self.embed_bias = nn.Parameter(torch.ones(8 * e))  # b's embedding has none
+        self.embed_bias = nn.Parameter(torch.ones(8 * e))  # the embedding of b has no bias
         self.scale = nn.Parameter(torch.full((8, e, h), 0.1 / e))
         self.shift = nn.Parameter(torch.zeros(4, e, h))
         self.norm_weight = nn.Parameter(torch.ones(5, h))  # for the gates, then for c
-        self.norm_bias = nn.Parameter(_forget_bias(h).data.view(4, h))  # of the gates: b_0 too
+        self.norm_bias = nn.Parameter(_forget_bias(h).data.view(4, h))  # for the gates, including b_0
         self.cell_bias = nn.Parameter(torch.zeros(h))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d) -> (B, T, h)"""
+        """(B, T, d) -> (B, T, h)."""
         rows, h, n, e = len(x), self.size, self.inner, self.embedding
         d = x.shape[2]
         x = x.transpose(0, 1)
@@ -117,7 +118,7 @@ def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MetaNetwork(nn.Module):
-    """The parameters of the meta-network (Eq. 30), shared by tasks: 4m (d + h + m + 1) + mz."""
+    """The parameters of the meta-network, which all tasks share: 4m (d + h + m + 1) + mz (Eq. 30)."""
 
     def __init__(self, d: int, h: int, m: int, z: int) -> None:
         super().__init__()
@@ -128,11 +129,12 @@ class MetaNetwork(nn.Module):
 
 
 class BasicLSTM(nn.Module):
-    """The LSTM of a task, whose parameters the meta-network generates at each token (Eq. 27 and 28).
+    """A task's LSTM, whose parameters the meta-network generates at each token (Eq. 27 and 28).
 
-    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors' code.
-    Hence 12hz + 4dz parameters, and not 8hz + 4dz. Gates have no bias (code), so an untrained one keeps half of its
-    state from word to word; the LSTMs that it is compared with have a forget bias of 1.
+    In the paper Q is z x d, which can't be multiplied with [x; h]. Here it is z x (d + h), as in the authors'
+    code, so there are 12hz + 4dz parameters instead of 8hz + 4dz. Gates have no bias (code), so an untrained
+    cell keeps half of its state from word to word, while the LSTMs it is compared with have a forget bias of
+    1.
     """
 
     def __init__(self, d: int, h: int, z: int) -> None:
@@ -143,10 +145,10 @@ class BasicLSTM(nn.Module):
         self.B = _uniform(4, h, z, bound=(6 / (4 * h + z)) ** 0.5)  # as a linear map in TensorFlow
 
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
-        """(B, T, d) -> (B, T, h), as Eq. 31 and 33.
+        """(B, T, d) -> (B, T, h) (Eq. 31 and 33).
 
-        W(z) is never built: W(z) [x; h] is P (z * Q [x; h]), where Q x, like W_m x, is one product for all
-        tokens.
+        W(z) is never computed. W(z) [x; h] equals P (z * Q [x; h]), where Q x and W_m x are a single product
+        for all tokens.
         """
         d, h, m = meta.sizes
         meta_x, meta_h, meta_own = torch.split(meta.weight, [d, h, m], 1)
@@ -157,20 +159,22 @@ class BasicLSTM(nn.Module):
         recurrent = torch.cat([meta_h, query_h]), F.pad(meta_own, (0, 0, 0, len(query_h)))
         generate = torch.cat([self.P, self.B], 2)
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
-        # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+        # These products are too small to gain from half precision, which would also reduce the accuracy of
+        # the running sums.
         with torch.autocast(x.device.type, enabled=False):
             states: Tensor = MetaRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)
 
 
 class MetaRecurrence(torch.autograd.Function):
-    """All steps of Eq. 31, with an explicit gradient: h (T, B, h).
+    """All steps of Eq. 31 with an explicit gradient, returning h (T, B, h).
 
-    Autograd would add to the gradients of the weights at every step. Here the backward loop only carries the gradient
-    of the states; the weights get their gradients afterwards, in one product for all steps.
+    Autograd would add to the gradients of the weights at every step. Instead, the backward loop carries only
+    the gradient of the states. The gradients of the weights are computed afterwards, in one product for all
+    steps.
 
-    Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
-    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z).
+    The arguments are `given` (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; `recurrent` (4m + 4z,
+    h + m), the part of the same matrices for [h; h of the meta-network]; W_z (z, m); and [P B] (4, h, 2z).
     """
 
     @staticmethod
@@ -180,10 +184,10 @@ class MetaRecurrence(torch.autograd.Function):
         cells, meta_cells = given.new_zeros(length + 1, rows, h), given.new_zeros(length + 1, rows, m)
         made = torch.empty_like(given)
         gates, meta_gates = given.new_empty(length, 4, rows, h), given.new_empty(length, rows, 4, m)
-        # [z * Q [x; h]; z], so that P and B are one product.
+        # [z * Q [x; h]; z], so that P and B need only one product.
         combined = given.new_empty(length, 4, rows, 2 * z)
         turned, turned_z, turned_pb = recurrent.t(), project.t(), generate.transpose(1, 2)
-        # Views of all steps at once: slicing step by step would take as long as computing.
+        # Create the views of all steps at once, because slicing at each step would take as long as computing.
         now, states, products, both = given.unbind(), state.unbind(), made.unbind(), combined.unbind()
         meta_raw, query = (part.unbind() for part in _split(made, m, z))
         cs, meta_cs, gate, meta_gate = (part.unbind() for part in (cells, meta_cells, gates, meta_gates))
@@ -217,7 +221,7 @@ class MetaRecurrence(torch.autograd.Function):
         (length, _, rows, h), (z, m) = gates.shape, project.shape
         d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
         d_vectors = made.new_empty(length, rows, z)
-        # Everything that does not depend on later steps, for all steps at once; then views, as in `forward`.
+        # Compute everything that does not depend on later steps at once, and create views as in `forward`.
         slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
         meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
         query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()
@@ -256,9 +260,11 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 
 
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h by c; f.
+    """Return the derivatives of an LSTM's steps.
 
-    `gates` are four along an axis, after their activations. `cells` begins with the initial c.
+    They are the derivatives of h by gate o and of c by gates i, f and g, before the activations; of h by c;
+    and of c by the previous c, which is f. `gates` contains the four gates along `axis`, after their
+    activations. `cells` begins with the initial c.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = cells[1:].tanh()

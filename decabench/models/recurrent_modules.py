@@ -1,29 +1,32 @@
-"""Multi-task recurrent modular networks (Xu et al. 2021): four multi-task encoders, with and without extensions.
+"""Multi-task recurrent modular networks (Xu et al. 2021), based on four multi-task encoders.
 
-Equation numbers are the paper's. The model's name chooses the encoder, which reads words (B, T, d) for one task and
-returns that task's states (B, T, h). Every task has its own LSTMs, and the encoder holds the shared parts:
+Equation numbers refer to the paper. The model's name chooses the encoder, which reads words (B, T, d) for one
+task and returns that task's states (B, T, h). Every task has its own LSTMs, and the encoder contains the
+shared parts:
 
-- `ns-mtl`: nothing is shared.
-- `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
-- `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder et al. 2019).
-- `girnet`: the primary task has no LSTM; it steps through those of the auxiliary tasks, interleaved by gates that read
-  the words (Gupta et al. 2019).
+ - `ns-mtl`: nothing is shared.
+ - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
+ - `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder et al. 2019).
+ - `girnet`: the primary task has no LSTM. It steps through the LSTMs of the auxiliary tasks, interleaved by gates that
+   read the words (Gupta et al. 2019).
 
-`extension` adds to it:
+The setting `extension` adds a second network to the encoder:
 
-- `rmn`: the paper's network. A shared encoder of independent LSTMs and layers of small networks (sub-encoders), and a
-  decoder for each task. Policy networks decide at each word which of them are connected.
-- `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
-- `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL, after Liu et al. 2019, recalled from memory;
-  the weighting of messages is a guess).
+ - `rmn`: the paper's network, with a shared encoder of independent LSTMs and layers of small networks (sub-encoders),
+   and a decoder for each task. Policy networks decide at each word which parts are connected.
+ - `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
+ - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL, after Liu et al. 2019, recalled from memory;
+   the weighting of messages is a guess).
 
-A text is represented by its last state and a token by its own state, as the encoder returns them, plus the
-extension's part. Outputs are computed only where they are needed: tags at each token, labels at the last token.
-The paper trains a new task with a frozen encoder of other tasks (RMN_tr): `--init RUN --freeze shared`.
+A text is represented by its last state and a token by its own state, with the extension's output added.
+Outputs are computed only where they are needed: at each token for tags, and at the last token for labels. To
+train a new task with a frozen encoder of other tasks, as in the paper (RMN_tr), use `--init RUN --freeze
+shared`.
 
-All networks read from first word to last, and padding is at the end, so it changes no token's state. B examples, T
-tokens, N tokens that are read, d the width of the words, h that of the states, K tasks, A auxiliary tasks, n the
-sub-networks of a layer, r their width, p that of a policy network.
+All networks read from the first word to the last. Padding is at the end, so it does not affect the states of
+tokens. B is the number of examples, T of tokens, N of tokens that are read, K of tasks, A of auxiliary tasks
+and n of sub-networks in a layer; d is the width of the words, h of the states, r of sub-networks and p of
+policy networks.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ from decabench.vectors import WordTable
 class RecurrentModulesConfig:
     """Configuration of a multi-task encoder and its extension.
 
-    *Paper*: stated in its text. *Code*: GIRNet's public code. *Guess*: not stated.
+    Values marked *paper* are stated in its text, *code* refers to GIRNet's public code, and *guess* means
+    that neither states the value.
     """
 
     name: Literal["ns-mtl", "cross-stitch", "sluice", "girnet"] = "ns-mtl"
@@ -60,65 +64,68 @@ class RecurrentModulesConfig:
     extension: Literal["none", "rmn", "rrn", "direct", "shared"] = "none"
     """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
-    """The primary task, which `girnet` needs; all others are auxiliary. In runs counted in steps, each of its
-    passes counts as an epoch for the temperature (without a primary task, those of the first task)."""
+    """The primary task, which is required for `girnet`; all other tasks are auxiliary. In runs counted in
+    steps, each pass over this task counts as an epoch for the temperature. Without a primary task, passes
+    over the first task count."""
     hidden: Count = 100
-    """h: the width of the states (code); an even number for `sluice`."""
+    """h, the width of the states (code); an even number for `sluice`."""
     layers: Depth = 1
-    """The number of layers of `cross-stitch` and `sluice` (code: 1 or 2)."""
+    """The number of layers in `cross-stitch` and `sluice` (code: 1 or 2)."""
     stitch: Share = 0.9
-    """The share of itself that a state begins with in a cross-stitch unit (code of Ruder et al. 2019)."""
+    """The initial weight of a task's own states in a cross-stitch unit (code of Ruder et al. 2019)."""
     gate_size: Count = 32
-    """The width of the states, in each direction, of the BiLSTM that `girnet`'s gates read (code)."""
+    """The width, in each direction, of the BiLSTM states that `girnet`'s gates read (code)."""
     cells: Depth = 3
-    """c: the number of recurrent independent cells (paper: 3 of 2 to 4)."""
+    """c, the number of recurrent independent cells (paper: 3, out of 2 to 4)."""
     modules: Count = 3
-    """n: the number of sub-encoders in a layer (paper, for its figures)."""
+    """n, the number of sub-encoders in a layer (paper, for its figures)."""
     depth: Annotated[int, Meta(ge=2, le=1_000)] = 3
-    """m: the number of the encoder's layers, including the layer of cells (paper, for its figures)."""
+    """m, the number of layers in the encoder, including the layer of cells (paper, for its figures)."""
     module_size: Count = 100
-    """r: the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
+    """r, the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
     policy_size: Count = 32
-    """p: the width of the policy networks' hidden layer (guess)."""
+    """p, the width of the policy networks' hidden layer (guess)."""
     gates: Literal["learned", "open", "random", "noise"] = "learned"
-    """How connections are decided: `learned`, or, as controls, all `open`, or each open with the probability of
-    `encoder_open` or `decoder_open`, drawn at `random` once for all (but so that each reader has something to read), or
-    as `noise` at every word in training; answers then take the likelier decision."""
+    """How connections are decided. `learned` uses policy networks. As controls, all connections can be
+    `open`, or each can be open with the probability of `encoder_open` or `decoder_open`, drawn either once at
+    the start (`random`; every reader gets at least one input) or at every word in training (`noise`; answers
+    use the more likely decision)."""
     encoder_sparsity: Amount = 1.0
-    """lambda_1: weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
+    """lambda_1, the weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: Amount = 1.0
-    """lambda_2: weight of the penalty on open connections to the decoders, Eq. 11 (paper)."""
+    """lambda_2, the weight of the penalty on open connections to the decoders, Eq. 11 (paper)."""
     encoder_open: Share = 0.75
-    """gamma_1: the share of connections in the encoder without a penalty (paper)."""
+    """gamma_1, the share of connections in the encoder that can be open without a penalty (paper)."""
     decoder_open: Share = 0.75
-    """gamma_2: the share of connections to a decoder without a penalty (paper)."""
+    """gamma_2, the share of connections to a decoder that can be open without a penalty (paper)."""
     mean_penalty: bool = True
-    """Whether penalties are divided by the number of possible connections (guess: with sums, all connections
+    """Whether penalties are divided by the number of possible connections (guess; with sums, all connections
     soon close)."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 100.0
-    """tau in the first epoch; it is halved in every later epoch (paper)."""
+    """tau in the first epoch. It is halved in every later epoch (paper)."""
     least_temperature: Annotated[float, Meta(gt=0, le=1e300)] = 0.5
-    """The smallest tau (guess: the paper states no limit)."""
+    """The minimum of tau (guess; the paper states no limit)."""
     open_bias: float = 1.0
-    """The initial score of opening a connection over leaving it closed (guess; 0 for none)."""
+    """The initial score of an open connection relative to a closed one (guess; 0 for no bias)."""
     l2: Amount = 0.0
-    """L2 penalty on everything but the embeddings, added to the gradient."""
+    """L2 penalty on all weights except embeddings, added to the gradient."""
     dropout: Rate = 0.0
-    """The dropout rate on words and on representations (guess: not in the paper or the code)."""
+    """The dropout rate for words and representations (guess; neither the paper nor the code has dropout)."""
     split: Split = "spaces"
     """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
-    MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
+    MQAN's, which also splits off punctuation. Tagged texts are always split at spaces."""
     vocabulary: Count = 50_000
-    """The size of the vocabulary: the most frequent words of the training data."""
+    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = True
-    """Whether to train the word vectors too (code)."""
+    """Whether to train the word vectors as well (code)."""
     sparse_gradients: bool = False
-    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad."""
+    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad."""
     unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep the vectors of the files; otherwise they are unknown words."""
+    """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown
+    words."""
     word_range: Amount = 0.0
-    """The range [-word_range, word_range] from which all word vectors, also that of unknown words, are drawn
-    instead of being read from files (code: 0.05, Keras' default); 0 to read them."""
+    """The range [-word_range, word_range] for drawing all word vectors, including the unknown word's, instead
+    of reading files (code: 0.05, Keras' default); 0 to read files."""
 
     def __post_init__(self) -> None:
         if self.name == "sluice" and self.hidden % 2:
@@ -146,12 +153,12 @@ class TaskEncoder(nn.Module):
     """Base class of the encoders."""
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
-        """Read words for a task: (B, T, d) -> (B, T, h)."""
+        """Return a task's states, (B, T, d) -> (B, T, h)."""
         raise NotImplementedError
 
 
 class SeparateLSTMs(TaskEncoder):
-    """Each task's own LSTM."""
+    """An encoder in which each task has its own LSTM."""
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
         return cast(Tensor, networks[task][0](x))
@@ -163,9 +170,10 @@ def _mixture(size: int, own: float) -> Tensor:
 
 
 class CrossStitch(TaskEncoder):
-    """Cross-stitch units (Misra et al. 2016, Eq. 1) after each layer of LSTMs.
+    """Cross-stitch units after each layer of LSTMs (Misra et al. 2016, Eq. 1).
 
-    Every task's LSTMs read the words of the current task; each layer reads the mixture from the layer below.
+    Every task's LSTMs read the words of the current task. Each layer reads the mixture computed by the layer
+    below.
     """
 
     def __init__(self, tasks: int, layers: int, own: float) -> None:
@@ -181,9 +189,10 @@ class CrossStitch(TaskEncoder):
 
 
 class Sluice(TaskEncoder):
-    """A sluice network (Ruder et al. 2019): cross-stitch units between halves of states, and mixtures of layers.
+    """A sluice network, with cross-stitch units between halves of states (Ruder et al. 2019).
 
-    The paper's penalty that keeps the two halves apart is left out, as by default in the authors' code.
+    A task reads a mixture of its layers. The paper's penalty that keeps the two halves apart is left out,
+    which is the default in the authors' code.
     """
 
     def __init__(self, tasks: int, layers: int, own: float) -> None:
@@ -203,11 +212,11 @@ class Sluice(TaskEncoder):
 
 
 class GIRNet(TaskEncoder):
-    """A gated interleaved network (Gupta et al. 2019), with the gates of its authors' code.
+    """A gated interleaved network (Gupta et al. 2019), with gates as in the authors' code.
 
-    An auxiliary task reads with its own LSTM. The primary task keeps one composite state: at each word all
-    auxiliary cells take a step from it, and its next h and c are the mean of the old state and the results,
-    weighted by a softmax over keeping the state and the A cells.
+    Auxiliary tasks read with their own LSTMs. The primary task has a single composite state. At each word,
+    all auxiliary cells take a step from this state. The next h and c are the mean of the old state and the A
+    results, weighted by a softmax.
     """
 
     def __init__(self, d: int, auxiliaries: int, gate_size: int) -> None:
@@ -226,20 +235,23 @@ class GIRNet(TaskEncoder):
         gates = self.gates(states).softmax(2)
         given = nn.functional.linear(x, weight[:, :d], bias).transpose(0, 1)
         tensors = [given, weight[:, d:], gates.transpose(0, 1)]
-        # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+        # These products are too small to gain from half precision, which would also reduce the accuracy of
+        # the running sums.
         with torch.autocast(x.device.type, enabled=False):
             made: Tensor = InterleavedRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return made.transpose(0, 1)
 
 
 class InterleavedRecurrence(torch.autograd.Function):
-    """The composite states of GIRNet, with an explicit gradient: h (T, B, h).
+    """The composite states of GIRNet with an explicit gradient, returning h (T, B, h).
 
-    Autograd would add to the gradient of the weights at every step. Here the backward loop only carries the gradient of
-    the composite state; weights and gates get their gradients afterwards, for all steps at once.
+    Autograd would add to the gradient of the weights at every step. Instead, the backward loop carries only
+    the gradient of the composite state. The gradients of the weights and gates are computed afterwards, for
+    all steps at once.
 
-    Arguments: given (T, B, 4Ah), the words' part of the gates of all cells, in the order o, i, f, g of each; recurrent
-    (4Ah, h), the cells' matrices of the state; weights (T, B, 1 + A), of the old state and of each cell.
+    The arguments are `given` (T, B, 4Ah), the words' part of all cells' gates, in the order o, i, f, g for
+    each cell; `recurrent` (4Ah, h), the cells' matrices for the state; and `weights` (T, B, 1 + A), for the
+    old state and each cell.
     """
 
     @staticmethod
@@ -267,7 +279,7 @@ class InterleavedRecurrence(torch.autograd.Function):
         length, rows, _, _, h = gates.shape
         o, i, f, g = gates.unbind(3)
         tanh = made[..., :h].tanh()
-        # Derivatives of h by gate o and of c by gates i, f, g, before their activations, for all steps at once.
+        # The derivatives of h by gate o and of c by gates i, f, g, before their activations, for all steps.
         before = state[:-1, :, None, :h]
         slopes = torch.stack([tanh * o * (1 - o), g * i * (1 - i), before * f * (1 - f), i * (1 - g * g)], 3)
         by_c = o * (1 - tanh.square())  # of h by c
@@ -293,10 +305,10 @@ class InterleavedRecurrence(torch.autograd.Function):
 
 
 class DirectMessages(nn.Module):
-    """Messages from the other tasks: the mean of their states, weighted by attention (DC-MTL).
+    """Messages from the other tasks, computed as the mean of their states weighted by attention (DC-MTL).
 
-    The other tasks read the same words with their own LSTMs; the score of a sender is v' tanh(W [h; s] + b) for
-    the reader's state h and the sender's s, at the same word.
+    The other tasks read the same words with their own LSTMs. A sender's score is v' tanh(W [h; s] + b), where
+    h is the reader's state and s the sender's at the same word.
     """
 
     def __init__(self, h: int) -> None:
@@ -305,16 +317,16 @@ class DirectMessages(nn.Module):
         self.score = nn.Linear(h, 1, bias=False)
 
     def forward(self, states: Tensor, sent: Tensor) -> Tensor:
-        """(N, h), and the others' states, (N, K - 1, h) -> (N, h)"""
+        """(N, h) and the other tasks' states, (N, K - 1, h) -> (N, h)."""
         pairs = torch.cat([states[:, None].expand_as(sent), sent], 2)
         shares = self.score(self.query(pairs).tanh()).softmax(1)
         return cast(Tensor, (shares * sent).sum(1))
 
 
 class SharedMessages(nn.Module):
-    """Messages from one LSTM that all tasks share: its states, gated (IC-MTL).
+    """Messages from an LSTM shared by all tasks, computed as its gated states (IC-MTL).
 
-    The gate is sigmoid(W [h; s] + b) for the reader's state h and the shared one s, at the same word.
+    The gate is sigmoid(W [h; s] + b), where h is the reader's state and s the shared state at the same word.
     """
 
     def __init__(self, h: int) -> None:
@@ -322,7 +334,7 @@ class SharedMessages(nn.Module):
         self.gate = nn.Linear(2 * h, h)
 
     def forward(self, states: Tensor, shared: Tensor) -> Tensor:
-        """(N, h), (N, h) -> (N, h)"""
+        """(N, h), (N, h) -> (N, h)."""
         return cast(Tensor, self.gate(torch.cat([states, shared], 1)).sigmoid() * shared)
 
 
@@ -330,12 +342,12 @@ class SharedMessages(nn.Module):
 
 
 def straight_through(soft: Tensor) -> Tensor:
-    """Return 1 where a probability is above one half, else 0, with the gradient of the probability."""
+    """Round probabilities to 0 or 1 (0.5 becomes 0), keeping the gradient of the probability."""
     return (soft > 0.5).to(soft) + (soft - soft.detach())
 
 
 class Router(nn.Module):
-    """Turns scores for leaving a connection closed and for opening it, (..., 2), into 0 or 1, (...)."""
+    """Converts the scores of closing and opening a connection, (..., 2), into 0 or 1, (...)."""
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -343,21 +355,23 @@ class Router(nn.Module):
         self.register_buffer("temperature", torch.tensor(first))
 
     def cool(self, epoch: int) -> None:
-        """Set the temperature of an epoch, counted from 1."""
+        """Set the temperature for an epoch, counted from 1."""
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
     def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Open connections with fixed probabilities, drawn for each of N tokens in training; return the draws and the
-        likelier values.
+        """Open connections with fixed probabilities, (...) -> (N, ...).
 
-        (...) -> (N, ...), twice
+        In training, a value is drawn for each of N tokens. Returns the values to use and the more likely
+        values.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return (torch.bernoulli(shares.expand_as(likely)) if self.training else likely), likely
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Choose the higher score; in training, after adding Gumbel noise, and with the gradient of a softmax
-        (Eq. 9)."""
+        """Choose the option with the higher score (Eq. 9).
+
+        In training, Gumbel noise is added to the scores, and the gradient is that of a softmax.
+        """
         if not self.training:
             return (scores[..., 1] > scores[..., 0]).to(scores)
         tiny = torch.finfo(scores.dtype).tiny
@@ -369,14 +383,16 @@ class Router(nn.Module):
 
 
 def _glorot(*shape: int) -> nn.Parameter:
-    """Matrices (..., from, to), each drawn uniformly from +-sqrt(6 / (from + to))."""
+    """Return matrices (..., from, to), each drawn uniformly from +-sqrt(6 / (from + to))."""
     bound = math.sqrt(6 / (shape[-2] + shape[-1]))
     return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
 
 
 class Networks(nn.Module):
-    """Several networks of the same sizes with one hidden layer, W2 relu(W1 x + b1) + b2, each with its own
-    input."""
+    """Several networks of the same size, each with its own input and one hidden layer.
+
+    Each network computes W2 relu(W1 x + b1) + b2.
+    """
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__()
@@ -385,14 +401,13 @@ class Networks(nn.Module):
         self.second_bias = nn.Parameter(torch.zeros(count, 1, size))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, n, r) -> (N, n, r)"""
+        """(N, n, r) -> (N, n, r)."""
         inner = torch.baddbmm(self.first_bias, x.transpose(0, 1), self.first).relu()
         return torch.baddbmm(self.second_bias, inner, self.second).transpose(0, 1)
 
 
 class Policies(nn.Module):
-    """Policy networks with one hidden layer: a network for each of several readers, covering all its possible
-    inputs."""
+    """Policy networks with one hidden layer; each network scores all possible inputs of one reader."""
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()
@@ -403,9 +418,9 @@ class Policies(nn.Module):
         self.second_bias = nn.Parameter(torch.tensor([0.0, open_bias]).repeat(readers, 1))
 
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
-        """Score the connections from the inputs, (N, n, r), to each reader, (N, n, readers, 2).
+        """Return the scores of connections from inputs, (N, n, r), to readers, (N, n, readers, 2).
 
-        `more`, (N, q), is appended to each u: [u; more].
+        `more`, (N, q), is appended to each input u as [u; more].
         """
         first = self.first.transpose(0, 1).flatten(1)  # (r + q, readers p)
         width = u.shape[2]
@@ -418,12 +433,12 @@ class Policies(nn.Module):
 
 @dataclass(frozen=True)
 class Routes:
-    """Decisions on connections at N tokens, 0 or 1."""
+    """Decisions on connections at N tokens, each 0 or 1."""
 
     chosen: Tensor
-    """(N, connections): the decisions used."""
+    """The decisions used, (N, connections)."""
     likely: Tensor
-    """(N, connections): the decisions without noise."""
+    """The decisions without noise, (N, connections)."""
 
 
 def _decide(
@@ -437,17 +452,19 @@ def _decide(
 
 
 def _average(taken: Tensor, u: Tensor) -> Tensor:
-    """Average the connected inputs (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is
-    connected."""
+    """Return the mean of each reader's connected inputs (Eq. 4), (N, readers, r).
+
+    `taken` is (N, n, readers) and `u` is (N, n, r). Readers without a connection get zeros.
+    """
     shares = taken / taken.sum(1, keepdim=True).clamp_min(1)
     return shares.transpose(1, 2) @ u
 
 
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
-    """The probabilities of a control's gates, (read, readers); None if gates are learned.
+    """Return the probabilities of a control's gates, (read, readers), or None if gates are learned.
 
-    With `random`, each gate is open or closed. A reader whose gates are all closed gets one open gate, because it
-    could never read anything otherwise.
+    With `random`, each gate is open or closed. If all gates of a reader are closed, one is opened, because
+    the reader could never read anything otherwise.
     """
     if config.gates == "learned":
         return None
@@ -463,7 +480,7 @@ def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, reader
 
 
 class SubEncoders(nn.Module):
-    """A layer of sub-encoders, each with a policy network that connects it with the layer below (Eq. 2 to 5)."""
+    """A layer of sub-encoders, each connected with the layer below by a policy network (Eq. 2 to 5)."""
 
     def __init__(self, config: RecurrentModulesConfig, below: int) -> None:
         super().__init__()
@@ -475,7 +492,7 @@ class SubEncoders(nn.Module):
         self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
 
     def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """(N, n below, r) -> (N, n, r)"""
+        """(N, n below, r) -> (N, n, r)."""
         scores = None if self.policies is None else self.policies(u)
         fixed = cast("Tensor | None", self.fixed)
         taken, routes = _decide(router, scores, None if fixed is None else fixed[: u.shape[1]], u)
@@ -483,14 +500,14 @@ class SubEncoders(nn.Module):
 
 
 class ModularEncoder(nn.Module):
-    """The shared encoder: recurrent independent cells (Eq. 1), then layers of sub-encoders."""
+    """The shared encoder, with recurrent independent cells (Eq. 1) below layers of sub-encoders."""
 
     def __init__(self, config: RecurrentModulesConfig, d: int) -> None:
         super().__init__()
         n, c = config.modules, config.cells
         self.cells = nn.ModuleList(LSTM(d, config.module_size) for _ in range(c))
         widths = [c, *[n] * (config.depth - 2)]
-        if config.extension == "rrn":  # one layer, which reads the cells first and then its own output
+        if config.extension == "rrn":  # a single layer, which reads the cells first and then its own output
             self.layers = nn.ModuleList([SubEncoders(config, max(c, n))])
         else:
             self.layers = nn.ModuleList(SubEncoders(config, width) for width in widths)
@@ -499,11 +516,11 @@ class ModularEncoder(nn.Module):
         self.possible = sum(width * n for width in widths)  # C_1
 
     def read(self, x: Tensor) -> list[Tensor]:
-        """Read words with all cells: (B, T, d) -> c times (B, T, r)."""
+        """Return the states of all c cells, each (B, T, d) -> (B, T, r)."""
         return [cell(x) for cell in self.cells]
 
     def forward(self, u: Tensor) -> tuple[list[Tensor], Routes]:
-        """The cells' states at N tokens, (N, c, r) -> the outputs of each layer of sub-encoders, (N, n, r) each."""
+        """Return each sub-encoder layer's outputs, (N, n, r) each, from the cells' states, (N, c, r)."""
         outputs, routes = [], list[Routes]()
         for time in range(self.times):
             u, own = self.layers[min(time, len(self.layers) - 1)](u, self.router)
@@ -515,7 +532,10 @@ class ModularEncoder(nn.Module):
 
 
 class TaskDecoder(nn.Module):
-    """A task's decoder: a sub-decoder for each layer of sub-encoders, all connected by the task's policy network."""
+    """A task's decoder, with a sub-decoder for each layer of sub-encoders.
+
+    The task's policy network connects all sub-decoders.
+    """
 
     def __init__(self, config: RecurrentModulesConfig) -> None:
         super().__init__()
@@ -533,7 +553,10 @@ class TaskDecoder(nn.Module):
         self.width = self.layers * r
 
     def forward(self, outputs: list[Tensor], states: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """The outputs of all layers, (N, n, r) each, and the task's states, (N, h) -> (N, (m - 1) r)."""
+        """Return the sub-decoders' outputs, (N, (m - 1) r), from all layers' outputs, each (N, n, r).
+
+        `states`, (N, h), are the task's states.
+        """
         stacked = torch.stack(outputs, 1)  # (N, m - 1, n, r)
         scores = self._score(stacked, states)
         taken, routes = _decide(router, scores, cast("Tensor | None", self.fixed), states)
@@ -542,7 +565,10 @@ class TaskDecoder(nn.Module):
         return self.networks(read).flatten(1), routes
 
     def _score(self, stacked: Tensor, states: Tensor) -> Tensor | None:
-        """Eq. 6 and 7, from [u; W h] (a guess: the paper's operator is lost): (N, m - 1, n, 2)"""
+        """Return the scores of Eq. 6 and 7 from [u; W h], (N, m - 1, n, 2).
+
+        The concatenation is a guess, because the operator is missing in the paper.
+        """
         if self.policy is None or self.transform is None:
             return None
         scores: Tensor = self.policy(stacked.flatten(1, 2), self.transform(states))
@@ -553,7 +579,7 @@ class TaskDecoder(nn.Module):
 
 
 class TaskPart(LayeredHead):
-    """A task's own part: LSTMs, its part of the extension, and the output layer."""
+    """A task's LSTMs, its part of the extension, and its output layer."""
 
     def __init__(self, config: RecurrentModulesConfig, d: int, output: Label | Tags, lstms: int) -> None:
         super().__init__()
@@ -578,9 +604,9 @@ class Represented:
     x: Tensor
     """(B, width) for labels, (B, T, width) for tags."""
     encoder: Routes | None
-    """The connections in the shared encoder at each of N tokens; None without a modular network."""
+    """The connections in the shared encoder at each of N tokens, or None without a modular network."""
     decoder: Routes | None
-    """The connections to the task's decoder, layer by layer."""
+    """The connections to the task's decoder, layer by layer, or None without a modular network."""
 
 
 class RecurrentModules(HeadedNetwork):
@@ -646,7 +672,7 @@ class RecurrentModules(HeadedNetwork):
             yield cast(TaskPart, self.heads[task])
 
     def represent(self, batch: ColumnBatch) -> Represented:
-        """Read a batch's texts for its task."""
+        """Return the representation of a batch's texts for their task."""
         part, lengths = cast(TaskPart, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
         networks = [list(cast(Any, own.lstms)) for own in self._parts()]
@@ -698,7 +724,7 @@ class RecurrentModules(HeadedNetwork):
         return made
 
     def begin_phase(self, phase: int) -> None:
-        cast(Tensor, self.counts_epochs).fill_(0.0)  # unlike the last phase, this one may be counted in steps
+        cast(Tensor, self.counts_epochs).fill_(0.0)  # this phase may be counted in steps
 
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)
@@ -717,7 +743,10 @@ class RecurrentModules(HeadedNetwork):
 
 
 class _Places:
-    """Picks the tokens to read from (B, T, k): all, or each text's last (zeros for a text without tokens): (N, k)."""
+    """Selects the tokens to read, (B, T, k) -> (N, k).
+
+    Selects either all tokens or the last token of each text. Empty texts get zeros.
+    """
 
     def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:
         self.mask = token_mask(lengths, x) if every else None

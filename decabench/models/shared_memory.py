@@ -1,21 +1,22 @@
-"""Shared memory and the models that its paper compares it with (Liu et al. 2016, "Deep Multi-Task ... Shared Memory").
+"""Shared-memory models (Liu et al. 2016, "Deep Multi-Task ... Shared Memory") and the paper's baselines.
 
-Equation numbers are the paper's. Tasks share the embeddings, each has an output layer (Eq. 20), and MODELS lists the
-rest:
+Equation numbers refer to the paper. Tasks share the embeddings, and each task has an output layer (Eq. 20).
+The models in MODELS differ in everything else:
 
-| model | shared | each task's own |
-|---|---|---|
-| arc-i | the memory and its writer | LSTM, fusion |
-| arc-ii | the global memory and its writer | LSTM, fusion, local memory and its writer |
-| me-lstm | | LSTM, fusion, memory: ARC-I without sharing |
-| mt-cnn | half of each word's vector | the other half, a convolution |
-| mt-dnn | a hidden layer | a hidden layer on top of it |
-| nbow | | only the output layer |
+ | model | shared | each task's own |
+ |---|---|---|
+ | arc-i | the memory and its writer | LSTM, fusion |
+ | arc-ii | the global memory and its writer | LSTM, fusion, local memory and its writer |
+ | me-lstm | | LSTM, fusion, memory (ARC-I without sharing) |
+ | mt-cnn | half of each word's vector | the other half, a convolution |
+ | mt-dnn | a hidden layer | a hidden layer on top of the shared one |
+ | nbow | | only the output layer |
 
-The paper's plain LSTM is `lstm` of `meta_lstm.py`. A text is represented by its last state; with `bidirectional`,
-by the last states of both directions. G tasks, B texts of each, N = G B rows, T tokens, m the width of the words, d
-that of the states, K segments of a memory, M their width, R the total width of the reads. Gates are in the order o, i,
-f, g; a memory's emitted vectors in the order key, add, erase. Padding is at the end and changes no token's state.
+The paper's plain LSTM is the model `lstm` in `meta_lstm.py`. A text is represented by its last state, with
+`bidirectional` by the last states of both directions. G is the number of tasks, B of texts per task, N = G B
+of rows, T of tokens and K of segments in a memory; m is the width of the words, d of the states and M of a
+segment; R is the total width of the reads. Gates are in the order o, i, f, g, and a memory's emitted vectors
+in the order key, add, erase. Padding is at the end, so it does not affect the states of tokens.
 """
 
 from __future__ import annotations
@@ -42,30 +43,34 @@ MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
 
 @dataclass(frozen=True)
 class SharedMemoryConfig:
-    """Configuration of the shared-memory models and their competitors.
+    """Configuration of the shared-memory models and the paper's baselines.
 
-    *Paper*: stated in its text or Table 2. *Guess*: not stated.
+    Values marked *paper* are stated in its text or Table 2; *guess* means that the paper does not state the
+    value.
     """
 
     name: str = "arc-ii"
-    """`arc-ii`, `arc-i` or `me-lstm`, or a model that the paper compares with: `mt-cnn`, `mt-dnn`, `nbow`. The
-    paper's LSTM is the model `lstm` with `model.initial = 0.1`."""
+    """`arc-ii`, `arc-i` or `me-lstm`, or one of the baselines `mt-cnn`, `mt-dnn` and `nbow`. The paper's LSTM
+    is the model `lstm` with `model.initial = 0.1`."""
     hidden: Count = 100
-    """d: the width of the states (paper); for mt-cnn, the number of filters (guess)."""
+    """d, the width of the states (paper); for mt-cnn, the number of filters (guess)."""
     segments: Count = 50
-    """K: the number of segments of a memory (paper)."""
+    """K, the number of segments in a memory (paper)."""
     segment_width: Count = 20
-    """M: the width of a segment (paper)."""
+    """M, the width of a segment (paper)."""
     bidirectional: bool = False
-    """Whether a second network, with its own memories, reads the text backwards (paper: for its case study only)."""
+    """Whether a second network, with its own memories, reads the text backwards (paper: only for its case
+    study)."""
     reads: MemoryReads = "both"
-    """The reads of `arc-ii`'s memories that enter a state: `both`, the local read of the previous word and the
-    global read of this word (guess); `global`, only the global read; `late`, both reads of the previous word."""
+    """Which reads of `arc-ii`'s memories enter a state: `both`, the local read at the previous word and the
+    global read at this word (guess); `global`, only the global read; or `late`, both reads at the previous
+    word."""
     align: Literal["cosine", "additive"] = "cosine"
-    """How a memory's segments are compared with the key (Eq. 8): by their `cosine` (paper), or `additive`, by
-    v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
+    """How a memory's segments are compared with the key (Eq. 8): `cosine` for their cosine (paper), or
+    `additive` for v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
     fusion: Literal["own", "shared"] = "own"
-    """Whether each task has its own W_f, W_r and W_c or all share them (the paper can be read either way)."""
+    """Whether each task has its own W_f, W_r and W_c (`own`) or all tasks share them (`shared`). The paper
+    can be read either way."""
     shared_layer: Count = 300
     """The width of mt-dnn's shared layer (Liu et al. 2015)."""
     own_layer: Count = 128
@@ -73,60 +78,67 @@ class SharedMemoryConfig:
     window: Count = 3
     """The number of words that a filter of mt-cnn spans (guess)."""
     initial: Amount = 0.1
-    """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
+    """The range [-initial, initial] from which all weights except embeddings are initialized (paper)."""
     l2: Amount = 1e-5
-    """L2 penalty on everything but the embeddings, added to the gradient (paper: 1e-5 for products and 0 for films;
-    the choice of weights: guess)."""
+    """L2 penalty on all weights except embeddings, added to the gradient (paper: 1e-5 for products and 0 for
+    films; which weights it covers is a guess)."""
     dropout: Rate = 0.0
-    """The dropout rate on words and on representations (guess: the paper mentions none)."""
+    """The dropout rate for words and representations (guess; the paper mentions no dropout)."""
     split: Split = "spaces"
     """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
-    MQAN's, with punctuation apart. Tagged texts are always split at spaces."""
+    MQAN's, which also splits off punctuation. Tagged texts are always split at spaces."""
     vocabulary: Count = 50_000
-    """The size of the vocabulary: the most frequent words of the training data."""
+    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = True
-    """Whether to train the word vectors too (paper)."""
+    """Whether to train the word vectors as well (paper)."""
     sparse_gradients: bool = False
-    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: the weights are the same, and a
-    step over a large vocabulary takes less time."""
+    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad. The weights are the same,
+    and steps over a large vocabulary are faster."""
     unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep the vectors of the files (guess); otherwise they are unknown words."""
+    """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown words
+    (guess)."""
 
     @property
     def directions(self) -> int:
-        """1, or 2 if the network is bidirectional."""
+        """The number of directions in which the text is read, 1 or 2."""
         return 1 + self.bidirectional
 
 
 # The recurrence ----------------------------------------------------------------------------------------------------
 
-# Autograd would add to the gradients of the weights at every step. Here the backward loop only carries the gradients of
-# states and memories; the weights get their gradients afterwards, in one product for all steps.
+# Autograd would add to the gradients of the weights at every step. Instead, the backward loop carries only
+# the gradients of states and memories. The gradients of the weights are computed afterwards, in one product
+# for all steps.
 
 
 MemoryReads = Literal["both", "global", "late"]
-"""The reads of ARC-II's memories that enter h_t, which the paper leaves open: the local read of t - 1 with the
-global read of t; only the global read of t; or both reads of t - 1."""
+"""Which reads of ARC-II's memories enter h_t, a choice that the paper leaves open.
 
-_TINY = 1e-8  # at least this for a norm: the cosine of a vector of zeros is 0
+`both` means the local read at t - 1 and the global read at t, `global` only the global read at t, and `late`
+both reads at t - 1.
+"""
+
+_TINY = 1e-8  # the minimum of a norm, so that the cosine of a zero vector is 0
 
 
 class MemoryWeights(NamedTuple):
-    """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5), one for each task."""
+    """A memory and the layer that emits its keys and the vectors to erase and add, for each task (Eq. 5)."""
 
     initial: Tensor
-    """(G, K, M), the content before the first word"""
+    """(G, K, M), the content before the first word."""
     weight: Tensor
-    """(G, n, 3M), W_m, from the state of width n that writes: the LSTM's, or a read of the local memory"""
+    """(G, n, 3M), W_m, for the state of width n that writes: the LSTM's state, or a read of the local
+    memory."""
     bias: Tensor
-    """(G, 1, 3M), b_m"""
+    """(G, 1, 3M), b_m."""
 
 
 class _Memory:
-    """A memory over all steps, each segment a column. Index t of contents and attentions is before step t, from 0.
+    """A memory over all steps, with a column for each segment.
 
-    Each step uses views that `unbind` made for all steps at once, because slicing step by step would take as long as
-    the computation.
+    Index t of contents and attentions is the value before step t, counted from 0. Each step uses views that
+    `unbind` creates for all steps at once, because slicing at each step would take as long as the
+    computation.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -135,13 +147,13 @@ class _Memory:
         self.weights, self.width = weights, width
         content, attention = new(length + 1, rows, width, segments), new(length + 1, rows, 1, segments)
         content[0] = weights.initial.transpose(1, 2)[:, None].expand(-1, texts, -1, -1).flatten(0, 1)
-        attention[:2] = 1 / segments  # before the first word the key is zero, and so is its cosine
+        attention[:2] = 1 / segments  # before the first word, the key and its cosine are zero
         self.contents, self.attentions = content.unbind(), attention.unbind()
-        self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half as long
+        self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half the time
         self.cosines, self.norms = new(length, rows, 1, segments), new(length, rows, 1, segments)
         self.key_norms = new(length, rows, 1, 1)
         for first in (self.cosines[:1], self.norms[:1], self.key_norms[:1]):
-            first.fill_(1)  # never computed
+            first.fill_(1)  # never computed for step 0
         self.each_cosine, self.each_norm = self.cosines.unbind(), self.norms.unbind()
         self.each_key_norm = self.key_norms.unbind()
         self.emitted = new(length + 1, tasks, texts, 3 * width)
@@ -154,7 +166,7 @@ class _Memory:
         _, self.adds, self.erases = (part.transpose(2, 3).unbind() for part in self.vectors)
 
     def attend(self, t: int) -> None:
-        """Set the attention of step t (Eq. 7, and the cosine of Eq. 8)."""
+        """Compute the attention of step t (Eq. 7, and the cosine of Eq. 8)."""
         if t:
             content, key, norm, key_norm = (
                 self.contents[t],
@@ -162,18 +174,18 @@ class _Memory:
                 self.each_norm[t],
                 self.each_key_norm[t],
             )
-            # Not by vector_norm, which takes ten times as long along this axis.
+            # vector_norm takes ten times as long along this axis.
             torch.sum(content * content, 1, keepdim=True, out=norm).sqrt_().clamp_min_(_TINY)
             torch.sum(key * key, 2, keepdim=True, out=key_norm).sqrt_().clamp_min_(_TINY)
             cosines = torch.div(torch.bmm(key, content), norm * key_norm, out=self.each_cosine[t])
             torch.softmax(cosines, 2, out=self.attentions[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
-        """Read the content at `at` with the attention of index t, (N, 1, M) (Eq. 6, 16 and 18)."""
+        """Read the content at index `at` with the attention at index t, (N, 1, M) (Eq. 6, 16 and 18)."""
         torch.bmm(self.attentions[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:
-        """Emit from a state, (G, B, n), and write at step t (Eq. 5 and 9)."""
+        """Emit vectors from a state, (G, B, n), and write at step t (Eq. 5 and 9)."""
         torch.baddbmm(self.weights.bias, state, self.weights.weight, out=self.emissions[t + 1])
         self.tanhs[t + 1].tanh_()
         self.sigmoids[t + 1].sigmoid_()
@@ -183,7 +195,7 @@ class _Memory:
 
 
 class _MemoryGradient:
-    """The gradients of a memory, from the last step to the first."""
+    """The gradients of a memory, computed from the last step to the first."""
 
     def __init__(self, memory: _Memory) -> None:
         self.memory, width = memory, memory.width
@@ -198,7 +210,7 @@ class _MemoryGradient:
             part.unbind() for part in torch.split(self.d_emitted.flatten(1, 2).unsqueeze(2), width, 3)
         ]
         key, add, erase = (part[1:] for part in memory.vectors)
-        slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)  # the last one of minus erase
+        slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)  # the last slope is of minus erase
         self.slopes = [slope.unbind() for slope in slopes]
         self.add_rows, self.erase_rows = add.unbind(), erase.unbind()
         self.unit_keys = (memory.vectors[0][:-1] / memory.key_norms).unbind()
@@ -239,7 +251,7 @@ class _MemoryGradient:
         self.d_attention = self.no_attention
 
     def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of MemoryWeights, given the states that wrote, (T, G, B, n)."""
+        """Return the gradients of MemoryWeights from the states that wrote, (T, G, B, n)."""
         tasks = states.shape[1]
         initial = self.d_content.view(tasks, -1, *self.d_content.shape[1:]).sum(1).transpose(1, 2)
         return initial, _products(states, self.d_emitted), self.d_emitted.sum((0, 2))[:, None]
@@ -253,12 +265,14 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 
 
 class MemoryRecurrence(torch.autograd.Function):
-    """All steps of ME-LSTM and ARC-I (one memory, Eq. 13) or of ARC-II (two, Eq. 16-19): h and g, (T, G, B, d) each.
+    """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), returning h and g, (T, G, B, d) each.
 
-    g, the fusion gate, is only for inspection: it has no gradient.
+    ME-LSTM and ARC-I have one memory, ARC-II has two. g is the fusion gate, which is for inspection only and
+    has no gradient.
 
-    Arguments: given (T, G, B, 4d), the words' part of W_p [...] + b_p; recurrent (G, d, 4d), W_p for h; fuse
-    (G, R, 2d), W_f and W_r; from_cell (G, d, d), W_c; which reads enter h_t in ARC-II; weights of one or two memories.
+    The arguments are `given` (T, G, B, 4d), the words' part of W_p [...] + b_p; `recurrent` (G, d, 4d), the
+    part of W_p for h; `fuse` (G, R, 2d), W_f and W_r; `from_cell` (G, d, d), W_c; the reads that enter h_t in
+    ARC-II; and the weights of one or two memories.
     """
 
     @staticmethod
@@ -277,7 +291,7 @@ class MemoryRecurrence(torch.autograd.Function):
         ]
         local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
         sources = _sources(reads) if is_hybrid else ()
-        # Reads by index t: with one memory, the read of step t; with two, the read after step t - 1.
+        # Reads by index t. With one memory, this is the read of step t; with two, the read after step t - 1.
         read = given.new_empty(length + 1, len(memories), tasks * texts, 1, width)
         inputs = given.new_empty(length, tasks, texts, fuse.shape[1])
         parts = [part.flatten(1, 2).unsqueeze(2).unbind() for part in torch.split(inputs, width, 3)]
@@ -316,7 +330,7 @@ class MemoryRecurrence(torch.autograd.Function):
             if is_hybrid:
                 local.read(t + 1, t + 1, found[0][t + 1])  # Eq. 16
                 memories[1].write(t, writers[0][t + 1])  # Eq. 19
-                memories[1].read(t + 1, t + 1, found[1][t + 1])  # Eq. 18, of the step after this
+                memories[1].read(t + 1, t + 1, found[1][t + 1])  # Eq. 18 for the next step
         ctx.memories, ctx.sources = memories, sources
         ctx.save_for_backward(
             recurrent, fuse, from_cell, read, inputs, states, cells, gates, fusion, squashed
@@ -331,7 +345,7 @@ class MemoryRecurrence(torch.autograd.Function):
         memories, sources = ctx.memories, ctx.sources
         (length, tasks, texts, d), width = squashed.shape, memories[0].width
         d_gates, d_fusion = torch.empty_like(gates), torch.empty_like(fusion)
-        # Everything that does not depend on later steps, for all steps at once.
+        # Compute everything that does not depend on later steps at once.
         o, i, f, candidate = gates.chunk(4, 3)
         added, g = fusion.chunk(2, 3)
         by_h = (squashed * o * (1 - o)).unbind()
@@ -348,7 +362,7 @@ class MemoryRecurrence(torch.autograd.Function):
 
         pairs, d_gs = d_fusion.view(length, tasks, texts, 2, d).unbind(), d_fusion[..., d:].unbind()
         gradients = [_MemoryGradient(memory) for memory in memories]
-        d_read = [part.unbind() for part in torch.zeros_like(read).unbind(1)]  # of two memories
+        d_read = [part.unbind() for part in torch.zeros_like(read).unbind(1)]  # for two memories
         turned = [weight.transpose(1, 2).contiguous() for weight in (recurrent, fuse, from_cell)]
         emit = [memory.weights.weight.transpose(1, 2).contiguous() for memory in memories]
         d_h = d_c = squashed.new_zeros(tasks, texts, d)
@@ -390,7 +404,10 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """Return each read that enters h_t in ARC-II: its memory (0 for local, 1 for global), and its lag in steps."""
+    """Return the reads that enter h_t in ARC-II, as (memory, lag in steps).
+
+    The local memory is 0 and the global memory 1.
+    """
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
 
@@ -403,17 +420,18 @@ def unroll(
     memories: tuple[MemoryWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Read the words of G tasks, (G, B, T, m): states and fusion gates, (G, B, T, d) each.
+    """Return states and fusion gates, (G, B, T, d) each, from the words of G tasks, (G, B, T, m).
 
-    `weight` (G, 4d, m + d) is W_p and `bias` (G, 4d) b_p; `fuse` (G, 2d, R) is W_f above W_r; `from_cell` (G, d, d)
-    is W_c. W_p x is one product for all words.
+    `weight` is W_p, (G, 4d, m + d); `bias` is b_p, (G, 4d); `fuse` is W_f above W_r, (G, 2d, R); and
+    `from_cell` is W_c, (G, d, d). W_p x is a single product for all words.
     """
     tasks, texts, length, m = x.shape
     weight = weight.transpose(1, 2)
     given = torch.baddbmm(bias[:, None], x.transpose(1, 2).reshape(tasks, length * texts, m), weight[:, :m])
     given = given.view(tasks, length, texts, -1).transpose(0, 1).contiguous()
     tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
-    # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+    # These products are too small to gain from half precision, which would also reduce the accuracy of the
+    # running sums.
     with torch.autocast(x.device.type, enabled=False):
         flat = [in_full(part) for memory in memories for part in memory]
         states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
@@ -421,15 +439,18 @@ def unroll(
 
 
 class AlignWeights(NamedTuple):
-    """The weights of an additive alignment, the first form of Eq. 8, one for each task."""
+    """The weights of an additive alignment, the first form of Eq. 8, for each task."""
 
     matrix: Tensor
-    """(G, 2M, M), W_a, from a segment and the key"""
+    """(G, 2M, M), W_a, for a segment and the key."""
     vector: Tensor
-    """(G, M, 1), v"""
+    """(G, M, 1), v."""
 
     def attend(self, content: Tensor, key: Tensor) -> Tensor:
-        """(G, B, K, M), (G, B, 1, M) -> (G, B, 1, K): Eq. 7, with v tanh(W_a [x; y])."""
+        """Return the attention of Eq. 7 with scores v tanh(W_a [x; y]), (G, B, 1, K).
+
+        `content` is (G, B, K, M) and `key` is (G, B, 1, M).
+        """
         of_content, of_key = self.matrix[:, None].chunk(2, 2)
         hidden = (content @ of_content + key @ of_key).tanh()
         return (hidden @ self.vector[:, None]).softmax(2).transpose(2, 3)
@@ -445,9 +466,9 @@ def unroll_additive(
     aligned: tuple[AlignWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Do the same as `unroll` with the additive alignment of Eq. 8.
+    """Return the same as `unroll`, using the additive alignment of Eq. 8.
 
-    It goes step by step and leaves the gradients to autograd, so it takes three times as long.
+    Runs step by step with gradients from autograd, so it takes three times as long.
     """
     tasks, texts, length, m = x.shape
     is_hybrid = len(memories) == 2
@@ -459,7 +480,7 @@ def unroll_additive(
         return [own.attend(*pair) for own, *pair in zip(aligned, contents, keys, strict=True)]
 
     def write(which: int, state: Tensor, attention: Tensor) -> Tensor:
-        """Write to a memory, and read with the same attention (Eq. 5, 9 and 16): (G, B, M)."""
+        """Write to a memory and return a read with the same attention, (G, B, M) (Eq. 5, 9 and 16)."""
         emitted = state @ memories[which].weight + memories[which].bias
         key, add, erase = emitted.unsqueeze(2).chunk(3, 3)
         turned = attention.transpose(2, 3)
@@ -468,7 +489,7 @@ def unroll_additive(
         return (attention @ contents[which]).squeeze(2)
 
     first = [attention @ content for attention, content in zip(attend(), contents, strict=True)]
-    read = [[own.squeeze(2)] for own in first]  # by index t: the read after step t - 1
+    read = [[own.squeeze(2)] for own in first]  # at index t, the read after step t - 1
     state = cell = x.new_zeros(tasks, texts, from_cell.shape[1])
     states, opened = [], []
     for t in range(length):
@@ -501,7 +522,7 @@ class TaskLayers(LayeredHead):
 
 
 class TextClassifier(HeadedNetwork):
-    """Base of all models: embeddings, layers of each task, and one vector for each text."""
+    """Base class of all models, with embeddings, task-specific layers and one vector for each text."""
 
     def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
         super().__init__()
@@ -514,12 +535,12 @@ class TextClassifier(HeadedNetwork):
         return WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part, zero_unknown=True)
 
     def draw_weights(self) -> None:
-        """Draw all weights but the embeddings, as the paper does."""
+        """Initialize all weights except embeddings as in the paper."""
         for parameter in non_embeddings(self):
             nn.init.uniform_(parameter, -self.config.initial, self.config.initial)
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent the texts of each batch, (B, width)."""
+        """Return the representations of the texts in each batch, (B, width)."""
         raise NotImplementedError
 
     def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
@@ -527,8 +548,7 @@ class TextClassifier(HeadedNetwork):
         return self.dropout(x), batch.lengths["text"]
 
     def forward(self, *batches: ColumnBatch) -> list[Losses]:
-        """Compute the losses of batches of different tasks, read together (Eq. 21 for tasks that train
-        together)."""
+        """Return the losses of batches of different tasks, which are read together (Eq. 21)."""
         return [
             self.heads[batch.task].losses(self.dropout(x), batch.columns, batch.lengths["text"])
             for x, batch in zip(self.represent(batches), batches, strict=True)
@@ -543,7 +563,7 @@ def _empty(*shape: int) -> nn.Parameter:
 
 
 class MemoryCell(nn.Module):
-    """The LSTM of ME-LSTM (Eq. 1): 4d (m + d) + 4d parameters."""
+    """The LSTM of ME-LSTM, with 4d (m + d) + 4d parameters (Eq. 1)."""
 
     def __init__(self, m: int, d: int) -> None:
         super().__init__()
@@ -552,7 +572,7 @@ class MemoryCell(nn.Module):
 
 
 class DeepFusion(nn.Module):
-    """Deep fusion (Eq. 11 and 12): 2dR + d^2 parameters, for reads of total width R."""
+    """Deep fusion, with 2dR + d^2 parameters for reads of total width R (Eq. 11 and 12)."""
 
     def __init__(self, d: int, reads: int) -> None:
         super().__init__()
@@ -561,10 +581,10 @@ class DeepFusion(nn.Module):
 
 
 class ExternalMemory(nn.Module):
-    """A memory and the layer that emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1)
-    parameters, and M (2M + 1) of an additive alignment (Eq. 8).
+    """A memory and the layer that emits its keys and the vectors to erase and add (Eq. 5).
 
-    A text begins with learned content. Its segments start at different random values: equal segments would stay
+    It has KM + 3M (n + 1) parameters; an additive alignment (Eq. 8) adds M (2M + 1). The memory's content
+    before each text is learned. Segments start at different random values, because equal segments would stay
     equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
@@ -579,7 +599,10 @@ class ExternalMemory(nn.Module):
 
 
 class MemoryNetwork(TextClassifier):
-    """ME-LSTM, ARC-I and ARC-II: a recurrent network for each task, with its own memory, a shared one, or both."""
+    """ME-LSTM, ARC-I and ARC-II.
+
+    Each task has a recurrent network with its own memory, a shared memory, or both.
+    """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__(config, words)
@@ -610,7 +633,10 @@ class MemoryNetwork(TextClassifier):
         return [cast(nn.ModuleList, place[name])[way] for place in places]
 
     def _read(self, x: Tensor, way: int, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Read the words of all tasks, (G, B, T, m), in one direction: states and fusion gates, (G, B, T, d) each."""
+        """Return states and fusion gates of all tasks' words, (G, B, T, m) -> (G, B, T, d) each.
+
+        `way` is the direction, 0 for forwards and 1 for backwards.
+        """
 
         def join(name: str, weight: str) -> Tensor:
             parts = [cast(Tensor, getattr(part, weight)) for part in self._parts(name, way, tasks)]
@@ -636,7 +662,7 @@ class MemoryNetwork(TextClassifier):
             return unroll_additive(in_full(x), weight, bias, fuse, cell, memories, aligned, reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
-        """Read one batch of each task at once: its states and fusion gates, (B, T, d or 2d) each."""
+        """Return the states and fusion gates of one batch per task, (B, T, d or 2d) each."""
         texts = [self.dropout(self.embed(batch, "text")) for batch in batches]
         rows, longest = max(map(len, texts)), max(x.shape[1] for x in texts)
         x = torch.stack([F.pad(x, (0, 0, 0, longest - x.shape[1], 0, rows - len(x))) for x in texts])
@@ -655,12 +681,12 @@ class MemoryNetwork(TextClassifier):
         ]
 
     def trace(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return the state and the fusion gate of every word, (B, T, d or 2d) each."""
+        """Return the state and fusion gate of every word, (B, T, d or 2d) each."""
         ((states, gates),) = self.read([batch])
         return states, gates
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by the last state of each direction."""
+        """Return the last states of each text, one for each direction."""
         return [
             last_states(states, batch.lengths["text"], self.config.directions)
             for (states, _), batch in zip(self.read(batches), batches, strict=True)
@@ -668,9 +694,10 @@ class MemoryNetwork(TextClassifier):
 
 
 class BagNetwork(TextClassifier):
-    """NBOW, the sum of the vectors (paper), and MT-DNN, two hidden layers on their mean, of which the first is shared.
+    """NBOW, the sum of a text's word vectors, and MT-DNN, with two hidden layers on their mean.
 
-    The mean is a guess: the sum of a review of 150 words leaves nearly all units of MT-DNN's tanh saturated.
+    MT-DNN's first hidden layer is shared. The mean is a guess: the sum over a review of 150 words saturates
+    nearly all units of MT-DNN's tanh.
     """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
@@ -687,7 +714,7 @@ class BagNetwork(TextClassifier):
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by the activation of its bag (NBOW) or by the upper hidden layer (MT-DNN)."""
+        """Return the activation of each text's bag of words (NBOW), or the upper hidden layer (MT-DNN)."""
         found = []
         for batch in batches:
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
@@ -703,7 +730,7 @@ class BagNetwork(TextClassifier):
 
 
 class ConvolutionNetwork(TextClassifier):
-    """MT-CNN: word vectors of which tasks share one half, a convolution, the maximum over the text, and tanh."""
+    """MT-CNN, with word vectors that are half shared, a convolution, the maximum over the text, and tanh."""
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         m = words.dimension
@@ -725,16 +752,18 @@ class ConvolutionNetwork(TextClassifier):
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Represent each text by the largest value of each filter."""
+        """Return the largest value of each filter over each text."""
         found = []
         for batch in batches:
             task, lengths = self.heads[batch.task], batch.lengths["text"]
             own = cast(WordEmbedding, task.embed)
             x = self.dropout(torch.cat([self.embed(batch, "text"), own(batch, "text")], 2))
             x = x * token_mask(lengths, x)[..., None]
-            before = (self.config.window - 1) // 2  # as many positions as words, with zeros around the text
+            before = (
+                self.config.window - 1
+            ) // 2  # with zeros around the text, there is a position for each word
             around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
-            # torch's own convolution has gradients that depend on the number of threads.
+            # The gradients of torch's convolution depend on the number of threads.
             windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)
             filtered = cast(nn.Linear, task.filters)(windows)
             found.append(max_over_time(filtered, lengths).tanh())

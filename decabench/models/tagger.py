@@ -1,6 +1,6 @@
-"""A BiLSTM-CRF tagger (Huang et al. 2015): one tag for each whitespace token of the context.
+"""A BiLSTM-CRF tagger that assigns a tag to each whitespace token of the context (Huang et al. 2015).
 
-Tasks share everything but their CRFs.
+Each task has its own CRF; everything else is shared.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ class TaggerConfig:
     """Configuration of a tagger."""
 
     name: str = "tagger"
-    """`tagger`."""
+    """Always `tagger`."""
     dimension: EvenWidth = 200
-    """The width of the BiLSTM's states: an even number, half for each direction."""
+    """The width of the BiLSTM's states, an even number split between the two directions."""
     crf: bool = True
-    """Whether to choose the whole sequence of tags with a CRF; otherwise a softmax chooses each tag independently."""
+    """Whether a CRF chooses the whole sequence of tags. Otherwise a softmax chooses each tag
+    independently."""
     dropout: Rate = 0.2
     """The dropout rate."""
     vocabulary: Count = 50_000
-    """The size of the vocabulary: the most frequent words of the training data."""
+    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = False
-    """Whether to train the word vectors too."""
+    """Whether to train the word vectors as well."""
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the tokens of the context; the question is the same for all examples and adds nothing."""
+    """Encode the tokens of the context. The question is ignored, because it is the same for all examples."""
     tokens = reader.tokens(question.context)
     return with_target({"tokens": tokens}, answer, task, reader, len(tokens))
 
 
 class Tagger(HeadedNetwork):
-    """Embedding, BiLSTM, and a CRF (or a softmax) for each task."""
+    """An embedding, a BiLSTM, and a CRF or a softmax for each task."""
 
     def __init__(self, config: TaggerConfig, outputs: Mapping[str, Tags], words: WordTable) -> None:
         super().__init__()
