@@ -1,4 +1,4 @@
-"""Every dataset as (question, context, answer) triples. Importing this package loads no data libraries."""
+"""Datasets as (question, context, answer) triples. Importing this package loads no data libraries."""
 
 from decabench.tasks.builtin_suites import DECATHLON, SUITES
 from decabench.tasks.example import SPLITS, Example, Question

@@ -1,4 +1,4 @@
-"""The built-in suites: tasks that are reported together, with scores printed in papers."""
+"""The built-in suites, and the scores that papers report for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DECATHLON = (
     "schema",
 )
 _README = "the authors' own leaderboard, github.com/salesforce/decaNLP, README of 2019"
-"""The source of rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
+"""Source of the rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
 
 
 _DECATHLON_ROWS: tuple[tuple[str, str, tuple[float, ...], float | None], ...] = (
@@ -90,7 +90,7 @@ DECATHLON = Suite(
 )
 
 
-# Zero-shot: tasks on which a model of the decathlon is tested without having been trained on them.
+# Zero-shot: tasks that a decathlon model is tested on without training on them.
 
 _TRAINING = "decathlon, no fine-tuning"
 
@@ -116,7 +116,7 @@ ZERO_SHOT = Suite(
 )
 
 
-# Suites of classification: FDU-MTL's 16 domains, and the films and products of the shared-memory paper.
+# Classification suites: FDU-MTL's 16 domains, and the films and products of the shared-memory paper.
 
 _PAPER = "Deep Multi-Task Learning with Shared Memory (Liu, Qiu and Huang 2016)"
 _PAPER_URL = "https://arxiv.org/abs/1609.07222"

@@ -7,31 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SPLITS = ("train", "validation", "test")
-"""The only split names, in the order in which they are prepared and shown."""
+"""The only valid split names, in the order in which splits are prepared and shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A (question, context, answer) triple of decaNLP, with everything that scoring needs."""
+    """A (question, context, answer) triple with everything that scoring needs."""
 
     id: str
-    """Stable, and unique in its split: upstream's id unless that reveals the answer, else
-    `<task>.<split>.<index>`."""
+    """A stable id, unique in its split: upstream's id, or `<task>.<split>.<index>` if that would reveal the answer."""
     question: str
     """The question."""
     context: str
     """The text that the question is about."""
     answers: tuple[str, ...]
-    """All references; the first is the training target. Never empty."""
+    """All reference answers; never empty. The first is the training target."""
     units: tuple[str, ...]
-    """Its sampling units, outermost first: SQuAD's article, then paragraph. Resampling keeps units whole."""
+    """Sampling units, outermost first, for example SQuAD's article, then paragraph. Resampling keeps units whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Data for structured metrics, such as the table and the logical form; JSON values only."""
+    """JSON data for structured metrics, such as the table and the logical form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An example without its answers: everything that a predictor receives."""
+    """An example without its answers, which is everything that a predictor receives."""
 
     id: str
     """The example's id."""

@@ -1,6 +1,6 @@
-"""The type of an answer, which determines the default metric, extraction, highlighting, limits and models' heads.
+"""Answer types, which determine the default metric, extraction, highlighting, limits and model heads.
 
-Every structured answer can be written and read back unchanged; `find_fault` explains why a gold answer can't.
+Structured answers survive being read and written again; `find_fault` explains why a gold answer doesn't.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from decabench.tasks.example import Example
 from decabench.text import bare
 
 Scheme = Literal["plain", "IOB1", "IOB2", "IOBES", "IOE1", "IOE2"]
-"""How tags spell chunks; `plain` tags, such as parts of speech, mark single tokens."""
+"""How tags mark chunks. `plain` tags, such as parts of speech, mark single tokens."""
 
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
 @dataclass(frozen=True)
 class Text:
-    """Free text: a span, a translation, a summary, a query."""
+    """Free text, such as a span, a translation, a summary or a query."""
 
     extractive: bool = False
     """Whether an answer is part of the context, so that cutting the context may lose it."""
@@ -40,10 +40,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Label:
-    """One label out of a few."""
+    """One of a few labels."""
 
     names: tuple[str, ...] = ()
-    """The labels; empty if each question names its own."""
+    """The labels, or an empty tuple if each question names its own."""
     max_tokens: int = 24
     """The maximum number of tokens in a language model's answer."""
 
@@ -57,9 +57,9 @@ class Tags:
     """One tag for each token of the context, separated by spaces."""
 
     scheme: Scheme = "plain"
-    """How tags spell chunks."""
+    """How the tags mark chunks."""
     names: tuple[str, ...] = ()
-    """The tags; empty if they are not known before the data is read."""
+    """The tags, or an empty tuple if they are only known from the data."""
     max_tokens: int = 512
     """The maximum number of tokens in a language model's answer."""
 
@@ -72,10 +72,10 @@ class Tags:
 
 @dataclass(frozen=True)
 class Tree:
-    """A dependency tree: `head:relation` for each token of the context, heads counted from 1, 0 for the root."""
+    """A dependency tree: a `head:relation` pair for each token of the context. Heads count from 1; 0 is the root."""
 
     relations: tuple[str, ...] = ()
-    """The relations; empty if they are not known before the data is read."""
+    """The relations, or an empty tuple if they are only known from the data."""
     max_tokens: int = 1024
     """The maximum number of tokens in a language model's answer."""
 
@@ -104,7 +104,7 @@ class Number:
 
 
 Output = Text | Label | Tags | Tree | Number
-"""The types of answers."""
+"""Any type of answer."""
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ def _check_limit(max_tokens: int) -> None:
 
 
 def default_metric(output: Output) -> str:
-    """Return the default headline metric for an output: a key of `decabench.metrics.METRICS`."""
+    """Return the default headline metric for an output, as a key of `decabench.metrics.METRICS`."""
     match output:
         case Label():
             return "accuracy"
@@ -142,12 +142,12 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Return whether answers are words, so that 1945.0 and 1945 are different."""
+    """Whether answers are compared as words, so that 1945.0 and 1945 are different."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
 def describe_output(output: Output) -> str:
-    """Describe an output in a phrase: `one of negative, positive`."""
+    """Return a short description of an output, for example `one of negative, positive`."""
     match output:
         case Text(extractive=True):
             return "a span of the context"
@@ -174,10 +174,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Explain why a gold answer changes when it is read and written again; empty if it doesn't change.
+    """Explain why a gold answer changes when it is read and written again, or return an empty string if it doesn't.
 
-    Differences that the metric ignores, such as case and spaces, don't count. `metrics` are the task's, the
-    headline first. Raises MetricError if a metric needs more than the example contains.
+    Differences that the metric ignores, such as case and spaces, don't count. `metrics` lists the task's
+    metrics, headline metric first. Raises MetricError if a metric needs data that the example lacks.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -225,8 +225,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Explain why no model can give an answer, if its metric counts characters that models and extraction never
-    write."""
+    """Catches answers whose metric counts characters that models and extraction never write."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"Its answer {answer[:60]!r} has spaces around it, which {metric} counts: remove them."
@@ -241,7 +240,7 @@ def _find_text_fault(answer: str, metric: str) -> str:
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""An accent that is a separate character. Other scripts are often written in forms other than NFC."""
+"""Accents written as separate characters. Other scripts often use forms other than NFC, so they are not checked."""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
@@ -262,21 +261,22 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
     reference, known = Item((label,)), METRICS[metric]
     try:
         given, wanted = known.statistics([text, label], [reference, reference])
-    except MetricError:  # the metric needs more than the answer
+    except MetricError:  # the metric needs more data than an answer
         return False
-    if known.scope != "example":  # the score of one example may be 0 for any prediction
+    if known.scope != "example":  # the score of a single example may be 0 for any prediction
         return given == wanted
     return score_rows(known, [given]).value == score_rows(known, [wanted]).value
 
 
 _MOST_COMPARED = 100
-"""The maximum number of labels to compare in pairs; if there are more, they are only compared after folding."""
+"""The maximum number of labels to compare in pairs. Larger sets are compared only after folding."""
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
-    """Name two labels, tags or relations that a metric treats as equal, ignoring case or marks; else empty.
+    """Name two labels, tags or relations that a metric treats as equal, ignoring case or marks.
 
-    `names` are the names in gold answers; by default, those that the output declares.
+    The result is empty if all names are distinct. `names` are the names in gold answers, by default the names
+    that the output declares.
     """
     match output:
         case Tree(relations=declared) | Tags(names=declared) | Label(names=declared):
@@ -315,7 +315,7 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return a word on a cycle of heads, or with a head that is not a word; 0 if all heads lead to the root."""
+    """Return a word that is on a cycle or whose head is not a word, or 0 if all heads lead to the root."""
     seen = [0] * (len(heads) + 1)  # the word from which each word was first reached
     seen[0] = -1
     for start in range(1, len(heads) + 1):
@@ -329,11 +329,11 @@ def find_lost_word(heads: Sequence[int]) -> int:
 
 
 MOST_FAULTS = 20
-"""The maximum number of different faults of a table to report at once."""
+"""The maximum number of different faults in a table to report at once."""
 
 
 def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
-    """Describe every kind of fault in a table, with the first row that has it."""
+    """Describe each kind of fault in a table, with the first row that has it."""
     told = []
     for fault, places in faults.items():
         others = len(places) - 1
@@ -348,11 +348,11 @@ def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
 # Chunks
 
 _LETTERS = {"IOB1": "BI", "IOB2": "BI", "IOE1": "IE", "IOE2": "IE", "IOBES": "BIES"}
-"""Each scheme's letters, which come before the kind of a chunk."""
+"""The prefix letters that each scheme's tags can have."""
 
 
 def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
-    """Raise DataError for names of tags that a scheme does not have."""
+    """Raise DataError if any tag name is not valid in a scheme."""
     if scheme == "plain":
         return
     letters = _LETTERS[scheme]
@@ -365,7 +365,7 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
 
 
 def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
-    """Read chunks from tags and write them in a scheme: `I-NP I-NP` in IOB2 is `B-NP I-NP`."""
+    """Read chunks from tags and write them in another scheme. In IOB2, `I-NP I-NP` becomes `B-NP I-NP`."""
     found = chunks(tags)
     starts, ends = ({(kind, span[side]) for kind, *span in found} for side in (0, 1))
     written = ["O"] * len(tags)
@@ -391,8 +391,7 @@ def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
-    """Explain which tag of a sequence breaks its scheme, or that the tags fit no scheme although a metric reads
-    chunks."""
+    """Explain which tag breaks the scheme, or that the tags fit no scheme although a metric reads chunks."""
     lowered = [tag.lower() for tag in tags]
     if scheme == "plain":
         schemes = SCHEMES[1:] if "sequence_f1" in metrics else ()

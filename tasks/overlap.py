@@ -1,5 +1,4 @@
-"""Overlap: texts of a validation or test split that are also in a training split, exactly or after
-normalisation."""
+"""Find validation and test texts that are also in a training split, exactly or after normalisation."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 Compared = Literal["context", "example"]
-"""The text to look for: an example's context, or its question and context together."""
+"""The text to look for: an example's context alone, or its question and context together."""
 
 NORMALISATION = "NFKC, case folded, letters, marks and digits only"
-"""How normalised texts are compared: ignoring case, spaces and punctuation, however words are split."""
+"""How texts are normalised for comparison. Case, spaces, punctuation and word boundaries are ignored."""
 
 _OTHER_ASCII = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(text: str) -> str:
-    """Return a text without differences that tokenisers and editors make: `Do n't !` equals `don't`."""
+    """Remove the differences that tokenisers and editors make, so that `Do n't !` equals `don't`."""
     if text.isascii():
         return _OTHER_ASCII.sub("", text.lower())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -35,25 +34,25 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The examples of a split whose text is also in the training data of its own task or of another."""
+    """The examples of a split whose text is also in training data, of the same task or a different task."""
 
     task: str
-    """The task to which they belong."""
+    """The task that the examples belong to."""
     split: str
-    """The split to which they belong."""
+    """The split that the examples belong to."""
     source: str
-    """The task whose data contains their text."""
+    """The task whose data contains the same texts."""
     examples: int
     """The number of examples in the split."""
     exact: tuple[str, ...]
-    """The ids of examples whose exact text is there."""
+    """The ids of examples whose text occurs in the source unchanged."""
     normalised: tuple[str, ...]
-    """The ids of examples whose text is there once both are normalised, including exact matches."""
+    """The ids of examples whose normalised text occurs in the source, including exact matches."""
 
 
 @dataclass(frozen=True)
 class _Digests:
-    """Eight bytes for each text of a split, both unchanged and normalised; 0 for a text that is not compared."""
+    """Eight bytes for each text of a split, unchanged and normalised. A text that is not compared has 0."""
 
     exact: np.ndarray
     normalised: np.ndarray
@@ -66,11 +65,11 @@ def find_overlap(
     against: Sequence[str] = ("train",),
     compare: Compared = "context",
 ) -> Iterator[Overlap]:
-    """Yield, for each prepared split of `splits`, its overlap with each task's splits of `against`.
+    """Yield the overlap of each prepared split in `splits` with each task's splits in `against`.
 
-    A split is always compared with its own task, and with another task if a text is in both. Empty texts are
-    not compared. This takes 16 bytes of memory per text, plus the ids of one split. Raises DataError for
-    damaged data.
+    A split's overlap with its own task is always reported; its overlap with a different task, only if they
+    share a text. Empty texts are not compared. Memory use is 16 bytes per text, plus the ids of one split.
+    Raises DataError for damaged data.
     """
     import numpy as np
 

@@ -1,5 +1,4 @@
-"""Prepare splits from published files: fetch outdated files, read them with the task's adapter, and store the
-examples."""
+"""Prepare splits: fetch outdated files, read them with the task's adapter, and store the examples."""
 
 from __future__ import annotations
 
@@ -39,38 +38,38 @@ if TYPE_CHECKING:
     from decabench.tasks.sources.published import SourceFiles
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
-"""The bundled sample: a mirror with one folder per task and published file names."""
+"""The bundled sample, a mirror with one folder per task and published file names."""
 
 
 def sample_sources() -> dict[str, Any]:
-    """Read the source, licence and remarks of every folder in the sample; stand-in data has a note."""
+    """Read the source, licence and remarks for each folder in the sample. Stand-in data has a note."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
 
 def is_web_address(mirror: str) -> bool:
-    """Return whether a mirror is an HTTP(S) URL rather than a folder."""
+    """Whether a mirror is an HTTP(S) URL rather than a folder."""
     return mirror.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True)
 class Request:
-    """The data to prepare, and its source."""
+    """The data to prepare, and where to get it."""
 
     home: Path
     """The home folder of prepared data."""
     split: str | None = None
-    """Only this split; by default, every public split."""
+    """The split to prepare; by default, every public split."""
     mirror: str | None = None
-    """A folder or HTTP(S) URL with the files, under their published names, in a folder per task."""
+    """A folder or HTTP(S) URL that contains a folder per task with the files under their published names."""
     sample: bool = False
-    """Use the bundled sample instead of the data."""
+    """Whether to use the bundled sample instead of the full data."""
     force: bool = False
-    """Prepare again even if nothing has changed."""
+    """Whether to prepare again even if nothing has changed."""
     progress: bool = True
-    """Show a progress bar for downloads."""
+    """Whether to show a progress bar for downloads."""
     hidden: bool = False
-    """Whether an error may quote the labels of a hidden split."""
+    """Whether error messages may quote the labels of a hidden split."""
 
     def __post_init__(self) -> None:
         if self.mirror and self.sample:
@@ -78,13 +77,13 @@ class Request:
 
     @property
     def lacks_folder(self) -> bool:
-        """Whether the mirror is a folder that does not exist."""
+        """Whether the mirror is a folder that doesn't exist."""
         return bool(
             self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir()
         )
 
     def require_place(self) -> None:
-        """Raise DecabenchError if the mirror is a folder that does not exist."""
+        """Raise DecabenchError if the mirror is a folder that doesn't exist."""
         if self.lacks_folder:
             raise DecabenchError(
                 f"--mirror needs a folder or an http(s) URL, but there is no folder {self.mirror}."
@@ -92,22 +91,22 @@ class Request:
 
     @property
     def origin(self) -> str:
-        """The origin of the data, as results record it."""
+        """The origin of the data, as recorded in results."""
         return "sample" if self.sample else "mirror" if self.mirror else "upstream"
 
     @property
     def place(self) -> str:
-        """Where the files come from; if it changes, prepared data is out of date."""
+        """Where the files come from. Prepared data is out of date if this changes."""
         if self.sample or self.mirror is None:
             return self.origin
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Return whether a split that came from a mirror is kept because no other source was named."""
+        """Whether to keep a split that came from a mirror, because the request names no other source."""
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
-        """Return the folder whose files are read in place; None if the task's files are downloaded."""
+        """Return the folder whose files are read in place, or None if the task's files are downloaded."""
         if task.folder is not None:
             return task.folder
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
@@ -116,9 +115,10 @@ class Request:
         return Path(mirror).expanduser() / task.files_folder
 
     def absent_splits(self, task: Task) -> tuple[str, ...]:
-        """Return the splits that a run must wait for: those that are missing, or not from the named place.
+        """Return the splits that must be prepared before a run, because they are missing or come from a
+        different source.
 
-        If no place is named, or if the named folder no longer exists, any prepared data will do.
+        If the request names no source, or its folder no longer exists, any prepared data will do.
         """
         if self.origin != "upstream":
             return _find_due(task, self).splits
@@ -127,12 +127,12 @@ class Request:
 
 
 def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:
-    """Return the names whose tasks have a split, because in a suite some tasks may lack it."""
+    """Return the names of the tasks that have a split."""
     return [name for name in names if split in available_splits(known[name])]
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Return the splits to prepare; empty if the requested split is not public."""
+    """Return the splits to prepare, or an empty tuple if the requested split is not public."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))
 
 
@@ -141,18 +141,23 @@ class Preparation:
     """The result of preparing one task."""
 
     task: str
-    """Its name."""
+    """The task's name."""
     records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """Its prepared splits; after a failure, the requested splits that are prepared and up to date nevertheless."""
+    """The records of the task's prepared splits.
+
+    After a failure, these are the requested splits that were already prepared and are up to date.
+    """
     was_ready: bool = False
-    """Whether there was nothing to do."""
+    """Whether the data was already up to date."""
     altered: tuple[str, ...] = ()
-    """Its splits that were changed or deleted after they were prepared; those also in `records` were prepared
-    again."""
+    """Splits that were changed or deleted after they were prepared.
+
+    If a split is also in `records`, it was prepared again.
+    """
     error: str = ""
-    """Why it failed; empty on success."""
+    """Why preparation failed, or an empty string on success."""
     exit_code: int = 0
-    """The exit code for this result."""
+    """The exit code for the command line."""
 
 
 def prepare(
@@ -165,22 +170,22 @@ def prepare(
     jobs: int = 1,
     include: Paths = (),
 ) -> dict[str, Mapping[str, SplitRecord]]:
-    """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by
-    task.
+    """Prepare tasks (by default the decathlon's) from their published files, and return the split records by task.
 
-    With `split`, prepare only that split, and skip tasks that don't publish it. The data comes from the internet,
-    from `mirror` (a folder or URL), or from the bundled `sample`. `force` prepares data again even if it is up to
-    date. With `jobs` above 1, worker processes are started, so a script needs an `if __name__ == "__main__":` guard.
+    With `split`, only that split is prepared, and tasks that don't publish it are skipped. The data comes
+    from the internet, from `mirror` (a folder or URL), or from the bundled `sample`. `force` prepares data
+    again even if it is up to date. With `jobs` above 1, worker processes are started, so a script needs an
+    `if __name__ == "__main__":` guard.
 
-    Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
-    others are still prepared.
+    Raises UnknownNameError for an unknown task. If tasks fail, the other tasks are still prepared, and then
+    DataError is raised with the reasons.
     """
     files = as_paths(include)
     known = known_tasks(files)
     chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known)
     request = Request(home_folder(home), split, mirror, sample, force)
     if any(known.get(task.name) != task for task in chosen):
-        jobs = 1  # other processes would not know a task that the script defines
+        jobs = 1  # other processes can't look up a task that the script defines
     ended = prepare_all([task for task in chosen if requested_splits(task, request)], request, jobs, files)
     if failed := [preparation for preparation in ended if preparation.error]:
         raise DataError(" ".join(f"{preparation.task}: {preparation.error}" for preparation in failed))
@@ -194,10 +199,10 @@ def prepare_all(
     include: Sequence[Path] = (),
     report: Callable[[Preparation], None] = lambda preparation: None,
 ) -> list[Preparation]:
-    """Prepare tasks in `jobs` processes and report each as it finishes; a failed task does not stop the others.
+    """Prepare tasks in `jobs` processes, and report each result as it finishes. A failed task doesn't stop the others.
 
-    `include` names the files that define tasks, which each process loads again. Raises DecabenchError if data
-    must be prepared from a folder that does not exist.
+    `include` lists the files that define tasks; every process loads them again. Raises DecabenchError if data
+    must be prepared from a folder that doesn't exist.
     """
     due = {task.name: _find_due(task, request) for task in tasks}
     waiting = [name for name, found in due.items() if found.splits]
@@ -225,7 +230,8 @@ def _prepare_in_processes(
     include: Sequence[Path],
     end: Callable[[Preparation], None],
 ) -> None:
-    # Importing pools of processes takes longer than listing the tasks, which imports this module.
+    # Imported here, because loading process pools takes longer than listing the tasks, which imports this
+    # module.
     from concurrent.futures import FIRST_COMPLETED, wait
     from concurrent.futures.process import BrokenProcessPool
 
@@ -241,7 +247,7 @@ def _prepare_in_processes(
                 name = pending.pop(future)
                 try:
                     end(future.result())
-                except BrokenProcessPool:  # one process that is killed ends the whole pool
+                except BrokenProcessPool:  # a single killed process breaks the whole pool
                     sentence = (
                         f"{name} is not prepared: a process was killed, perhaps due to lack of memory; "
                         "run again with --jobs 1."
@@ -259,7 +265,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
-    except Exception as error:  # an adapter met data in an unknown form: continue with the other tasks
+    except Exception as error:  # the adapter can't read the data: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
@@ -272,18 +278,18 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that need it, and return the records of all requested splits.
 
-    Raises MissingDataError, DataError or StorageError; earlier data stays unchanged.
+    Raises MissingDataError, DataError or StorageError, and then leaves earlier data unchanged.
     """
     return _prepare_due(task, request, _find_due(task, request))
 
 
 def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
-    if found.splits:  # otherwise touch nothing, as the home may be read-only
+    if found.splits:  # otherwise touch nothing, because the home folder may be read-only
         store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _lock(folder):
-            due = _find_due(task, request)  # another process may have been first
+            due = _find_due(task, request)  # another process may have prepared them in the meantime
             if due.splits:
                 sweep_temporary(folder)
             for mirror, splits in _by_mirror(task, request, store, due).items():
@@ -298,7 +304,7 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
 
 
 def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
-    """Group the splits that are due by their mirror. An altered split comes from its recorded mirror again."""
+    """An altered split is prepared again from the mirror in its record."""
     records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
     found: dict[str | None, list[str]] = {}
     for split in due.splits:
@@ -309,13 +315,10 @@ def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[st
 
 @dataclass(frozen=True)
 class _Due:
-    """The requested splits of a task that must be prepared."""
-
     splits: tuple[str, ...]
-    """Their names."""
+    """The names of the splits."""
     altered: tuple[str, ...] = ()
-    """Splits from the same files that were changed or deleted since they were prepared, so that they cannot be
-    read."""
+    """Those splits whose inputs are unchanged but whose prepared files were changed or deleted."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:
@@ -345,7 +348,7 @@ def _find_due(task: Task, request: Request) -> _Due:
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
-    # The data may have taken hours to prepare.
+    # Preparing the data may have taken hours.
     if not request.sample or request.force:
         return
     try:
@@ -414,7 +417,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
-        # Downloads load libraries that take longer to import than a small task takes to prepare.
+        # Imported here, because the HTTP libraries take longer to load than a small task takes to prepare.
         from decabench.tasks.sources.download import Downloads
 
         downloads = Downloads(raw, progress=request.progress, force=request.force)
@@ -432,7 +435,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
     place = _place(task, request)
-    _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
+    _write_inputs(store, task, split, None)  # a run killed from here on must not look finished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
@@ -472,28 +475,28 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 _WORKING = re.compile(
     r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
 )
-"""A text that ends in a mark and a short answer, as in GSM8K and MATH."""
+"""Matches a text that ends in a marker and a short answer, as in GSM8K and MATH."""
 
 
 @dataclass
 class _SplitFacts:
-    """Checks a split's examples while they are read, and collects the facts that its record states."""
+    """Checks a split's examples while they are read, and collects the facts for its record."""
 
     task: Task
     split: str
     least: int
-    """The published number of examples, if no digest verifies the files; else 0."""
+    """The published number of examples, or 0 if the files' digests verify them."""
     rows: int = 0
-    """The number of examples that were read."""
+    """The number of examples read so far."""
     labelled: bool = True
     """Whether the data has labels."""
     asked: Any = field(default_factory=hashlib.sha256)
-    """A digest of the text that a predictor receives, if labels are hidden."""
+    """A digest of the predictor's input, for a split with hidden labels."""
     marks: Counter[str] = field(default_factory=Counter)
-    """Marks before the short answer in gold answers that show their working, which a model could not guess."""
+    """The markers before the short answers in gold answers with working, which no model could reproduce."""
 
     def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield the examples. Raises DataError if they cannot be scored, or if there are too few."""
+        """Yield the examples. Raises DataError if there are too few, or if they can't be scored."""
         task, name = self.task, f"{self.task.name}, {self.split}"
         metrics = (task.metric, *task.secondary)
         is_own = task.origin == "user"
@@ -530,7 +533,7 @@ class _SplitFacts:
                 self.marks[working[1]] += 1
         if faults:
             raise DataError(describe_rows(name, faults))
-        for find, first in classes:  # before any prediction, which may take hours
+        for find, first in classes:  # before any prediction, which can take hours
             try:
                 find(list(first.values()))
             except MetricError as error:
@@ -542,7 +545,7 @@ class _SplitFacts:
 
     @property
     def note(self) -> str:
-        """A warning if most gold answers contain their working; else empty."""
+        """A warning if most gold answers include their working, otherwise an empty string."""
         if 2 * (count := self.marks.total()) <= self.rows:
             return ""
         mark = self.marks.most_common(1)[0][0]
@@ -553,8 +556,10 @@ class _SplitFacts:
 
 
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
-    """Describe how many of a split's published examples are missing from its files; empty if none are, or for
-    the sample."""
+    """Describe how a split's number of examples differs from the published number.
+
+    The result is empty if the numbers agree, or for the sample and the user's own tasks.
+    """
     published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
@@ -579,7 +584,7 @@ def _place(task: Task, request: Request) -> str:
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Return size and time of files that are read in place, to detect changes without reading them again."""
+    """Return the size and modification time of files read in place, to detect changes without reading them again."""
     folder = request.folder(task)
     if folder is None:
         return {}
@@ -590,7 +595,7 @@ def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str,
 
 
 def _inputs_path(store: Store, task: Task) -> Path:
-    # Beside task.json and not in it: times of files would make its bytes differ from run to run.
+    # Not in task.json, because modification times would make its bytes differ between runs.
     return store.folder(task.name) / "inputs.json"
 
 

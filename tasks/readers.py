@@ -1,4 +1,4 @@
-"""Helpers for the readers in `datasets/`: records whose errors name their place, and URLs of pinned files."""
+"""Helpers for the readers in `datasets/`: records with error positions, and URLs of pinned files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 
 class Record:
-    """A record of a published file: fields are read by type, and errors name the file and the place."""
+    """A record of a published file with typed access to its fields. Errors name the file and the position."""
 
     __slots__ = ("_above", "_kind", "_number", "value")
 
@@ -29,17 +29,17 @@ class Record:
 
     @property
     def number(self) -> int:
-        """The number of its line or row, from 1."""
+        """The number of the line or row, counted from 1."""
         return self._number
 
     @property
     def place(self) -> str:
-        """The place in the file: `dev-v1.1.json, article 3, paragraph 1`."""
+        """The position in the file, for example `dev-v1.1.json, article 3, paragraph 1`."""
         above = self._above.place if isinstance(self._above, Record) else self._above
         return f"{above}, {self._kind} {self._number}"
 
     def fault(self, reason: str) -> DataError:
-        """Make an error that names the place."""
+        """Return an error that names the position."""
         return DataError(f"{self.place}: {reason}.")
 
     def field(self, key: str) -> Any:
@@ -52,7 +52,7 @@ class Record:
             raise self.fault(f"it must be an object with {key!r}, not {_kind_of(self.value)}") from None
 
     def text(self, key: str) -> str:
-        """Return a field that must be text."""
+        """Return a text field. Raises DataError for any other type."""
         try:
             value = self.value[key]
         except (KeyError, TypeError, IndexError):
@@ -62,18 +62,18 @@ class Record:
         return self._require_text(value, repr(key))
 
     def texts(self, key: str) -> list[str]:
-        """Return a field that must be a list of texts."""
+        """Return a field that is a list of texts. Raises DataError for any other type."""
         return [self._require_text(value, f"each of {key!r}") for value in self.list(key)]
 
     def list(self, key: str) -> list[Any]:
-        """Return a field that must be a list."""
+        """Return a list field. Raises DataError for any other type."""
         value = self.field(key)
         if not isinstance(value, list):
             raise self.fault(f"{key!r} must be a list, not {_kind_of(value)}")
         return value
 
     def integer(self, key: str, low: int, high: int) -> int:
-        """Return a field that must be a whole number from `low` to `high`."""
+        """Return a whole number from `low` to `high`. Raises DataError for any other value."""
         value = self.field(key)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.fault(f"{key!r} must be a whole number, not {_kind_of(value)}")
@@ -82,19 +82,19 @@ class Record:
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """Return a field that must be one of several texts."""
+        """Return a text field that is one of the allowed values. Raises DataError for any other value."""
         value = self.text(key)
         if value not in allowed:
             raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {value[:40]!r}")
         return value
 
     def records(self, key: str, kind: str) -> Iterator[Record]:
-        """Yield the records of a field that must be a list."""
+        """Yield the items of a list field as records."""
         for number, value in enumerate(self.list(key), 1):
             yield Record(value, self, kind, number)
 
     def record(self, key: str) -> Record:
-        """Return the record of a field that must be an object."""
+        """Return an object field as a record. Raises DataError for any other type."""
         value = self.field(key)
         if not isinstance(value, Mapping):
             raise self.fault(f"{key!r} must be an object, not {_kind_of(value)}")
@@ -106,7 +106,7 @@ class Record:
         if not value.isascii():
             try:
                 value.encode()
-            except UnicodeEncodeError:  # JSON escapes may hold half of a character
+            except UnicodeEncodeError:  # JSON escapes can contain half of a surrogate pair
                 raise self.fault(f"{what} contains half of a surrogate pair") from None
         return value
 
@@ -118,7 +118,7 @@ def _kind_of(value: object) -> str:
 
 @contextmanager
 def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a text file. Raises DataError, with the line, if the text is not UTF-8."""
+    """Open a text file for reading. Raises DataError, naming the line, if the text is not UTF-8."""
     with path.open(encoding=encoding, newline=newline) as file:
         try:
             yield file
@@ -129,9 +129,9 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
 
 
 def text_lines(path: Path) -> Iterator[Record]:
-    """Yield the lines of a text file as records; a line that is not UTF-8 is read as Windows-1252.
+    """Yield the lines of a text file as records. A line that is not UTF-8 is decoded as Windows-1252.
 
-    Only a line feed ends a line; other characters that some readers treat as line breaks stay in the text.
+    Only a line feed ends a line; other Unicode line breaks stay in the text.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -147,15 +147,15 @@ def text_lines(path: Path) -> Iterator[Record]:
 
 
 def shuffle_key(seed: str, text: str) -> str:
-    """Return a sort key that puts texts in a random order, the same everywhere, and keeps equal texts together."""
+    """Return a sort key for a random but reproducible order that keeps equal texts together."""
     return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
 
 
 def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield examples with ids `<prefix>.<index>`, each unit (0: the outermost) in a random but fixed order.
+    """Yield examples with ids `<prefix>.<index>`, in a random but fixed order within each unit.
 
-    Use this for files whose ids, or whose order within a unit, reveal the answers. Upstream's ids go to `meta`,
-    which predictors never receive.
+    `unit` is the level of the units, with 0 as the outermost. Use this for files whose ids, or whose order
+    within a unit, reveal the answers. Upstream's ids go to `meta`, which predictors never receive.
     """
     index = 0
     for _, group in groupby(examples, key=lambda example: example.units[unit]):
@@ -176,27 +176,27 @@ def _first_broken_line(path: Path) -> int:
 
 
 def stream_items(path: Path, prefix: str) -> Iterator[Any]:
-    """Yield the items below `prefix` (in ijson's notation, `data.item`) of one large JSON document."""
+    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) from a large JSON document."""
     import ijson
 
     with path.open("rb") as file:
         try:
             yield from ijson.items(file, prefix, use_float=True)
         except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
-            reason = str(error).partition("\n")[0]  # the next lines draw an arrow to the place
+            reason = str(error).partition("\n")[0]  # the next lines only point at the position
             raise DataError(
                 f"{path.name} is not valid JSON ({reason}): prepare again with --force."
             ) from error
 
 
 def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
-    """Yield the items below `prefix` of one large JSON document as records."""
+    """Yield the items below `prefix` in a large JSON document as records."""
     for number, value in enumerate(stream_items(path, prefix), 1):
         yield Record(value, path.name, kind, number)
 
 
 def line_record(line: str | bytes, name: str, number: int) -> Record:
-    """Return the JSON value on a file's line as a record. Raises DataError, which names the line."""
+    """Return a line's JSON value as a record. Raises DataError, naming the line."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         return Record(parse_json(text, surrogates=True), name, "line", number)
@@ -205,7 +205,7 @@ def line_record(line: str | bytes, name: str, number: int) -> Record:
 
 
 def line_records(path: Path) -> Iterator[Record]:
-    """Yield the values of a file with one JSON value per line as records."""
+    """Yield the values of a JSON Lines file as records."""
     with open_text(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -235,10 +235,10 @@ def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 def column_blocks(
     path: Path, columns: int, separator: str, comment: str | None = None, skip: int = 0
 ) -> Iterator[list[Record]]:
-    """Yield the blocks of lines between empty lines; each line is a record of its cells.
+    """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
 
-    A line must have `columns` cells; one that begins with `comment` is a single cell. The first `skip` lines
-    are left out. Raises DataError with the line.
+    Every line must have `columns` cells, except that a line beginning with `comment` is a single cell. The
+    first `skip` lines are left out. Raises DataError, naming the line.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
@@ -267,7 +267,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 
 
 def one_token(record: Record, column: int) -> str:
-    """Return a cell that must be a single word, so that answers have one item for each cell. Raises DataError."""
+    """Return a cell that is a single word, so that an answer has one item per cell. Raises DataError otherwise."""
     cell: str = record.value[column]
     if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be a single word, not {cell[:40]!r}")
@@ -281,19 +281,20 @@ def parquet_records(files: Files, name: str, columns: tuple[str, ...]) -> Iterat
 
 
 def github_raw(repository: str, commit: str, path: str) -> str:
-    """Return the URL of a file at a commit of a GitHub repository."""
+    """Return the URL of a file in a GitHub repository at a given commit."""
     return f"https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
 def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
-    """Return a file of a dataset on the Hugging Face hub, at a given commit."""
+    """Return a file of a Hugging Face dataset at a given commit."""
     return RemoteFile(path, (f"https://huggingface.co/datasets/{repository}/resolve/{commit}/{path}",))
 
 
 def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:
-    """Return the files of each split from lines of split, digest, size and name; `-` is an unknown digest or size.
+    """Parse the files of each split from lines of split, digest, size and name.
 
-    The digest is a sha256 or the id of a git blob. `url` is the folder of the files; empty for your own files.
+    The digest is a sha256 or a git blob id, and `-` means that the digest or size is unknown. `url` is the
+    folder that contains the files, or an empty string for files that users supply themselves.
     """
     found: dict[str, tuple[RemoteFile, ...]] = {}
     for line in listed.split("\n"):

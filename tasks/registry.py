@@ -1,4 +1,4 @@
-"""Every task and suite by name: built-in, from installed packages, and from included files."""
+"""All tasks and suites by name: built-in, from installed packages, and from included files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ TASKS: dict[str, Task] = {
     "en.pos": EN_POS,
     "hi.pos": HI_POS,
 }
-"""The built-in tasks by name."""
+"""The built-in tasks, by name."""
 
 _GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}
 """The entry-point groups for packages that provide tasks and suites."""
@@ -89,7 +89,7 @@ Brought = TypeVar("Brought", Task, Suite)
 
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """Return a task by name. Raises UnknownNameError with near matches and the list of names."""
+    """Return a task by name. Raises UnknownNameError, listing similar names."""
     if name not in tasks and name in SUITES:
         raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
     several = name.split(",")
@@ -99,7 +99,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
-    """Return a suite by name. Raises UnknownNameError with near matches and the list of names."""
+    """Return a suite by name. Raises UnknownNameError, listing similar names."""
     if name not in suites and name in TASKS:
         raise UnknownNameError(f"{name} is a task, not a suite: choose it with --tasks {name}.")
     return suites[_require(name, suites, "suite")]
@@ -113,22 +113,23 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
-    """Return the tasks that a caller names, by name or as values. Raises UnknownNameError."""
+    """Return the given tasks, looking up names. Raises UnknownNameError."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 
 
 def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
-    """Return the suite that a caller names, by name or as a value; the decathlon for None. Raises UnknownNameError."""
+    """Return the given suite, looking up a name; None means the decathlon. Raises UnknownNameError."""
     if isinstance(suite, str):
         return get_suite(suite, known_suites(include))
     return DECATHLON if suite is None else suite
 
 
 def known_tasks(include: Paths = ()) -> dict[str, Task]:
-    """Return all tasks by name: built in, from installed packages, and from the included files.
+    """Return all tasks by name: built-in, from installed packages, and from the included files.
 
-    A broken package only causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package only causes a warning. Raises UnknownNameError or DataError for an included file that
+    can't be used.
     """
     return _known(Task, TASKS, _all_included(include))
 
@@ -136,7 +137,8 @@ def known_tasks(include: Paths = ()) -> dict[str, Task]:
 def known_suites(include: Paths = ()) -> dict[str, Suite]:
     """Return all suites by name, each checked against the tasks known with the same files.
 
-    A broken package only causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package only causes a warning. Raises UnknownNameError or DataError for an included file that
+    can't be used.
     """
     items = _all_included(include)
     known, tasks = _known(Suite, SUITES, items), _known(Task, TASKS, items)
@@ -146,7 +148,7 @@ def known_suites(include: Paths = ()) -> dict[str, Suite]:
         except DecabenchError as error:
             if suite in items:
                 raise
-            warnings.warn(str(error), stacklevel=2)  # one broken package must not stop every command
+            warnings.warn(str(error), stacklevel=2)  # a broken package must not stop every command
             del known[suite.name]
     return known
 
@@ -154,8 +156,8 @@ def known_suites(include: Paths = ()) -> dict[str, Suite]:
 def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """Return the tasks and suites that a .toml or .py file defines.
 
-    A file is read, or executed, once per process, and again only if it has changed. Raises UnknownNameError if
-    it doesn't exist, and DataError for a TOML file with faults.
+    The file is loaded once per process, and again only if it has changed. Raises UnknownNameError if it
+    doesn't exist, and DataError for a TOML file with faults.
     """
     if not path.exists():
         several = ": give --include once for each file" if os.pathsep in str(path) else ""
@@ -168,7 +170,7 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
 
 @lru_cache(maxsize=256)
 def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...]:
-    """Load a file with this content; `place` distinguishes equal relative paths in two folders."""
+    """The arguments are the cache key; `place` distinguishes equal relative paths in different folders."""
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":
@@ -227,6 +229,6 @@ def _installed(kind: type[Brought]) -> Iterator[Brought]:
                     f"The entry point {point.name} = {point.value} is not a decabench.tasks.{kind.__name__}."
                 )
         except DecabenchError as error:
-            warnings.warn(str(error), stacklevel=3)  # one broken package must not stop every command
+            warnings.warn(str(error), stacklevel=3)  # a broken package must not stop every command
         else:
             yield replace(item, origin="user")

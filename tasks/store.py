@@ -1,6 +1,6 @@
-"""Prepared examples on disk: a parquet file per split, and a record of its origin.
+"""Prepared examples on disk: a parquet file per split, and a record of where it came from.
 
-Examples are written and read in batches, so memory does not grow with a dataset.
+Examples are written and read in batches, so memory use doesn't grow with the dataset.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _BATCH = 1_000
 _FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
-"""The columns that scoring needs."""
+"""The columns needed for scoring."""
 _FEW = 50_000
-"""Up to this many examples, keeping items takes less memory than making them again takes time."""
+"""Up to this many examples, items are kept in memory, because making them again would take too long."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
 
 def home_folder(given: str | Path | None = None) -> Path:
-    """Return the folder of prepared data: the given one, else $DECABENCH_HOME, else the user's data folder."""
+    """Return the folder for prepared data: `given`, $DECABENCH_HOME or the user's data folder, in this order."""
     chosen = given or os.environ.get("DECABENCH_HOME")
     if chosen:
         return Path(chosen).expanduser()
@@ -65,38 +65,40 @@ def home_folder(given: str | Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """The entry of a prepared split in `task.json`: everything that results record about their data."""
+    """A prepared split's entry in `task.json`, with everything that results record about their data."""
 
     rows: int
     """The number of examples."""
     fingerprint: str
-    """`sha256:…` over the examples in order."""
+    """`sha256:…` of the examples, in order."""
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     source: str
-    """The name of the source from which it was read."""
+    """The name of the source that the split was read from."""
     verified: bool
     """Whether every file has its published digest."""
     files: tuple[Mapping[str, Any], ...]
-    """The name, url, sha256, size and status of every file."""
+    """The name, url, sha256, size and status of each file."""
     version: int
     """The version of the adapter."""
     note: str = ""
-    """A remark that readers of a score need, such as that the data is a stand-in or a subset."""
+    """A remark for readers of a score, for example that the data is a stand-in or a subset."""
     units_digest: str = ""
-    """`sha256:…` over the units in order, because the fingerprint covers only the innermost units."""
+    """`sha256:…` of the units, in order. The fingerprint covers only the innermost units."""
     salt: str = ""
-    """For a hidden split, a secret at the start of its fingerprint, so that guessed labels cannot be checked."""
+    """A secret at the start of a hidden split's fingerprint, so that guessed labels can't be checked."""
     questions: str = ""
-    """For a hidden split, `sha256:…` over ids, questions and contexts in order, without a label."""
+    """`sha256:…` of a hidden split's ids, questions and contexts, in order, without labels."""
     labelled: bool = True
-    """Whether its labels are here, which only the keeper of a hidden split may have."""
+    """Whether the labels are available. Only the keeper of a hidden split has them."""
     checked: str = ""
-    """The `check_digest` of its parquet file at the time when its rows matched the fingerprint; empty in older
-    records."""
+    """The `check_digest` of the parquet file at the time when its rows matched the fingerprint.
+
+    Older records have an empty string.
+    """
 
     def check_digest(self, path: Path) -> str:
-        """Return the sha256 over a parquet file and this record's digests, which changes if any of them does."""
+        """Return a sha256 that changes if the parquet file or any of this record's digests changes."""
         with read_errors(path):
             found = path.stat()
             digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -105,13 +107,13 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest of the data in submissions and id lists; for a hidden split, of its public part."""
+        """The digest of the data in submissions and id lists. For a hidden split, it covers only the public part."""
         return self.questions or self.fingerprint
 
 
 @lru_cache(maxsize=256)
 def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
-    """Return the records in a file; the file is read again if it has been written to."""
+    """`trace` is part of the cache key, so the file is read again after it changes."""
     import msgspec
 
     return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
@@ -119,14 +121,14 @@ def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *trace: int) -> str:
-    """Return the sha256 of a file, recomputed if the file has been written to."""
+    """`trace` is part of the cache key, so the digest is recomputed after the file changes."""
     return file_digest(path)
 
 
 def _line(example: Example, context: str, meta: str) -> str:
-    """Return what an example adds to the fingerprint of its split, given its context and `meta` as JSON.
+    """Return the line that an example adds to its split's fingerprint, given its context and `meta` as JSON.
 
-    Of its units only the innermost is included, so that a task may add outer units and keep its fingerprints.
+    Only the innermost unit is included, so that a task can add outer units and keep its fingerprints.
     """
     before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
     return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
@@ -157,7 +159,7 @@ class Store:
     def write(
         self, task: str, split: str, examples: Iterable[Example], salt: str = ""
     ) -> tuple[int, str, str]:
-        """Write a split; return its number of rows, its fingerprint and the digest of its units.
+        """Write a split, and return its number of rows, its fingerprint and the digest of its units.
 
         The fingerprint starts from the salt. Raises DataError and StorageError.
         """
@@ -224,18 +226,18 @@ class Store:
     def references(self, task: str, split: str) -> References:
         """Return the gold answers of a prepared split.
 
-        Raises MissingDataError and DataError like `require_content`.
+        Raises the same errors as `require_content`.
         """
         import pyarrow as pa
 
         self.require_content(task, split)
         with open_parquet(self.path(task, split)) as file:
             table = file.read(_GOLD, use_threads=False)
-        pa.default_memory_pool().release_unused()  # the memory that reading took beyond the columns
+        pa.default_memory_pool().release_unused()  # releases the memory used for reading, beyond the columns themselves
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
-        """Return whether a prepared split's file and record are those that were written together.
+        """Whether a prepared split's file and record were written together.
 
         This guards against accidents. Anyone who alters data on purpose can also alter the record.
         """
@@ -243,7 +245,7 @@ class Store:
         return record is not None and path.exists() and record.checked in ("", record.check_digest(path))
 
     def require_content(self, task: str, split: str) -> None:
-        """Raise DataError if a prepared split was changed since, and MissingDataError if it is not prepared."""
+        """Raise DataError if a prepared split has been changed, and MissingDataError if it is not prepared."""
         record = self.record(task, split)
         if not self.is_unaltered(task, split):
             raise DataError(
@@ -251,9 +253,9 @@ class Store:
             )
 
     def require_current(self, task: Task, split: str) -> None:
-        """Raise DataError if a task's own files differ from those that it was prepared from.
+        """Raise DataError if the files of a user's task have changed since it was prepared.
 
-        Deleted files, and tasks prepared from elsewhere, are not compared.
+        Deleted files, and tasks prepared from another source, are not compared.
         """
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
@@ -269,7 +271,7 @@ class Store:
                 )
 
     def records(self, task: str) -> dict[str, SplitRecord]:
-        """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError for damage."""
+        """Read the records of a task's prepared splits, if any. Raises DataError for a damaged file."""
         path = self.folder(task) / "task.json"
         try:
             found = path.stat()
@@ -285,30 +287,30 @@ class Store:
             ) from error
 
     def record(self, task: str, split: str) -> SplitRecord:
-        """Read the record of one split. Raises MissingDataError if it is not prepared, and DataError."""
+        """Read the record of a split. Raises MissingDataError if it is not prepared, and DataError if it is damaged."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
             raise MissingDataError(self.advise(task, split))
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
-        """Return whether a split's labels are hidden, according to its task now or when it was prepared."""
+        """Whether a split's labels are hidden, according to the task now or at the time of preparation."""
         if isinstance(task, Task) and split in task.hidden:
             return True
         record = self.records(_name(task)).get(split)
         return record is not None and bool(record.salt)
 
     def require_labels(self, task: str, split: str) -> None:
-        """Raise MissingDataError if a prepared split has questions only."""
+        """Raise MissingDataError if a prepared split contains only questions."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
                 f"The labels of {task}, {split}, are hidden and not available here: only their keeper can score."
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
-        """Raise MissingDataError, naming every task whose split is not prepared, if there are any.
+        """Raise MissingDataError, naming every task whose split is not prepared.
 
-        Give your own task as a value, because its name alone does not find it.
+        A user's own task must be passed as a `Task`, because its name alone can't be looked up.
         """
         missing = [task for task in tasks if not self._has(_name(task), split)]
         absent = [task for task in missing if not _has_split(_find(task), split)]
@@ -327,7 +329,7 @@ class Store:
         return split in self.records(task) and self.path(task, split).exists()
 
     def advise(self, given: str | Task, split: str) -> str:
-        """Explain that a split is not prepared and how to prepare it, or which splits exist instead."""
+        """Return a message on how to prepare a missing split, or which splits exist instead."""
         name, task = _name(given), _find(given)
         if task is not None and task.sources:
             if not _has_split(task, split):
@@ -373,8 +375,8 @@ class Store:
 class References(Sequence[Item]):
     """The gold answers of a split, in order.
 
-    They stay in columns, which take a quarter of the memory of items. A small split's items are made once, a
-    large split's on each use.
+    They are kept in columns, which take a quarter of the memory that items take. A small split's items are
+    made once; a large split's items are made on each use.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -387,7 +389,7 @@ class References(Sequence[Item]):
         return found
 
     def unit_numbers(self) -> NDArray[Any]:
-        """Return the numbers of the units of each example, (examples, levels), as `number_units` gives them."""
+        """Return the unit numbers of each example, shape (examples, levels), as in `number_units`."""
         import numpy as np
         import pyarrow as pa
 
@@ -396,7 +398,7 @@ class References(Sequence[Item]):
         labels = np.concatenate([np.from_dlpack(chunk.indices) for chunk in codes.chunks])
         labels = labels.reshape(len(self), -1)
         if labels.shape[1] == 1:
-            return labels  # numbered in the order of their first examples
+            return labels  # already numbered by first example
         return np.stack([level.astype(np.int32) for level in nest_units(labels)], axis=1)
 
     @cached_property
@@ -425,7 +427,7 @@ class References(Sequence[Item]):
 
 
 def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number each level's units from 0, in order of their first example: (examples, levels).
+    """Number the units of each level from 0, in order of first occurrence. Returns shape (examples, levels).
 
     Inner units inside different outer units are different. A row without units is its own unit.
     """
@@ -441,15 +443,16 @@ def number_units(units: Sequence[Sequence[str]]) -> Array:
 
 
 def nest_units(labels: Array) -> Iterator[Array]:
-    """Yield the numbers of the units of each level, outermost first, as `number_units` gives them: (examples,).
+    """Yield the unit numbers of each level, outermost first, as in `number_units`. Each array has shape (examples,).
 
-    `labels` are integers, (examples, levels): those of an inner level need to be distinct only within an outer unit.
+    `labels` are integers of shape (examples, levels). Inner labels only have to be distinct within an
+    outer unit.
     """
     import numpy as np
 
     outer = np.zeros(len(labels), dtype=np.int64)
     for column in labels.T:
-        _, inner = np.unique(column, return_inverse=True)  # from 0, so that no two pairs share a product
+        _, inner = np.unique(column, return_inverse=True)  # from 0, so that each pair has its own number
         pairs = outer * (int(inner.max(initial=0)) + 1) + inner
         _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
         outer = np.argsort(np.argsort(first))[unit]
@@ -460,14 +463,16 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
     for batch in table.to_batches(_BATCH):
         ids, metas = (batch.column(name).to_pylist() for name in ("id", "meta"))
         answers, units = (_tuples(batch.column(name)) for name in ("answers", "units"))
-        # Most examples have no meta; it was validated when it was written.
+        # Most examples have no meta, and it was validated on writing.
         read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
         yield from map(Item, answers, ids, units, read)
 
 
 def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
-    """Return a column of lists as tuples; all texts are read at once and then divided, because pyarrow is slow
-    with single lists."""
+    """Convert a column of lists to tuples.
+
+    All texts are read at once and then divided, because pyarrow is slow for single lists.
+    """
     texts: list[str] = column.flatten().to_pylist()
     ends: list[int] = column.offsets.to_pylist()
     first = ends[0] if ends else 0
@@ -483,7 +488,7 @@ def _find(task: str | Task) -> Task | None:
 
 
 def _has_split(task: Task | None, split: str) -> bool:
-    """Return whether a task has a split; true if the task is unknown."""
+    """Unknown tasks count as having every split."""
     return task is None or not task.sources or split in available_splits(task)
 
 
@@ -492,14 +497,14 @@ def _is_local(task: Task | None) -> bool:
 
 
 def include_option(task: Task | None) -> str:
-    """Return ` --include FILE` for a task that is defined in a file."""
+    """Return ` --include FILE` for a task defined in a file, otherwise an empty string."""
     if task is None or task.origin == "decabench" or task.name in known_tasks():
         return ""
     return f" --include {quote(shown_path(task.definition)) if task.definition else 'FILE'}"
 
 
 def prepare_again(task: str, record: SplitRecord) -> str:
-    """Explain how to prepare data again that doesn't match its record."""
+    """Return a hint on how to prepare data again that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
     return f"run decabench prepare {task}{option}, and add --force if that changes nothing"
 
@@ -512,9 +517,9 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
-    """Yield examples, raising errors for faults. All must have labels or, with `may_lack`, none may have them."""
+    """Either every example must have labels or, with `may_lack`, no example may have them."""
     levels, are_bare = 0, False
-    seen: dict[bytes, int] = {}  # digests, so that memory does not grow with the length of ids
+    seen: dict[bytes, int] = {}  # digests, so that memory use doesn't depend on the length of the ids
     for number, example in enumerate(examples):
         if not number:
             are_bare = may_lack and not example.answers
@@ -544,7 +549,7 @@ def _find_fault(example: Example, is_bare: bool) -> str:
         return "it needs an id and a question"
     if not isinstance(example.units, tuple | list) or not example.units:
         return "its units must be one or more texts, outermost first, such as ('article', 'paragraph')"
-    try:  # UTF-8 must be able to encode it: JSON escapes may contain half of a character
+    try:  # JSON escapes may contain half of a surrogate pair, which UTF-8 can't encode
         for text in (example.question, example.context, *example.units, example.id, *example.answers):
             if not str.isascii(text):
                 text.encode()
@@ -554,11 +559,11 @@ def _find_fault(example: Example, is_bare: bool) -> str:
 
 
 def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
-    """Yield some examples' lines joined, up to about a megabyte each, so that long contexts stay bounded."""
+    """Each part has about a megabyte, to limit memory use for long contexts."""
     lines: list[str] = []
     size, context, quoted_context = 0, "", '""'
     for example, meta in zip(batch, metas, strict=True):
-        if example.context != context:  # several questions may be about one
+        if example.context != context:  # consecutive questions often share a context
             context, quoted_context = example.context, encode_basestring(example.context)
         lines.append(_line(example, quoted_context, meta))
         size += len(lines[-1])
@@ -582,9 +587,10 @@ def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError
-    if the split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for
-    damaged data, DecabenchError without datasets (extra `datasets`).
+    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises
+    MissingDataError if the split is not prepared, UnknownNameError if the task is neither known nor prepared,
+    DataError for damaged data, and DecabenchError if the package `datasets` (extra `datasets`) is not
+    installed.
     """
     try:
         import datasets
@@ -595,7 +601,7 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     require_name(split, SPLITS, "split")
     if not store.records(task):
         require_name(task, known_tasks(), "task")
-    # Named after what it holds, so that an old file is never used for data that was prepared again.
+    # The name contains the digests, so that an old file is never used for data that was prepared again.
     record = store.record(task, split)
     digests = (value.removeprefix("sha256:")[:16] for value in (record.fingerprint, record.units_digest))
     path = store.home / "arrow" / f"{task}.{split}.{'.'.join(digests)}.arrow"

@@ -1,4 +1,4 @@
-"""Suites: tasks that are reported together, how their scores combine, and scores reported in papers."""
+"""Suites: tasks reported together, how their scores combine, and scores reported in papers."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from decabench.tasks.task import NAME, Task
 SUITE_FORMAT = "decabench.suite/1"
 
 Combination = Literal["sum", "mean", "none"]
-"""How the headline scores of a suite's tasks become one number."""
+"""How the headline scores of a suite's tasks combine into a single number."""
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A model's scores as printed in a paper: shown separately, never ranked among scored submissions."""
+    """A model's scores as printed in a paper. These are shown separately, never ranked among scored submissions."""
 
     name: str
-    """The model."""
+    """The model's name."""
     training: str
-    """How it was trained: `joint`, `single-task`."""
+    """How the model was trained, for example `joint` or `single-task`."""
     scores: Mapping[str, float]
     """Scores by task, in the metric's own unit."""
     total: float | None = None
-    """The total as printed; None if the paper does not print one."""
+    """The total as printed, or None if the paper doesn't print a total."""
     source: str = ""
-    """The place in the paper; if empty, the suite's source."""
+    """Where the scores are published. If empty, the suite's source applies."""
 
 
 @dataclass(frozen=True)
 class Suite:
     """Tasks that are reported together.
 
-    Adding a task to the registry does not change any suite. A suite validates itself when it is created, and
-    raises DataError with every fault.
+    Adding a task to the registry doesn't change any suite. A suite is validated on creation, and DataError
+    lists every fault.
     """
 
     name: str
-    """The name for `--suite`: `decathlon`."""
+    """The name for `--suite`, for example `decathlon`."""
     title: str
-    """The name to display."""
+    """The display name."""
     tasks: tuple[str, ...]
-    """The names of its tasks, in the order of its tables."""
+    """The names of the tasks, in the order of the suite's tables."""
     total: Combination = "none"
-    """How their scores combine; `none` if higher is better for some metrics and lower for others."""
+    """How scores combine; `none` if higher is better for some metrics and lower for others."""
     total_name: str = "total"
-    """The name of the combined score: `decaScore`."""
+    """The name of the combined score, for example `decaScore`."""
     description: str = ""
-    """A description in a sentence or two."""
+    """A description of one or two sentences."""
     source: str = ""
-    """The paper that is the source of `published`."""
+    """The paper that `published` is taken from."""
     source_url: str = ""
     """The paper's URL."""
     published: tuple[PublishedRow, ...] = ()
     """Scores reported in papers."""
     notes: tuple[str, ...] = field(default=())
-    """A note for readers of the published rows."""
+    """Notes for readers of the published rows."""
     origin: str = "decabench"
-    """Who defined it: `decabench`, or `user` for a file or an entry point."""
+    """Who defined the suite: `decabench`, or `user` for a file or an entry point."""
 
     def __post_init__(self) -> None:
         faults = []
@@ -94,8 +94,10 @@ class Suite:
             raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
 
     def combine(self, scores: Mapping[str, float]) -> float | None:
-        """Return the total of scores by task; None if a task of the suite has no score, or if `total` is
-        `none`."""
+        """Return the total of the given scores by task.
+
+        The total is None if a task of the suite has no score, or if `total` is `none`.
+        """
         if self.total == "none" or any(task not in scores for task in self.tasks):
             return None
         found = math.fsum(scores[task] for task in self.tasks)
@@ -105,8 +107,8 @@ class Suite:
 def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     """Check a suite against the known tasks.
 
-    Raises UnknownNameError for an unknown task, and DataError for a total over metrics of both directions.
-    Metrics of other packages are not loaded for this and are accepted.
+    Raises UnknownNameError for an unknown task, and DataError if a total combines metrics of both directions.
+    Metrics from other packages are accepted without loading them.
     """
     if unknown := [name for name in suite.tasks if name not in tasks]:
         near = {name: near_matches(name, tasks, 1) for name in unknown}
@@ -132,7 +134,7 @@ _ROW_KEYS = ("name", "training", "total", "source", "scores")
 
 
 def suite_from_toml(content: Mapping[str, Any], path: Path) -> Suite:
-    """Return the suite that a TOML file describes. Raises DataError with every fault of the file."""
+    """Return the suite that a TOML file describes. Raises DataError, listing every fault in the file."""
     file = TomlTable(content)
     file.refuse_unknown((*_KEYS, "source", "source_url", "notes", "published"))
     rows = []

@@ -1,5 +1,4 @@
-"""Tasks: a task is a single value that holds every fact about it, without subclassing and without work on
-import."""
+"""A task is a single value that contains every fact about it, without subclassing or work on import."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from decabench.tasks.outputs import Label, Output, Text, default_metric
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""The names allowed for tasks and suites, which also name files and folders."""
+"""Matches the names allowed for tasks and suites, which are also file and folder names."""
 
 NAME_LENGTH = 80
-"""The maximum length of a task's name in characters, because files are named after it."""
+"""The maximum length of a task's name in characters. Files are named after tasks."""
 
 
 def is_task_name(name: str) -> bool:
-    """Return whether a text can be the name of a task, and therefore part of a path."""
+    """Whether a text is a valid task name, and therefore safe as part of a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
@@ -34,12 +33,12 @@ HIDDEN_ADVICE = (
     "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
     "else can read the output."
 )
-"""The end of an error that withholds the reason because a split is hidden."""
+"""The end of an error message that withholds the reason because a split is hidden."""
 
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """If labels are hidden, replace an error that may quote a label."""
+    """Raise `instead` in place of an error that may quote a label, if labels are hidden."""
     try:
         yield
     except (MemoryError, StorageError):
@@ -47,54 +46,54 @@ def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
     except Exception:
         if not hidden:
             raise
-        raise instead from None  # otherwise a traceback would quote it
+        raise instead from None  # otherwise a traceback would quote the label
 
 
 METRIC_GROUP = "decabench.metrics"
 """The entry-point group for packages that provide metrics."""
 
-# Where the examples of a task come from
+# Sources of a task's examples
 
 
 class Files(Protocol):
-    """The verified local files of a source, as a reader sees them. Every method streams."""
+    """The verified local files of a source, as passed to a reader."""
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file, or of a member of the archive, which is extracted on first use."""
+        """Return the local path of a file or archive member. Members are extracted on first use."""
 
     def rows(self, name: str, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a parquet file, with a few thousand in memory at a time."""
 
 
 Reader = Callable[[Files, str], Iterator[Example]]
-"""(files, split) -> that split's examples in upstream's order."""
+"""Yields a split's examples in upstream's order, given the files and the split."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that upstream publishes, and that a mirror may offer under the same name."""
+    """A file that upstream publishes. Mirrors offer it under the same name."""
 
     name: str
-    """Its name in a mirror, below the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
+    """The file's path in a mirror, relative to the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
     urls: tuple[str, ...] = ()
-    """URLs for downloading it, in order of preference; empty if only mirrors have it."""
+    """Download URLs in order of preference, or an empty tuple if only mirrors have the file."""
     sha256: str | None = None
     """The published digest, if known."""
     size: int | None = None
     """Size in bytes, if known."""
     md5: str | None = None
-    """A weaker published digest, used if there is no better one."""
+    """A weaker published digest, used if no better digest is known."""
     git_blob: str | None = None
-    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), used if there is no better digest."""
+    """The git blob id (sha1 of `blob <size>\\0` + bytes), used if no better digest is known."""
 
     @property
     def digests(self) -> dict[str, str]:
-        """The published digests by kind; may be empty."""
+        """The published digests by kind, if any."""
         published = {"sha256": self.sha256, "md5": self.md5, "git_blob": self.git_blob}
         return {kind: value.lower() for kind, value in published.items() if value is not None}
 
     def find_faults(self, size: int, digests: Mapping[str, str]) -> list[str]:
-        """Describe how bytes differ from the published file; the size counts only if no digest is published."""
+        """Describe how bytes differ from the published file. The size is compared only if no digest is published."""
         faults = [
             f"{kind} {digests.get(kind, 'none')}, expected {value}"
             for kind, value in self.digests.items()
@@ -110,28 +109,30 @@ _ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolv
 
 @dataclass(frozen=True)
 class Source:
-    """A form in which a dataset is published, with the reader for that form."""
+    """A published form of a dataset, with the reader for that form."""
 
     name: str
-    """A short name: `upstream json`, `hub parquet`."""
+    """A short name, for example `upstream json` or `hub parquet`."""
     files: Mapping[str, tuple[RemoteFile, ...]]
-    """The files of each split; splits may share a file."""
+    """The files of each split. Splits may share a file."""
     read: Reader
-    """Turns the files into examples."""
+    """The reader, which yields examples from the files."""
     members: tuple[str, ...] = ()
-    """Members of its archive that the reader opens by the last part of their path: `data/train.txt` as
-    `train.txt`. `outer.tgz!train.txt` is in an archive inside the archive."""
+    """Archive members that the reader opens by file name: `data/train.txt` is opened as `train.txt`.
+
+    `outer.tgz!train.txt` is a member of an archive inside the archive.
+    """
     counts: Mapping[str, int] = field(default_factory=dict)
-    """The number of examples by split, where this form differs from the task's published counts."""
+    """The number of examples by split, if it differs from the task's published counts."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses of its files; empty for the user's own files."""
+        """All URLs of the files. Empty for the user's own files."""
         return tuple(url for files in self.files.values() for file in files for url in file.urls)
 
     @property
     def repository(self) -> str:
-        """The Hugging Face repository that has it as parquet, `owner/name`; empty if there is none."""
+        """The Hugging Face repository with this source's parquet files, as `owner/name`, or an empty string."""
         found = (_ON_HUB.fullmatch(url) for url in self.urls)
         return next((match[1] for match in found if match), "")
 
@@ -139,21 +140,24 @@ class Source:
 # The task
 
 TargetForm = Callable[[Example, Sequence[Example]], str]
-"""(a training example, the preceding examples with the same units, such as earlier turns of a dialogue) -> its
-first answer, written in another way. The second argument changes later, so read it at once."""
+"""Returns another form of a training example's first answer.
+
+The second argument contains the preceding examples with the same units, for example the earlier turns of a
+dialogue. It changes later, so it must be read at once.
+"""
 
 Curriculum = Literal["easy", "hard"]
-"""`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
+"""`easy` tasks come first in the paper's curriculum, `hard` tasks in its anti-curriculum."""
 
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """The longest context that a model is trained on."""
+    """A limit on the length of the contexts that a model is trained on."""
 
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """How to treat longer contexts: skip the example in training, or cut the context, also when answering."""
+    """What to do with longer contexts: `skip` the example in training, or `cut` the context, also when answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
@@ -168,71 +172,72 @@ class ContextLimit:
 class Task:
     """A task: its question, the sources of its data, the form of its answers, and how they are scored.
 
-    A task validates itself when it is created, and raises DataError with every fault.
+    A task is validated on creation, and DataError lists every fault.
     """
 
     name: str
-    """Its name in decaNLP: `squad`, `iwslt.en.de`."""
+    """The name, as in decaNLP: `squad`, `iwslt.en.de`."""
     title: str
-    """The name to display: `Question answering`."""
+    """The display name, for example `Question answering`."""
     dataset: str
-    """The dataset that it is made from: `SQuAD 1.1`."""
+    """The dataset that the task is made from, for example `SQuAD 1.1`."""
     metric: str = ""
-    """The name of its headline metric (`decabench metrics` lists them); if empty, the output's default metric."""
+    """The name of the headline metric (see `decabench metrics`). By default, the output's default metric."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """The published number of examples by split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
     """Where to get the data, in order of preference; at least one source."""
     licence: str = "not stated"
-    """The terms for using the text."""
+    """The terms of use for the text."""
     citation: str = ""
     """The authors, year and title of the dataset's paper."""
     homepage: str = ""
-    """A web page about it."""
+    """The dataset's web page."""
     version: int = 1
-    """Incremented whenever the same files would give different triples."""
+    """Incremented whenever the same files would produce different triples."""
     secondary: tuple[str, ...] = ("nf1",)
-    """Other metrics to compute in addition to the headline."""
+    """Further metrics to compute."""
     hidden: tuple[str, ...] = ()
-    """Splits whose labels are not public, `validation` or `test`. No command reveals labels that are prepared
-    here.
+    """Splits whose labels are not public: `validation` or `test`.
+
+    No command reveals hidden labels, even if they are prepared on this machine.
     """
     gold_score: str = ""
-    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline lower."""
+    """The metric that must score gold answers 100, if a quirk of the official scorer keeps the headline score lower."""
     output: Output = field(default_factory=Text)
-    """The type of an answer, which determines default metric, extraction, highlighting, limits and models'
-    heads."""
+    """The type of answer, which determines the default metric, extraction, highlighting, limits and model heads."""
     question_varies: bool = False
-    """Whether questions differ between examples, so that a model must read them too."""
+    """Whether questions differ between examples, so that a model must read them, too."""
     unit_names: tuple[str, ...] = ()
-    """The names of its sampling units, outermost first: `("article", "paragraph")`; empty if each example is
-    its own unit."""
+    """The names of the sampling units, outermost first, for example `("article", "paragraph")`.
+
+    Empty if each example is its own unit.
+    """
     prompt: PromptTemplate | None = None
-    """Its prompt for language models; None for the general prompt of the default set."""
+    """The prompt for language models. None means the general prompt of the default set."""
     variants: tuple[Variant, ...] = ()
-    """Other wordings of its questions, numbered from 1; 0 is the dataset's own."""
+    """Other wordings of the questions, numbered from 1. Number 0 is the dataset's own wording."""
     curriculum: Curriculum | None = None
-    """Whether the paper's curriculum (`easy`) or anti-curriculum (`hard`) trains it first; None for neither."""
+    """Which curriculum of the paper trains this task first, `easy` (curriculum) or `hard` (anti-curriculum), if any."""
     target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
-    """Other forms of the training answers, by name; scores never depend on them."""
+    """Other forms of the training answers, by name. Scores never depend on them."""
     context_limit: ContextLimit | None = None
-    """The longest context that a model is trained on by default; None for no limit."""
+    """The default limit on the context length in training. None means no limit."""
     redistributable: bool = True
-    """Whether its answers may be redistributed, in submissions."""
+    """Whether submissions may redistribute the answers."""
     withhold_texts: bool = False
-    """Whether its questions and contexts are kept off public pages, as their licence requires."""
+    """Whether to keep questions and contexts off public pages, as the licence requires."""
     notes: str = ""
-    """Differences from what readers of the paper may expect."""
+    """Differences from what readers of the paper would expect."""
     origin: str = "decabench"
-    """Who defined it: `decabench`, or `user` for a file or an entry point."""
+    """Who defined the task: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
-    """The folder of its files, for a task whose data is local and never downloaded."""
+    """The folder with the task's files, for a task whose data is local and never downloaded."""
     shared_folder: str = ""
-    """The mirror folder of its files, if several tasks are made from them, such as `ud_ewt`; if empty, the
-    task's name."""
+    """The mirror folder of the files, if several tasks share it, such as `ud_ewt`. By default, the task's name."""
 
     definition: Path | None = None
-    """The TOML file that defines it, if one does."""
+    """The TOML file that defines the task, if any."""
 
     def __post_init__(self) -> None:
         if not self.metric:
@@ -242,22 +247,22 @@ class Task:
 
     @property
     def retired_variants(self) -> frozenset[str]:
-        """The numbers of its retired wordings, as written in results."""
+        """The numbers of the task's retired wordings, as written in results."""
         return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
 
     @property
     def files_folder(self) -> str:
-        """The name of its files' folder in a mirror, in the sample and among the downloads."""
+        """The folder name for the task's files in mirrors, the sample and downloads."""
         return self.shared_folder or self.name
 
     @property
     def extractive(self) -> bool:
-        """Whether an answer is part of the context, so that cutting the context may lose it."""
+        """Whether answers are parts of the context, so that cutting the context may lose them."""
         return isinstance(self.output, Text) and self.output.extractive
 
     @property
     def answer_form(self) -> AnswerForm:
-        """The form of an answer in a model's text, from its prompt or else its output."""
+        """The form of answers in a model's text, from the prompt or, by default, from the output."""
         own = self.prompt.form if self.prompt else None
         form = own or default_form(self.output, self.metric)
         return replace(form, stop=self.prompt.stop) if self.prompt else form
@@ -301,9 +306,9 @@ class Task:
 
 
 def require_metric(name: str) -> str:
-    """Return `name` if it names a metric: built in, of an installed package, or `package.module:object`.
+    """Return `name` if it names a metric: built-in, from an installed package, or `package.module:object`.
 
-    Nothing is loaded. Raises UnknownNameError with near matches and the list of names.
+    The metric is not loaded. Raises UnknownNameError, listing similar names.
     """
     if name in METRICS or ":" in name:
         return name
@@ -320,10 +325,10 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
-    """Return the splits that any source of the task has, in the usual order.
+    """Return the splits that the task's sources provide, in the usual order.
 
-    A hidden split counts only if its files are present, because the keeper of the labels and everyone else use
-    the same task file.
+    A hidden split counts only if its files are present, because the same task file is used by the keeper of
+    the labels and everyone else.
     """
     return tuple(
         split
@@ -333,7 +338,7 @@ def available_splits(task: Task) -> tuple[str, ...]:
 
 
 def _kept_elsewhere(task: Task, split: str) -> list[str]:
-    """Return the files of a hidden split of a user's task that are kept elsewhere."""
+    """Return the missing files of a hidden split of a user's task."""
     if task.folder is None or split not in task.hidden:
         return []
     names = (file.name for source in task.sources for file in source.files.get(split, ()))
@@ -341,8 +346,7 @@ def _kept_elsewhere(task: Task, split: str) -> list[str]:
 
 
 def describe_absent(task: Task, split: str) -> str:
-    """Explain why a task has no public split of this name: its labels are hidden, or its file names no such
-    split."""
+    """Explain why a task has no public split of this name: its labels are hidden, or the task doesn't define it."""
     if task.definition is not None and split not in task.hidden:
         advice = f'to add one, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
         return f"{task.name} has no {split} split ({advice})"

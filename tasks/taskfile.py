@@ -1,4 +1,4 @@
-"""Tasks from TOML files, which name a local table, its columns, a question template, and the type of answer."""
+"""Tasks defined in TOML files, which name a local table, its columns, a question template and the type of answer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
 def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
-    """Return the task that a TOML file describes. Raises DataError with every fault of the file."""
+    """Return the task that a TOML file describes. Raises DataError, listing every fault in the file."""
     file = TomlTable(content)
     file.refuse_unknown(_KEYS)
     name = file.string("name")
@@ -98,7 +98,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     }
     file.raise_faults(str(path))
     path = path.resolve()
-    # The TOML file is among the inputs: if its templates change, so do the examples.
+    # The TOML file is one of the inputs, because its templates determine the examples.
     remote = {split: (RemoteFile(table), RemoteFile(path.name)) for split, table in files.items()}
     try:
         return Task(
@@ -173,11 +173,11 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "tree": ("names",),
     "number": ("low", "high"),
 }
-"""The kinds of output, with the keys of each."""
+"""The keys allowed for each kind of output."""
 
 
 def _read_output(file: TomlTable) -> Output:
-    """Read `output = "label"`, or a table [output] with `kind` and the keys of that kind."""
+    """Accepts `output = "label"`, or a table [output] with `kind` and the keys of that kind."""
     if isinstance(file.content["output"], str):
         table = TomlTable({"kind": file.content["output"]}, "[output]", file.faults)
     else:
@@ -212,8 +212,10 @@ def _read_limit(file: TomlTable) -> ContextLimit:
 
 
 def _read_variants(file: TomlTable, question: str, output: Output) -> list[Variant]:
-    """Read `[[variants]]`: words around any question, or another question if all examples have the same
-    question."""
+    """Read the `[[variants]]` tables.
+
+    A variant adds words around any question. If all examples have the same question, it can also replace it.
+    """
     made = []
     for table in file.tables("variants"):
         table.refuse_unknown(("name", "question", "labels"))
@@ -238,12 +240,12 @@ def _read_variants(file: TomlTable, question: str, output: Output) -> list[Varia
     return made
 
 
-# From a row of the table to an example
+# From table rows to examples
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Turns a row of the table into an example. Templates name columns in braces: `{country}`."""
+    """Turns table rows into examples. Templates name columns in braces, for example `{country}`."""
 
     task: str
     question: str
@@ -256,7 +258,7 @@ class _Columns:
     hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        # Only the keeper of a hidden split has the column of answers.
+        # Only the keeper of a hidden split has the answer column.
         is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
         found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
@@ -294,14 +296,14 @@ _KINDS: Mapping[type, str] = {bool: "a boolean", list: "a list", dict: "an objec
 
 
 def _fill(template: str, row: Mapping[str, Any]) -> str:
-    # Not str.format: a template must reach columns only, never attributes of values.
+    # Not str.format, because templates must only access columns, never attributes of values.
     return _PLACEHOLDER.sub(lambda match: _text(_cell(row, match[1]), match[1]), template)
 
 
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
-        in_floats: list[str] | None = []  # the rows read, if all answers look like 1945.0
+        in_floats: list[str] | None = []  # the place of the first row, while all answers look like 1945.0
         for index, (place, row) in enumerate(_rows(files, names[split], columns.answer)):
             try:
                 if isinstance(row, DataError):
@@ -330,7 +332,7 @@ _WHOLE_NUMBERS = (
 
 
 def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield each row of a table, or its fault, with its place: `line 3`, or `row 2` of a parquet file."""
+    """Yield (place, row or fault) for each row of a table. The place is `line 3`, or `row 2` of a parquet file."""
     if name.endswith(".parquet"):
         for number, row in enumerate(files.rows(name, ()), 1):
             yield f"row {number:,}", row
@@ -342,8 +344,10 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield each row of a table whose first line names the columns, or an error in place of a row that could be
-    misread or has no answer. Raises DataError for a duplicate column, and for text that is not UTF-8.
+    """Yield each row of a table whose first line names the columns.
+
+    A row that could be misread or has no answer is replaced with an error. Raises DataError for a duplicate
+    column, and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","
     with open_text(path, newline="", encoding="utf-8-sig") as file:
@@ -377,7 +381,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
 
 
 _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)
-"""A list of texts or an object, as written into a CSV cell by pandas and `datasets`."""
+"""Matches a list of texts or an object, as pandas and `datasets` write it into a CSV cell."""
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:

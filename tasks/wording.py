@@ -1,4 +1,4 @@
-"""The wording of a task's questions: the prompt for language models, and variants of each question."""
+"""The wording of a task's questions: the prompt for language models, and variants of the questions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 
-# The form of an answer in the text of a language model
+# The form of answers in a language model's text
 
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]
 """The form of an answer in a model's text.
 
-raw: all of it, unchanged. span: words on one line. line: a sentence on one line. text: every line. label: one of a few.
-sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or None. tags: a line for each word, with
-its number, the word and its tag. tree: the same with `head:relation`. number: a number, alone or in a sentence.
+raw: the whole text, unchanged. span: words on one line. line: a sentence on one line. text: every line.
+label: one of a few labels. sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or
+None. tags: a line for each word, with its number, the word and its tag. tree: a line for each word, with its
+number, the word and `head:relation`. number: a number, alone or in a sentence.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -26,38 +27,39 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """The form of the answers to a task, so that they can be found in what a model writes."""
+    """The form of a task's answers, used to find them in a model's output."""
 
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
     """label: the labels. state: the slots. span: answers that replace the whole line, such as `unanswerable`.
-    tags and tree: the tags or relations; empty if any word is allowed."""
+
+    tags and tree: the tags or relations, or an empty tuple if any word is allowed.
+    """
     labels_from_question: bool = False
-    """label: whether the question names its own labels (`Bob or Charlie?`); `labels` are used if it names none."""
+    """label: whether labels are read from the question (`Bob or Charlie?`). If it names none, `labels` applies."""
     markers: tuple[str, ...] = ()
-    """Words other than `Answer:` that may introduce an answer, such as `Summary:`."""
+    """Words that can introduce an answer, such as `Summary:`, in addition to `Answer:`."""
     unquote: bool = False
-    """span, line, text: whether quotation marks around the answer are removed."""
+    """span, line, text: whether to remove quotation marks around the answer."""
     stop: tuple[str, ...] = ()
-    """Texts that begin an invented example after the answer. They come from the prompt, never from a template
-    file."""
+    """Texts that begin an invented example after the answer. Set from the prompt, not from a template file."""
     scale: tuple[float, float] | None = None
-    """number: the lowest and the highest value. They come from the task's output, never from a template file."""
+    """number: the lowest and highest value. Set from the task's output, not from a template file."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-    """Additional pairs of tags around a model's reasoning. They come from the run, never from a template file."""
+    """Additional pairs of tags around a model's reasoning. Set by the run, not from a template file."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
-    """Return the form of an answer for a task's output; for free text, it depends on the metric.
+    """Return the default answer form for a task's output. For free text, it depends on the metric.
 
-    Metrics of other packages, which are not loaded for this, read a span.
+    Metrics from other packages are not loaded, and use the form `span`.
     """
     match output:
         case Label(names=names):
             return AnswerForm("label", names, labels_from_question=True, unquote=True)
         case Text(extractive=True):
-            return AnswerForm("span")  # with its quotation marks: a span may be a quotation
+            return AnswerForm("span")  # keeps quotation marks, because a span can be a quotation
         case Text():
             return AnswerForm(METRICS[metric].reads if metric in METRICS else "span", unquote=True)
         case Tags(names=names):
@@ -78,26 +80,29 @@ _PART = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """The prompt for the questions of one task."""
+    """The prompt for a task's questions."""
 
     input: str = "{context}\n\n{question}"
-    """The layout of an example. `{question}`, `{context}` and `{words}` (the context as numbered words, one per
-    line) are replaced; other braces stay."""
+    """The layout of an example.
+
+    `{question}`, `{context}` and `{words}` (the context as numbered words, one per line) are replaced. Other
+    braces are kept.
+    """
     instruction: str = ""
-    """The text before the first example; it may be empty."""
+    """The text before the first example. May be empty."""
     system: str = ""
-    """The system message, unless the user gives one; if empty, none is sent."""
+    """The default system message. If empty, no system message is sent."""
     answer: str = ""
-    """The text that introduces the answer, after the input: `Answer:`."""
+    """The text after the input that introduces the answer, for example `Answer:`."""
     max_new_tokens: int | None = None
-    """The maximum number of tokens in an answer; None for `max_tokens` of the task's output."""
+    """The maximum number of tokens in an answer. None means `max_tokens` of the task's output."""
     stop: tuple[str, ...] = ()
-    """Texts that end an answer in plain text, so that a model does not continue with an invented example."""
+    """Texts that end a plain-text answer, so that the model doesn't continue with an invented example."""
     form: AnswerForm | None = None
-    """The form of the answer; None to derive it from the task's output."""
+    """The form of the answer. None means that it is derived from the task's output."""
 
     def layout(self, question: str, context: str) -> str:
-        """Return an example as text. Lines that hold only the context are left out if there is none."""
+        """Return an example as text. Without a context, lines that contain only the context are left out."""
         layout = self.input if context else _without_context(self.input)
         values = {"question": question, "context": context}
         if "{words}" in layout:
@@ -106,7 +111,7 @@ class PromptTemplate:
         return f"{text}\n{self.answer}" if self.answer else text
 
     def shown(self, context: str, answer: str) -> str:
-        """Return the answer of a worked example as a model should write it: tags and heads next to their words."""
+        """Return a worked example's answer as a model should write it, with tags and heads next to their words."""
         if self.form is None or self.form.kind not in ("tags", "tree"):
             return answer
         pairs = zip(context.split(), answer.split(), strict=False)
@@ -122,7 +127,7 @@ class PromptTemplate:
 
 
 def numbered(items: Sequence[str]) -> str:
-    """Number items from 1, each on a line of its own."""
+    """Number items from 1, one per line."""
     return "\n".join(f"{number} {item}" for number, item in enumerate(items, 1))
 
 
@@ -135,15 +140,15 @@ PROMPT_KEYS = (
     *("system", "instruction", "input", "answer", "max_new_tokens", "stop"),
     *("form", "labels", "labels_from_question", "markers", "unquote"),
 )
-"""The keys of a prompt in a TOML file."""
+"""The keys allowed for a prompt in a TOML file."""
 
 
 def read_prompt(
     table: TomlTable, shared: PromptTemplate | None = None, forms: tuple[str, ...] = KINDS
 ) -> PromptTemplate:
-    """Read a prompt from a TOML table and note its faults; `shared` supplies missing values.
+    """Read a prompt from a TOML table and note its faults. `shared` provides default values.
 
-    A form that is not in `KINDS` (`auto`) is read as a span, if `forms` allows it.
+    If `forms` allows a form that is not in `KINDS` (`auto`), it is read as a span.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -194,13 +199,13 @@ _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
     "labels_from_question": ("label",),
     "unquote": ("span", "line", "text", "label"),
 }
-"""The forms to which each key of a prompt applies."""
+"""The forms that each key of a prompt applies to."""
 
 
 def word_by_word(instruction: str, item: str) -> PromptTemplate:
-    """Make the prompt of a task whose answer has an item for each word, from numbered words to one line each.
+    """Return the prompt for a task whose answer has one item per word. The words are numbered, one per line.
 
-    Words get separate lines because words may be numbers themselves. The word is repeated next to its number,
+    Words get separate lines because they may be numbers themselves. The word is repeated next to its number,
     so that a model that skips a line loses only one item.
     """
     return PromptTemplate(
@@ -217,7 +222,7 @@ def word_by_word(instruction: str, item: str) -> PromptTemplate:
 def labelled_prompt(
     label: str, instruction: str, gap: str = "\n\n", answer: str = "Answer:", form: AnswerForm | None = None
 ) -> PromptTemplate:
-    """Make the prompt of a task that asks a question about a text with a label: `Sentence: …`, `Question: …`."""
+    """Return the prompt for a task that asks a question about a labelled text: `Sentence: …`, `Question: …`."""
     return PromptTemplate(
         instruction=instruction,
         input=f"{label}: {{context}}{gap}Question: {{question}}",
@@ -227,50 +232,51 @@ def labelled_prompt(
     )
 
 
-# Other wordings of a question
+# Variants of a question
 
 Rewrite = Callable[[str], str]
-"""Rewords a question. Raises ValueError for a question that does not have the expected form."""
+"""Rewords a question. Raises ValueError if the question doesn't have the expected form."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Another wording of all questions of a task.
+    """An alternative wording of all questions of a task.
 
-    The dataset's own wording is not a variant; it has number 0. A variant changes one thing: the label words,
+    The dataset's own wording has number 0 and is not a variant. A variant changes one thing: the label words,
     their order, or the phrasing around them.
     """
 
     name: str
-    """A short name: `happy-angry`."""
+    """A short name, for example `happy-angry`."""
     rewrite: Rewrite
-    """Rewords the question; must be picklable and deterministic."""
+    """The function that rewords a question. It must be picklable and deterministic."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """A mapping from its label words to the dataset's labels; empty if they are the same."""
+    """A mapping from label words to the dataset's labels. Empty if the words are unchanged."""
     retired: bool = False
-    """Whether it is retired because it changes more than one thing. `all` no longer asks it, and answers to it
-    are scored separately."""
+    """Whether the variant is retired because it changes more than one thing.
+
+    `all` no longer includes a retired variant, and its answers are scored separately.
+    """
 
     @property
     def words(self) -> dict[str, str]:
-        """The dataset's labels mapped to the words of this wording."""
+        """A mapping from the dataset's labels to this variant's label words."""
         return {label: word for word, label in self.labels.items()}
 
     def relabel(self, answer: str) -> str:
-        """Return the dataset's label for one of its label words, ignoring case; other answers unchanged."""
+        """Map a label word to the dataset's label, ignoring case. Other answers are returned unchanged."""
         folded = {word.casefold(): label for word, label in self.labels.items()}
         return folded.get(answer.strip().casefold(), answer)
 
 
 @dataclass(frozen=True)
 class Rewording:
-    """Takes a question apart and rearranges its parts."""
+    """Splits a question into parts and rearranges them."""
 
     pattern: str
-    """A regular expression for the whole question, with named groups."""
+    """A regular expression that matches the whole question, with named groups."""
     template: str
-    """The new question, with the groups' names in braces; other braces are plain text, also those in a
-    question."""
+    """The new question, with group names in braces. All other braces are plain text."""
 
     def __call__(self, question: str) -> str:
         found = re.fullmatch(self.pattern, question, re.DOTALL)
@@ -283,12 +289,12 @@ class Rewording:
 def fixed(
     name: str, question: str, instead: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
 ) -> Variant:
-    """Make a variant for a task that asks the same question about every context."""
+    """Return a variant for a task that asks the same question about every context."""
     return Variant(name, Rewording(re.escape(question), instead), labels or {}, retired)
 
 
 def wrapped(name: str, template: str) -> Variant:
-    """Make a variant with words around each question. Raises ValueError for a template without `{question}`."""
+    """Return a variant with words around each question. Raises ValueError for a template without `{question}`."""
     if set(_PART.findall(template)) != {"question"}:
         raise ValueError(f"The template {template!r} must have {{question}} in it, and no other braces.")
     return Variant(name, Rewording(r"(?P<question>.*\S.*)", template))
@@ -297,7 +303,7 @@ def wrapped(name: str, template: str) -> Variant:
 def matched(
     name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
 ) -> Variant:
-    """Make a variant for questions that have parts. Raises ValueError for a template that uses other parts."""
+    """Return a variant for questions with parts. Raises ValueError if the template doesn't use exactly these parts."""
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
         raise ValueError(f"The template {template!r} must use only the parts {', '.join(sorted(groups))}.")

@@ -1,1 +1,1 @@
-"""The datasets: one file for each dataset or family, with all facts about its tasks."""
+"""The datasets, with one module for each dataset or family."""

@@ -1,7 +1,7 @@
 """CNN/DailyMail, not anonymised: summarization.
 
-It is published in two forms: parquet on the hub, and upstream's archives of stories with a list of addresses
-for each split.
+The data is published in two forms: as parquet on the hub, and as the original archives of stories with a list
+of URLs for each split.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ _END_MARKS = (
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Join lines into one text in Unicode form NFKC, adding a period to each line that ends without
-    punctuation."""
+    """Join lines into one NFKC-normalised text, adding a period to each line that ends without punctuation."""
     stripped = (line.strip() for line in lines)
     ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
     return unicodedata.normalize("NFKC", " ".join(ended))
@@ -126,7 +125,7 @@ Story = tuple[str, list[str], list[str]]
 
 
 def parse_story(id: str, text: str) -> Story:
-    """Parse a story file: lines of text, then highlights, each after a line `@highlight`."""
+    """Parse a story file: the article's lines, then the highlights, each preceded by a line `@highlight`."""
     article: list[str] = []
     highlights: list[str] = []
     lines = article
@@ -142,7 +141,7 @@ _LONGEST_STORY = 1 << 24
 
 
 def _index(archive: Path, database: sqlite3.Connection) -> None:
-    """Index an archive's stories by file name, on disk: its order differs from the list's, and both are large."""
+    """Index an archive's stories by name, on disk because there are many and the list has a different order."""
     import sqlite3
     import tarfile
 
@@ -157,7 +156,7 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
                 if file is not None and member.name.endswith(".story"):
                     row = (Path(member.name).stem, file.read())
                     database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
-    except sqlite3.OperationalError as error:  # it writes to the system's folder for temporary files
+    except sqlite3.OperationalError as error:  # SQLite writes to the system's temporary folder
         raise StorageError(
             f"The stories of {archive.name} cannot be indexed ({error}): free some space."
         ) from error
@@ -166,11 +165,11 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
-    """Yield CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP does."""
+    """Yield CNN's stories, then the Daily Mail's, in the order of their lists, as decaNLP does."""
     import sqlite3
 
     for paper, archive in _ARCHIVES.items():
-        # No name: SQLite removes the file as it creates it, so that a killed run leaves nothing.
+        # An unnamed database: SQLite unlinks its file on creation, so a killed run leaves nothing behind.
         with closing(sqlite3.connect("")) as database:
             database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
             _index(files.path(archive.name), database)

@@ -1,4 +1,4 @@
-"""Common parts of tagged and parsed corpora: the questions, the columns of a sentence, held-out parts, CoNLL-U."""
+"""Questions and readers shared by the tagged and parsed corpora, including a CoNLL-U reader."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TREE_VARIANTS = (
 
 
 def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
-    """Return one column of a sentence."""
+    """Return the column's values for all words of a sentence."""
     return tuple(one_token(record, column) for record in block)
 
 
 def held_out(blocks: Iterable[list[Record]], total: int, split: str) -> Iterator[list[Record]]:
-    """Yield the blocks of `train` or `validation`; validation is the last tenth of a training file."""
+    """Yield the blocks of `train` or `validation`, where validation is the last tenth of a training file."""
     kept = total - total // 10
     return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
 
@@ -47,9 +47,9 @@ class Sentence:
     """The syntactic words of a sentence, without multiword tokens (`5-6`) or empty nodes (`8.1`)."""
 
     id: str
-    """`sent_id`; empty if the file does not state it."""
+    """The `sent_id`, or an empty string if the file has none."""
     document: str
-    """The latest `newdoc id`; empty if there is none."""
+    """The most recent `newdoc id`, or an empty string if there is none."""
     forms: tuple[str, ...]
     """Column 2."""
     upos: tuple[str, ...]
@@ -63,21 +63,21 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """The words, with spaces between them."""
+        """The words, joined by spaces."""
         return " ".join(self.forms)
 
     @property
     def tree(self) -> str:
-        """`head:relation` of each word."""
+        """A `head:relation` pair for each word, joined by spaces."""
         pairs = zip(self.heads, self.relations, strict=True)
         return " ".join(f"{head}:{relation}" for head, relation in pairs)
 
 
 def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file (or a CoNLL-X file, which has the same columns).
+    """Yield the sentences of a CoNLL-U file, or of a CoNLL-X file, which has the same columns.
 
-    Raises DataError, with the line, also for a sentence without `sent_id` or with a head `_` if the file
-    requires them.
+    Raises DataError, naming the line. With `has_ids`, every sentence must have a `sent_id`; with `has_heads`,
+    no head can be `_`.
     """
     document = ""
     for block in column_blocks(path, 10, "\t", comment="#"):

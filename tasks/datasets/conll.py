@@ -1,5 +1,4 @@
-"""The English shared tasks of CoNLL: chunks (2000), named entities (2003), and OntoNotes in the columns of
-2012."""
+"""The English CoNLL shared tasks: chunks (2000), named entities (2003), and OntoNotes in CoNLL-2012 columns."""
 
 from __future__ import annotations
 
@@ -168,7 +167,7 @@ _PLURALS = {"PER": "persons", "LOC": "locations", "ORG": "organizations", "MISC"
 
 
 def _sentences_2003(files: Files, split: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield (document, sentence); documents are numbered by the markers between them."""
+    """Yield (document, sentence) pairs, numbering the documents by the markers between them."""
     document = 0
     for block in column_blocks(files.path(f"eng.{_EXTENSIONS[split]}"), 4, " "):
         sentence = [record for record in block if record.value[0] != _DOCUMENT]
@@ -209,7 +208,7 @@ def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]
 def _ask_for_entities(
     sentences: Iterable[tuple[str, str, Sequence[str], Sequence[str]]], plurals: Mapping[str, str]
 ) -> Iterator[Example]:
-    """Yield a question for each sentence (id, document, words, tags) and type, as decaNLP asks them.
+    """Yield one question for each sentence (id, document, words, tags) and entity type, worded as in decaNLP.
 
     The answer lists the entities of the type in order, separated by commas, or is `None`.
     """
@@ -280,7 +279,7 @@ CONLL2003_ENTITIES = Task(
     output=Text(max_tokens=128),
     metric="nf1",
     secondary=("em",),
-    gold_score="em",  # nF1 drops articles, and `AN` (Alleanza Nazionale) is nothing else: gold has 99.99
+    gold_score="em",  # nF1 drops articles, so the entity `AN` (Alleanza Nazionale) becomes empty and gold scores 99.99
     sources=_sources_2003(_read_2003_entities),
     counts={split: len(_PLURALS) * count for split, count in _COUNTS_2003.items()},
     question_varies=True,
@@ -297,9 +296,9 @@ CONLL2003_ENTITIES = Task(
 )
 
 
-# OntoNotes 5, English named entities, from your own files in the columns of CoNLL-2012.
+# OntoNotes 5, English named entities, read from your own files in CoNLL-2012 columns.
 
-_ONTONOTES_PLURALS = {  # of decaNLP
+_ONTONOTES_PLURALS = {  # decaNLP's words
     "PERSON": "persons",
     "NORP": "political",
     "FAC": "facilities",
@@ -327,7 +326,7 @@ _Sentence = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
 def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a file of CoNLL-2012 documents (`*_gold_conll`, one after another)."""
+    """Yield the sentences of a file of concatenated CoNLL-2012 documents (`*_gold_conll`)."""
     document, rows, index = "", list[Record](), 0
     with open_text(path, newline="\n") as file:
         for number, line in enumerate(file, 1):

@@ -1,5 +1,4 @@
-"""Part-of-speech tagging of Hindi-English posts (ICON-2016), and of Hindi: code-switching and one of its
-auxiliary tasks."""
+"""Part-of-speech tagging of Hindi-English posts (ICON-2016), and of Hindi as an auxiliary task."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsap
 
 
 def _closed_blocks(path: Path) -> Iterator[list[Record]]:
-    """Yield posts that end with an empty line; like GIRNet's code, this omits the last Facebook post."""
+    """Yield the posts that end with an empty line. Like GIRNet's code, this omits the last Facebook post."""
     blocks = column_blocks(path, 3, "\t")
     latest = next(blocks, None)
     for block in blocks:
@@ -30,7 +29,7 @@ def _closed_blocks(path: Path) -> Iterator[list[Record]]:
 
 def _read_posts(files: Files, split: str) -> Iterator[Example]:
     for source, name in _POSTS.items():
-        posts = list(_closed_blocks(files.path(name)))  # at most some thousand
+        posts = list(_closed_blocks(files.path(name)))  # a few thousand at most
         training = int(0.8 * len(posts))
         chosen = posts[training:] if split == "test" else held_out(posts[:training], training, split)
         for index, block in enumerate(chosen):
@@ -61,7 +60,7 @@ HIEN_POS = Task(
     title="Part-of-speech tagging, Hindi-English",
     dataset="ICON-2016, Hindi-English posts",
     output=Tags(names=_POST_TAGS, max_tokens=2_048),
-    # GIRNet's 2,102 training posts, of which the last tenth of each file is held out, and its 528 test posts.
+    # GIRNet's 2,102 training posts, with the last tenth of each file held out, and its 528 test posts.
     counts={"train": 1_893, "validation": 209, "test": 528},
     sources=(
         Source("upstream text", dict.fromkeys(("train", "validation", "test"), _POST_FILES), _read_posts),
@@ -85,7 +84,7 @@ HIEN_POS = Task(
         "its tag",
     ),
     variants=POS_VARIANTS,
-    withhold_texts=True,  # people's posts, without a licence
+    withhold_texts=True,  # personal posts without a licence
     shared_folder="hien.pos",
 )
 

@@ -1,4 +1,4 @@
-"""Natural language inference: MultiNLI, matched then mismatched, and SNLI, with the same kind of questions."""
+"""Natural language inference: MultiNLI (matched, then mismatched) and SNLI, with the same form of question."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MULTINLI_HUB = ("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221"
 
 def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
     question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
-    # Three hypotheses were written for each premise, and their prompts have ids of their own.
+    # Each premise has three hypotheses, and each hypothesis has its own prompt id.
     units = hashlib.sha256(premise.encode()).hexdigest()[:16], prompt
     return Example(id, question, f'Premise: "{premise}"', (label,), units)
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""An upstream pairID, whose last letter is the label that the hypothesis was written for."""
+"""Matches the upstream pairIDs whose last letter is the label that the hypothesis was written for."""
 
 
 def _id(pair: str, part: str, number: int) -> str:
@@ -41,7 +41,7 @@ def _id(pair: str, part: str, number: int) -> str:
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MULTINLI_MEMBERS[split]:
-        number = 0  # of the rows with a gold label, which both forms have
+        number = 0  # counts rows with a gold label, which both forms of the data contain
         for row in line_records(files.path(f"multinli_1.0_{part}.jsonl")):
             label = row.choice("gold_label", (*_LABELS, "-"))
             if label != "-":  # the annotators did not agree
@@ -73,7 +73,7 @@ _MULTINLI_ARCHIVE = RemoteFile(
 
 _FORM = r'Hypothesis: "(?P<hypothesis>.*)" -- entailment, neutral, or contradiction\?'
 _PROMPT = PromptTemplate(
-    # The labels are named by the question alone, so that its variants are not contradicted.
+    # Only the question names the labels, so the prompt can't contradict the question's variants.
     instruction=(
         "You are given a premise and a hypothesis. Decide whether the premise makes the hypothesis true, leaves it "
         "open, or makes it false. Answer with exactly one of the labels that the question names, and nothing else."
@@ -90,7 +90,7 @@ _VARIANTS = (
         _FORM,
         'Is the hypothesis "{hypothesis}" true if the premise is -- yes, maybe, or no?',
         {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
-        retired=True,  # the phrasing changes too
+        retired=True,  # the wording changes, too
     ),
     matched(
         "true-unknown-false",
@@ -180,7 +180,7 @@ def _snli_examples(path: Path) -> Iterator[Example]:
         if label != "-":  # the annotators did not agree
             caption = row.text("captionID")
             question = f'Hypothesis: "{row.text("sentence2")}" -- entailment, neutral, or contradiction?'
-            # `4705552913.jpg#2` is a caption of a photograph; three hypotheses were written on each caption.
+            # `4705552913.jpg#2` is a caption of a photograph; each caption has three hypotheses.
             units = caption.partition("#")[0], caption
             yield Example(
                 row.text("pairID"), question, f'Premise: "{row.text("sentence1")}"', (label,), units
@@ -188,7 +188,7 @@ def _snli_examples(path: Path) -> Iterator[Example]:
 
 
 def _read_snli(files: Files, split: str) -> Iterator[Example]:
-    # The last letter of a pairID is the label that the hypothesis was written for.
+    # Shuffled, because a pairID ends in the label that the hypothesis was written for.
     yield from shuffled_within(1, f"snli.{split}", _snli_examples(files.path(_snli_name(split))))
 
 

@@ -1,6 +1,7 @@
-"""Reviews and sentences about films: FDU-MTL and products, IMDB, MR, SUBJ, and single sentences from three
-sites. All but SUBJ ask sst's question about sentiment. Files are often sorted by label, so examples are sorted
-by a digest of their text.
+"""Reviews and sentences about films and products: FDU-MTL, IMDB, MR, SUBJ, and single sentences from three sites.
+
+All tasks except SUBJ ask the same question about sentiment as sst. The files are often sorted by label, so
+examples are sorted by a digest of their text.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed, labelled_prompt
 
 QUESTION = "Is this review negative or positive?"
-"""The question about every review, worded as in the decathlon's sst."""
+"""The question asked about every review, worded as in the decathlon's sst."""
 
 SENTIMENT = Label(("negative", "positive"))
-"""The answers: upstream's label 0 is the first, 1 the second."""
+"""The answers, ordered so that upstream's labels 0 and 1 are their indices."""
 
 SENTIMENT_VARIANTS = (
     fixed("order-swapped", QUESTION, "Is this review positive or negative?"),
@@ -37,7 +38,7 @@ SENTIMENT_VARIANTS = (
         QUESTION,
         "Is this review happy or angry?",
         {"happy": "positive", "angry": "negative"},
-        retired=True,  # the order changes too
+        retired=True,  # the order changes, too
     ),
     fixed("sentiment", QUESTION, "What is the sentiment of this review, negative or positive?"),
     fixed(
@@ -51,10 +52,10 @@ _Labelled = tuple[str, str]
 
 
 def review_prompt(what: str) -> PromptTemplate:
-    """Return the prompt for reviews; `what` describes a review: `a sentence of a film review`."""
+    """Return the prompt for reviews. `what` describes a review, for example `a sentence of a film review`."""
     return labelled_prompt(
         "Review",
-        # The labels are named by the question alone, so that its variants are not contradicted.
+        # Only the question names the labels, so the prompt can't contradict the question's variants.
         instruction=(
             f"You are given {what}. Answer with exactly one of the labels that the question names, and nothing else."
         ),
@@ -63,7 +64,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Yield an example for each row. Its units are its text, which a split may contain twice, and its id."""
+    """Each example's units are its text, because a split can contain a text twice, and its id."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -73,7 +74,7 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield the examples of a split, sorted by a digest of the text and of its earlier occurrences."""
+    """Examples are sorted by a digest of their text; a repeated text is digested with its repeat count."""
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):
@@ -98,10 +99,11 @@ def _task(name: str, reviewed: str, unit: str = "review", **about: Any) -> Task:
     )
 
 
-# FDU-MTL: reviews of 16 domains. Each domain has a training file and a test file with lines of `label<TAB>text`. The
-# last 200 lines of the training file are used for validation, as in other code for this data. `products.*` are the
-# reviews of four domains, which Blitzer et al. (2007) collected and the shared-memory paper split differently: a
-# domain's reviews are shuffled with a seed, the first 400 are for testing and the next 200 for validation.
+# FDU-MTL: reviews of 16 domains. Each domain has a training file and a test file with lines of
+# `label<TAB>text`. The last 200 lines of the training file are used for validation, as in other code for this
+# data. `products.*` are the reviews of four domains that Blitzer et al. (2007) collected and that the
+# shared-memory paper split differently: a domain's reviews are shuffled with a seed, the first 400 are for
+# testing and the next 200 for validation.
 
 _FDU = ("ccsasuke/man", "b57b4c14340db1ca7bffb5d9737b7c2601dc8df2")
 _DOMAINS = {
@@ -122,7 +124,7 @@ _DOMAINS = {
     "toys_games": ("toys and games", 1_600),
     "video": ("videos", 1_600),
 }
-"""The products of each domain, and the number of lines in its training file; every test file has 400."""
+"""A description of each domain, and the number of lines in its training file. Every test file has 400 lines."""
 
 _FDU_VALIDATION, _FDU_TEST = 200, 400
 
@@ -216,7 +218,7 @@ def _product(name: str, domain: str) -> Task:
 
 
 FDU = {f"fdu.{domain}": _fdu(domain) for domain in _DOMAINS}
-"""The tasks of the 16 domains by name."""
+"""The tasks of the 16 domains, by name."""
 
 PRODUCTS = {
     name: _product(name, domain)
@@ -227,7 +229,7 @@ PRODUCTS = {
         ("products.kitchen", "kitchen_housewares"),
     )
 }
-"""The tasks of the shared-memory paper's four domains by name."""
+"""The tasks of the shared-memory paper's four domains, by name."""
 
 
 # IMDB: whole film reviews (Maas et al. 2011)
@@ -238,10 +240,9 @@ _IMDB_FILES = {
     for split, part in (("train", "train"), ("validation", "train"), ("test", "test"))
 }
 _IMDB_LABEL = 12_500
-"""The number of training reviews of each label; they are grouped, negative ones first."""
+"""Number of training reviews for each label. Reviews are grouped by label, negative reviews first."""
 _IMDB_VALIDATION = 1_250
-"""How many of the last training reviews of each label are used for validation; reviews of a film are next to
-each other."""
+"""Number of reviews used for validation, from the end of each label's group, where films stay together."""
 
 
 def _imdb_rows(files: Files, split: str) -> Iterator[_Labelled]:
@@ -275,8 +276,8 @@ IMDB = _task(
 )
 
 
-# Kotzias et al. 2015: single sentences of reviews. There are no splits; all sentences are for testing. The decathlon's
-# paper uses them to test a model that was trained on sst.
+# Kotzias et al. 2015: single sentences from reviews. There are no splits, so all sentences are for testing.
+# The decathlon paper uses them to test a model that was trained on sst.
 
 _SENTENCES_ZIP = "sentiment+labelled+sentences.zip"
 _SENTENCES_ARCHIVE = RemoteFile(
@@ -329,10 +330,11 @@ SENTENCES = {
         _sentences("imdb", "a film"),
     )
 }
-"""The tasks of the three sites by name."""
+"""The tasks of the three sites, by name."""
 
 
-# Pang and Lee's sentences on films: MR (2005), negative or positive, and SUBJ (2004), objective or subjective
+# Pang and Lee's sentences about films: MR (2005), negative or positive, and SUBJ (2004), objective or
+# subjective
 
 _PANG_LEE: dict[str, Any] = {
     "licence": "CC BY 4.0 (NLTK's package)",
@@ -348,8 +350,8 @@ _PANG_LEE_FILES = listed_files(
     """,
 )
 
-# The hub's split: the first 80 % of each label for training, then 10 % for validation and 10 % for testing; positive
-# ones come first.
+# The hub's split: the first 80 % of each label for training, then 10 % for validation and 10 % for testing,
+# with positive sentences first.
 _MR = ("cornell-movie-review-data/rotten_tomatoes", "aa13bc287fa6fcab6daf52f0dfb9994269ffea28")
 
 
@@ -391,7 +393,8 @@ MR = _task(
 )
 
 # SUBJ has no splits. The shared-memory paper tests on 1,000 sentences, trains on the other 9,000, and has no
-# validation data; here a tenth is for testing and a tenth for validation, chosen by the text and a seed.
+# validation data. Here, a tenth is for testing and a tenth for validation, chosen by a seeded hash of the
+# text.
 _SUBJ_QUESTION = "Is this sentence objective or subjective?"
 _SUBJ_ZIP = RemoteFile(
     "subjectivity.zip",

@@ -25,9 +25,10 @@ def _resolve(text: str, choice: int) -> str:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield each block's lines with the number of the first; an empty line ends a block.
+    """Yield each block's lines with the line number of the first. An empty line ends a block.
 
-    The file's last block has no such end, and is left out as in 2018: otherwise the splits would shift.
+    The file's last block has no empty line after it and is left out, as in 2018, because the splits would
+    shift.
     """
     block: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -62,7 +63,7 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
             for number, (line, block) in enumerate(_blocks(file))
             for triple in _triples(line, block)
         ]
-    if len(numbered) != _EXAMPLES:  # the splits are counted from both ends
+    if len(numbered) != _EXAMPLES:  # the splits are counted from both ends of the file
         raise DataError(
             f"{_FILE} has {len(numbered)} examples in closed blocks, not {_EXAMPLES}: it is not the "
             "published file, so its splits would shift."

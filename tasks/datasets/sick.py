@@ -28,7 +28,7 @@ class _Pair(NamedTuple):
     relatedness: str
     entailment: str
     source: str
-    """The unit: the sentence from which the pair was made."""
+    """The sentence from which the pair was made, used as the unit."""
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
@@ -45,8 +45,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return a function from a sentence to a representative of all sentences that are connected with it by
-    pairs."""
+    """Return a function that maps sentences to a representative of all sentences connected to them by pairs."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
@@ -66,7 +65,7 @@ _NAMES = {"train": "SICK_train.txt", "validation": "SICK_trial.txt", "test": "SI
 
 
 def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
-    """Read SemEval's files. They don't name a pair's source, so pairs that share a sentence form one unit."""
+    """SemEval's files don't name a pair's source, so pairs that share a sentence form one unit."""
     path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
     family = _families(
         (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)
@@ -186,7 +185,7 @@ SICK_ENTAILMENT = Task(
             _ENTAILMENT,
             "Is sentence B true if sentence A is: yes, maybe, or no?",
             {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
-            retired=True,  # the phrasing changes too
+            retired=True,  # the wording changes, too
         ),
         fixed(
             "relation",

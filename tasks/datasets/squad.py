@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0: reading comprehension. The answer is a span of the paragraph; in 2.0, there may be none."""
+"""SQuAD 1.1 and 2.0: reading comprehension with answer spans. SQuAD 2.0 adds unanswerable questions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
 _HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
 
 _UNANSWERABLE = "unanswerable"
-"""The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer
-in that case, and the official scorer takes an empty prediction to mean none; the metric `squad2` accepts both."""
+"""The answer to a SQuAD 2.0 question that the paragraph doesn't answer.
+
+The official files list no answers for these questions, and the official scorer treats an empty prediction as
+"no answer". The metric `squad2` accepts both.
+"""
 
 
 class _Paragraphs:
-    """Numbers the paragraphs of an article as they are read; a new context under the same title is a new
-    paragraph."""
+    """A new context under the same title starts a new paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""
@@ -96,7 +98,7 @@ def _read_parquet_2(files: Files, split: str) -> Iterator[Example]:
 
 
 def _anonymous(split: str, examples: Iterator[Example]) -> Iterator[Example]:
-    # Questions without an answer were added later: their ids begin with 5a, and they come last in their paragraph.
+    # Unanswerable questions were added later: their ids begin with 5a, and they come last in their paragraph.
     yield from shuffled_within(1, f"squad2.{split}", examples)
 
 
@@ -180,7 +182,7 @@ SQUAD = Task(
     unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
-    curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)
+    curriculum="hard",  # the best of the single tasks that the paper tried to begin with (Appendix F)
     context_limit=ContextLimit(400, "skip"),
 )
 

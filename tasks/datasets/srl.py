@@ -22,7 +22,7 @@ _CLOSING = (
 _OPENING = ("( ", "$ ")
 _QUOTES = ("``", "`", "''", "\N{LEFT DOUBLE QUOTATION MARK}", "\N{RIGHT DOUBLE QUOTATION MARK}", " '")
 
-# Upstream answers that misquote their sentence -> the sentence's own words (as decaNLP mapped them).
+# Upstream answers that misquote their sentence, mapped to the sentence's own words as in decaNLP.
 _MISQUOTED = {
     "Darcy Burner": (
         "Darcy Burner and other 2008 Democratic congressional candidates, "
@@ -36,8 +36,7 @@ _MISQUOTED = {
 
 
 def detokenise(text: str) -> str:
-    """Turn treebank tokens into plain text: restore brackets, remove spaces before closing punctuation, remove
-    quotes."""
+    """Turn treebank tokens into plain text, restoring brackets and removing quotes and spaces before punctuation."""
     text = " ".join(text.split())
     for mark, plain in _BRACKETS.items():
         text = text.replace(mark, plain)
@@ -52,7 +51,7 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """Return an answer in its sentence's casing and, where it is misquoted, in its sentence's words."""
+    """Return an answer cased as in its sentence. A misquoted answer is replaced with the sentence's words."""
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
@@ -87,8 +86,8 @@ def _read(files: Files, split: str) -> Iterator[Example]:
 def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
     """Yield the numbered lines of each block: its sentence, then its questions.
 
-    `WIKI1_4 3` begins a block and gives the number of predicates after its sentence; `10 experienced 2` begins
-    a predicate and gives the number of its questions. A block ends at an empty line, or with the file.
+    `WIKI1_4 3` begins a block whose sentence has three predicates; `10 experienced 2` begins a predicate with
+    two questions. A block ends at an empty line or at the end of the file.
     """
     block: list[tuple[int, str]] = []
     predicates = questions = number = 0

@@ -1,4 +1,4 @@
-"""SST: the sentiment of whole sentences, with two labels or with five."""
+"""SST: the sentiment of whole sentences, with two or five labels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _VARIANTS = (
         QUESTION,
         "Is this review supportive or unsupportive?",
         {"supportive": "positive", "unsupportive": "negative"},
-        retired=True,  # the order changes too
+        retired=True,  # the order changes, too
     ),
     _SENTIMENT,
     _ANGRY,
@@ -118,7 +118,7 @@ SST = Task(
     prompt=review_prompt("a sentence of a film review"),
     variants=_VARIANTS,
     curriculum="easy",
-    withhold_texts=True,  # the sentences come without a licence; the labels are free
+    withhold_texts=True,  # the sentences have no licence; the labels are free
 )
 
 _FINE = ("sst.fine", _FINE_QUESTION, _FINE_LABELS)
@@ -146,7 +146,7 @@ SST_FINE = replace(
             _FINE_QUESTION,
             "Does this review give one, two, three, four, or five stars?",
             dict(zip(("one", "two", "three", "four", "five"), _FINE_LABELS, strict=True)),
-            retired=True,  # the phrasing changes too
+            retired=True,  # the wording changes, too
         ),
         fixed(
             "sentiment",

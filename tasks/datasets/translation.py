@@ -1,4 +1,4 @@
-"""Translation: TED talks of IWSLT 2016, from and to English, and Multi30k's captions of photographs."""
+"""Translation: IWSLT 2016 (TED talks, from and to English) and Multi30k (captions of photographs)."""
 
 from __future__ import annotations
 
@@ -19,63 +19,63 @@ from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, 
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
-# IWSLT 2016: translation of TED talks, from and to English. tst2013 validates, tst2014 tests (Czech: those before).
+# IWSLT 2016: translation of TED talks, from and to English. Validation is tst2013 and test is tst2014, or
+# tst2012 and tst2013 for Czech.
 
 _LANGUAGES = {"ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "fr": "French"}
 _SETS = {"validation": "tst2013", "test": "tst2014"}
-_CZECH_SETS = {"validation": "tst2012", "test": "tst2013"}  # there is no tst2014
+_CZECH_SETS = {"validation": "tst2012", "test": "tst2013"}  # Czech has no tst2014
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """From which language to which; one of them is English."""
+    """A source and a target language, one of which is English."""
 
     source: str
     target: str
 
     @property
     def task(self) -> str:
-        """The name of the task."""
         return f"iwslt.{self.source}.{self.target}"
 
     @property
     def question(self) -> str:
-        """The question about every line."""
+        """The question asked about every line."""
         return f"Translate from {_LANGUAGES[self.source]} to {_LANGUAGES[self.target]}"
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The languages as archives name them that serve both directions, English first."""
+        """English and the other language, as named in archives that serve both directions."""
         return "en", self.source if self.target == "en" else self.target
 
     @property
     def sets(self) -> dict[str, str]:
-        """The evaluation set of each split."""
+        """The name of the evaluation set for each split."""
         return _CZECH_SETS if "cs" in self.pair else _SETS
 
     @property
     def folder(self) -> str:
-        """The folder in that archive."""
+        """The folder inside the archive."""
         return "-".join(self.pair)
 
     @property
     def archive(self) -> str:
-        """The name of the archive: `en-de.tgz`."""
+        """The name of the archive, for example `en-de.tgz`."""
         return f"{self.folder}.tgz"
 
     @property
     def nested(self) -> str:
-        """The place of that archive in the archive of all pairs."""
+        """The path of the archive inside the archive of all pairs."""
         return f"2016-01/texts/{'/'.join(self.pair)}/{self.archive}"
 
     def names(self, split: str, named: str) -> tuple[str, str]:
-        """Return the file names of the source and the target side in a folder for `named`: `en-de`."""
+        """Return the source and target file names for a language pair such as `en-de`."""
         stem = f"IWSLT16.TED.{self.sets.get(split)}.{named}"
         form = f"train.tags.{named}.{{}}" if split == "train" else f"{stem}.{{}}.xml"
         return form.format(self.source), form.format(self.target)
 
     def members(self) -> tuple[str, ...]:
-        """Return the members of the archive for all splits."""
+        """Return the archive's members for all splits."""
         splits = ("train", *self.sets)
         return tuple(f"{self.folder}/{name}" for split in splits for name in self.names(split, self.folder))
 
@@ -93,7 +93,7 @@ Pair = tuple[str, str, str]
 
 
 Line = tuple[str, str, str]
-"""(talk, place in it, text); talk and place must be the same on both sides"""
+"""(talk, position in the talk, text). Talk and position must match on both sides."""
 
 
 def _segments(path: Path) -> Iterator[Line]:
@@ -110,12 +110,12 @@ def _segments(path: Path) -> Iterator[Line]:
                     raise DataError(f"{path.name}, talk {talk}, {place}: it must contain text without tags.")
                 yield talk, place, (element.text or "").strip()
                 element.clear()
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or of an unknown encoding
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or an unknown encoding
         raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
 
 
 def _tagged_lines(path: Path) -> Iterator[Line]:
-    """Yield every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
+    """Yield every line that contains no tag, as decaNLP does. A `<url` tag starts a new talk."""
     talk = -1
     with open_text(path, newline="\n") as file:
         for number, line in enumerate(file, 1):
@@ -145,7 +145,7 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
 def _examples(direction: _Direction, pairs: Iterator[Pair], split: str) -> Iterator[Example]:
     index = 0
     for talk, source, target in pairs:
-        if source and target:  # decaNLP leaves out lines that are empty on one side
+        if source and target:  # like decaNLP, leave out lines with an empty side
             units = (f"{direction.task}.{split}.talk.{talk}",)
             yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
             index += 1
@@ -156,8 +156,9 @@ def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterat
     return _examples(direction, _pairs(source, target, split), split)
 
 
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, the digests that their
-# English and German text (one line each, newline-ended) must have, and the talks of that text with their lines.
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are the rows of 2013 and 2014 in it, the
+# expected digests of their English and German text (one newline-terminated line per row), and the number of
+# lines in each talk.
 _SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
 _DIGESTS = {
     "validation": (
@@ -198,7 +199,8 @@ def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Examp
                 f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
                 "it is not the text of IWSLT 2016."
             )
-    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))  # the hub does not name them
+    # The hub doesn't name the talks.
+    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))
     if direction != _EN_DE:
         sides = [(german, english) for english, german in sides]
     return _examples(direction, ((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
@@ -248,7 +250,10 @@ _SPLIT_FILES = listed_files(
 
 
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a direction between English and German. This pair has more published copies than others."""
+    """Return the sources for translation between English and German.
+
+    Unlike the other pairs, this pair is published in several places.
+    """
     return (
         Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),
         Source(
@@ -334,10 +339,10 @@ IWSLT_OTHERS = {
         _other("cs", "en", (114_390, 1_385, 1_327)),
     )
 }
-"""The other pairs of the campaign by name; a zero-shot suite asks models about them that learned English to German."""
+"""The campaign's other language pairs, by name, for zero-shot tests of models trained on English to German."""
 
 
-# Multi30k: English captions of photographs and their German translations, a translation task whose data is whole.
+# Multi30k: English captions of photographs and their German translations. All of its data is available.
 
 _MULTI30K_PARTS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _MULTI30K_REPOSITORY = ("multi30k/dataset", "c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab")

@@ -32,7 +32,7 @@ def _read_ud_pos(files: Files, split: str) -> Iterator[Example]:
 
 def _read_ud_dep(files: Files, split: str) -> Iterator[Example]:
     for sentence in _ud_sentences(files, split, has_heads=True):
-        meta = {"upos": " ".join(sentence.upos)}  # which words are punctuation
+        meta = {"upos": " ".join(sentence.upos)}  # needed to tell which words are punctuation
         yield Example(sentence.id, TREE_QUESTION, sentence.text, (sentence.tree,), (sentence.document,), meta)
 
 
@@ -116,7 +116,7 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
 def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield the words and tags of bracketed trees, `( (S (NP (DT The) …` , without traces (`-NONE-`)."""
+    """Yield the words and tags of bracketed trees, `( (S (NP (DT The) …`, without traces (`-NONE-`)."""
     depth, words, tags = 0, list[str](), list[str]()
     latest: list[str] = []
     with open_text(path) as file:
@@ -163,7 +163,7 @@ def _read_trees(files: Files, split: str) -> Iterator[Example]:
         path = files.path(f"wsj_{section:02}.conllu")
         for index, sentence in enumerate(conllu_sentences(path, has_heads=True)):
             id, units = f"wsj_{section:02}.{index}", (f"wsj_{section:02}", f"wsj_{section:02}.{index}")
-            meta = {"pos": " ".join(sentence.xpos)}  # which words are punctuation
+            meta = {"pos": " ".join(sentence.xpos)}  # needed to tell which words are punctuation
             yield Example(id, TREE_QUESTION, sentence.text, (sentence.tree,), units, meta)
 
 

@@ -27,7 +27,7 @@ _BEFORE_QUESTION = f" and key words {_KEY_WORDS}-- "
 
 
 def _text(sql: Record, header: list[str]) -> str:
-    """Write a query as decaNLP does, in upstream's words for the header and values, with whitespace collapsed."""
+    """Write a query as decaNLP does, using upstream's header and values, with whitespace collapsed."""
     last = len(header) - 1
     aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
     select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
@@ -72,10 +72,10 @@ def _example(split: str, index: int, entry: Record, table: Record) -> Example:
 def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
     """Write a query with its conditions in the order in which their values occur in the question.
 
-    Validation has this order in 79.6 % of the queries with several conditions, but a copy whose train split
-    sorts them by column teaches that order instead. A value is first searched for as a whole word; values that
-    are not found come last. If a value occurs twice, as in 4 % of those queries, or within another, the order
-    may differ from the question's.
+    In validation, 79.6 % of the queries with several conditions have this order, but a copy of the data whose
+    train split sorts conditions by column teaches that order instead. Each value is first searched for as a
+    whole word. Values that are not found come last. If a value occurs twice, as in 4 % of those queries, or
+    inside another value, the order may differ from the question's.
     """
     question = example.context.partition(_BEFORE_QUESTION)[2].lower()
     sql = example.meta["sql"]
@@ -94,7 +94,7 @@ def _read(files: Files, split: str) -> Iterator[Example]:
     name, tables = _UPSTREAM[split], dict[str, Record]()
     for table in line_records(files.path(f"{name}.tables.jsonl")):
         if split == "train" and isinstance(table.value, dict):
-            table.value.pop("rows", None)  # execution accuracy is for evaluation; rows are large
+            table.value.pop("rows", None)  # large, and only needed for execution accuracy in evaluation
         tables[table.text("id")] = table
     for index, entry in enumerate(line_records(files.path(f"{name}.jsonl"))):
         if (id := entry.text("table_id")) not in tables:

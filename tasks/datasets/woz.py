@@ -1,4 +1,4 @@
-"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the change of the state in this turn."""
+"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the turn's change of the dialogue state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Slot = tuple[str, str]
 
 
 def _acts(turn: Record) -> str:
-    """Write the system's acts, which precede the user's words: `food: thai, area -- `; empty without acts."""
+    """Write the system's acts that precede the user's words, for example `food: thai, area -- `, or an empty string."""
     named = []
     for act in turn.list("system_acts"):
         parts = [act] if isinstance(act, str) else act
@@ -63,13 +63,13 @@ def _informed(answer: str) -> dict[str, str]:
 
 
 def _as_said(example: Example, earlier: Sequence[Example]) -> str:
-    """Add to a turn's change the values of the state that occur in the user's words; new values stay first.
+    """Add the state's values that occur in the user's words to a turn's change, after the new values.
 
-    A model that sees one turn cannot always tell which values are new. Joint goal EM compares accumulated
-    states: repeating a value that is already in the state does no harm, but leaving out a new value does. A
-    value matches if a word begins with it (`moderate` in *moderately*). `dontcare` is left out, because users
-    express it in many ways. This adds 144 values to English train, in 120 turns; upstream's own `turn_label`
-    repeats 92 values there, 85 of them the same.
+    A model that sees a single turn can't always tell which values are new. Joint goal EM compares accumulated
+    states, so repeating a value that is already in the state does no harm, but leaving out a new value does.
+    A value matches if a word begins with it (`moderate` in *moderately*). `dontcare` is left out, because
+    users express it in many ways. In English train, this adds 144 values in 120 turns; upstream's own
+    `turn_label` repeats 92 values there, and 85 of them are the same.
     """
     answer = example.answers[0]
     changed, said = _informed(answer), example.context.rpartition(" -- ")[2].lower()
@@ -200,5 +200,5 @@ WOZ_DE = replace(
         ),
     ),
     curriculum=None,
-    target_forms={},  # German inflects: the form would find half of the values
+    target_forms={},  # German inflects, so the form would find only half of the values
 )

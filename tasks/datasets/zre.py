@@ -1,4 +1,4 @@
-"""QA-ZRE, fold 0: zero-shot relation extraction. No relation is in more than one split."""
+"""QA-ZRE, fold 0: zero-shot relation extraction. Each relation occurs in only one split."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _example(
     split: str, index: int, relation: str, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # A digest names the sentence without keeping it.
+    # A digest identifies the sentence without storing its text.
     units = relation, hashlib.sha256(context.encode()).hexdigest()[:16]
     return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), units)
 
@@ -50,7 +50,7 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
+    """Only the first fold is read, as in decaNLP; the hub concatenates all ten."""
     columns = ("relation", "question", "subject", "context", "answers")
     for index, row in enumerate(islice(parquet_records(files, _PARQUET[split], columns), _FOLD[split])):
         relation, question, subject, context = map(row.text, columns[:-1])

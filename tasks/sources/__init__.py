@@ -1,4 +1,1 @@
-"""Sources of raw data: a folder, upstream, the Hugging Face hub or a web mirror.
-
-Files are verified, resumed and streamed.
-"""
+"""Sources of raw data: local folders, upstream sites, the Hugging Face hub and web mirrors."""

@@ -1,6 +1,7 @@
 """Download single files over HTTP.
 
-Transfers resume at the exact byte, and a file gets its name only when it is complete and verified.
+Interrupted transfers resume at the exact byte, and a file gets its final name only once it is complete and
+verified.
 """
 
 from __future__ import annotations
@@ -41,27 +42,29 @@ _SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 
 @dataclass(frozen=True)
 class Network:
-    """Timeouts, retries and limits for downloads; tests shorten them."""
+    """Timeouts, retries and limits for downloads."""
 
     retries: int = 3
-    """The number of retries after failed requests and interrupted transfers; each MiB that arrives restores
-    them."""
+    """The number of retries after failed requests and interrupted transfers.
+
+    The count starts again after each MiB received.
+    """
     backoff: float = 1.0
-    """Seconds before the first retry; doubled for each further retry."""
+    """Seconds before the first retry. The delay doubles for each further retry."""
     longest_wait: float = 60.0
-    """The longest single wait in seconds, even if a server's Retry-After asks for more."""
+    """The longest wait in seconds, even if a server's Retry-After asks for more."""
     connect_timeout: float = 15.0
     """Seconds to wait for a connection."""
     read_timeout: float = 30.0
     """Seconds without any data after which a transfer counts as interrupted."""
     time_limit: float = 6 * 3600.0
-    """Seconds that a file may take in total, including all retries."""
+    """The total time in seconds that a file may take, including retries."""
     largest: int = 4 << 30
-    """The maximum size of a file whose size is not published."""
+    """The maximum size, in bytes, of a file whose size is not published."""
 
 
 class TransferError(Exception):
-    """A download that failed; the message contains only the reason, without URLs or secrets."""
+    """A failed download. The message contains only the reason, without URLs or secrets."""
 
     def __init__(self, reason: str, status: int | None = None, is_page: bool = False) -> None:
         super().__init__(reason)
@@ -70,7 +73,7 @@ class TransferError(Exception):
 
 
 class InterruptedTransferError(TransferError):
-    """A request or transfer that failed temporarily: its bytes are kept, and it may be tried again."""
+    """A request or transfer that failed temporarily. The bytes received so far are kept, and a retry may succeed."""
 
     def __init__(self, reason: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(reason, status)
@@ -81,32 +84,34 @@ class InterruptedTransferError(TransferError):
 class Downloads:
     """A folder of verified downloads.
 
-    `<name>.json` next to a download says where it came from; `.incoming/<name>.part` is an incomplete download,
-    and `.incoming/<name>.part.json` says which version of the file it belongs to.
+    `<name>.json` next to a download records where it came from. `.incoming/<name>.part` is an incomplete
+    download, and `.incoming/<name>.part.json` records which version of the file it belongs to.
     """
 
     folder: Path
-    """The folder; downloads have their published names."""
+    """The folder, in which downloads have their published names."""
     network: Network = field(default_factory=Network)
-    """Timeouts and retries."""
+    """Timeouts, retries and limits."""
     progress: bool = True
-    """Whether to show a bar (on a terminal)."""
+    """Whether to show a progress bar on a terminal."""
     force: bool = False
-    """Whether to download files that already exist."""
+    """Whether to download files again that already exist."""
     strict: bool = True
-    """Whether a file must have the published digests; a mirror's file need not."""
+    """Whether files must have the published digests. A mirror's files don't have to."""
     standard: str = "the published one"
-    """The name, in messages, of the standard that a file does not meet."""
+    """The expected file, as named in error messages."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
-    """Called with a sentence before every wait for another attempt."""
+    """Called with a message before each wait for a retry."""
 
     def path(self, file: RemoteFile) -> Path:
-        """Return the path of a file once it is downloaded."""
+        """Return the path of a downloaded file."""
         return self.folder / file.name
 
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> tuple[str, dict[str, str]] | None:
-        """Return the URL and digests of a file that exists, is intact and came from one of these URLs; None
-        otherwise."""
+        """Return the URL and digests of a downloaded file, or None.
+
+        The file must exist, be intact, and have come from one of these URLs.
+        """
         path = self.path(file)
         try:
             note = read_json(_note(path))
@@ -122,7 +127,7 @@ class Downloads:
     def fetch(self, file: RemoteFile, url: str) -> dict[str, str]:
         """Download a file, verify it, and return its digests.
 
-        Raises TransferError, DataError for wrong bytes, StorageError.
+        Raises TransferError, DataError if the bytes are wrong, or StorageError.
         """
         target = self.path(file)
         part = self.folder / ".incoming" / f"{file.name}.part"
@@ -134,7 +139,7 @@ class Downloads:
             if self.force:
                 _discard(part)
             transfer = _Transfer(client, url, part, self, file)
-            for _ in range(2):  # wrong bytes may come from an old part, so try again from the start
+            for _ in range(2):  # an old partial file may be wrong, so try once more from the start
                 has_end = transfer.complete()
                 digests, size = file_digests(part, file.digests), part.stat().st_size
                 faults = file.find_faults(size, digests) if self.strict else []
@@ -173,13 +178,15 @@ def _write_note(path: Path, **content: Any) -> None:
 
 
 def _discard(part: Path) -> None:
-    """Remove a part and its note, so that the next attempt starts from the beginning."""
+    """Remove a partial file and its note, so that the next attempt starts from the beginning."""
     part.unlink(missing_ok=True)
     _note(part).unlink(missing_ok=True)
 
 
 def plain_url(url: str, query: bool = True) -> str:
-    """Remove user name, password and, on request, the query from a URL, so that it can be shown and stored."""
+    """Remove the user name, password and, if `query` is false, the query from a URL, so that it can be shown
+    and stored.
+    """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, parts.query if query else "", ""))
@@ -187,7 +194,7 @@ def plain_url(url: str, query: bool = True) -> str:
 
 @dataclass
 class _Transfer:
-    """The transfer of one file from one address into a partial file."""
+    """The transfer of a single file from one URL into a partial file."""
 
     client: httpx2.Client
     url: str
@@ -195,7 +202,7 @@ class _Transfer:
     downloads: Downloads
     file: RemoteFile
     linked: str = ""
-    """The sha256 that the Hugging Face hub sends with a file; empty for other servers."""
+    """The sha256 that the Hugging Face hub sends with a file, or an empty string for other servers."""
     began: float = field(default_factory=time.monotonic)
     tried: int = 0
     """The number of retries since the last progress."""
@@ -212,9 +219,9 @@ class _Transfer:
         return self.downloads.network.largest if size is None else 2 * size + (1 << 20)
 
     def complete(self) -> bool:
-        """Receive all bytes, resuming after interruptions, and return whether their end was marked.
+        """Receive all bytes, resuming after interruptions, and return whether the end was marked.
 
-        A body that simply ends when the connection closes has no such mark. Raises TransferError.
+        A body that simply ends when the connection closes has no end mark. Raises TransferError.
         """
         while True:
             try:
@@ -247,7 +254,7 @@ class _Transfer:
         with _http_errors(self.downloads.network):
             response = self._open()
             try:
-                if response.status_code == 416:  # the part is complete already, or longer than the file
+                if response.status_code == 416:  # the partial file is complete, or longer than the file
                     if response.headers.get("Content-Range", "") != f"bytes */{self._size}":
                         self._start_over("the partial file did not match")
                     return True
@@ -273,9 +280,9 @@ class _Transfer:
             return {}
 
     def _open(self) -> httpx2.Response:
-        """Request the file, or its rest, and return the response with its body unread.
+        """Request the file, or the rest of it, and return the response with its body unread.
 
-        Redirects are followed here, because the client would first read each redirect's body into memory.
+        Redirects are followed here, because the client would read each redirect's body into memory first.
         """
         headers, note = {}, self._read_note()
         if self._size and note.get("url") == plain_url(self.url):
@@ -296,7 +303,7 @@ class _Transfer:
         raise TransferError(f"it redirects in a circle, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
-        """Return the body's start position in the file, and the file's size if known."""
+        """Return the position in the file at which the body starts, and the file's size if known."""
         if response.status_code == 200:
             length = response.headers.get("Content-Length", "")
             return 0, int(length) if length.isdecimal() and not _is_chunked(response) else None
@@ -317,7 +324,7 @@ class _Transfer:
 
     def _save(self, response: httpx2.Response, start: int, total: int | None) -> None:
         free = shutil.disk_usage(self.part.parent).free
-        if total is not None and total - start > free:  # raise now, not after an hour of downloading
+        if total is not None and total - start > free:  # fail now rather than after an hour of downloading
             raise StorageError(
                 f"Not enough space in {self.part.parent}: {total - start:,} bytes are needed, {free:,} are free; "
                 "free some, or choose another folder with --home."
@@ -352,13 +359,13 @@ class _Transfer:
 
 def _validator(response: httpx2.Response) -> str:
     tag: str = response.headers.get("ETag", "")
-    # A weak tag does not promise the same bytes, so it must not be sent as If-Range.
+    # A weak tag doesn't guarantee identical bytes, so it must not be sent as If-Range.
     return response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
 
 
 def _require_success(response: httpx2.Response) -> httpx2.Response:
     status, encoding = response.status_code, response.headers.get("Content-Encoding", "").lower()
-    # Old servers call a .tgz a tar file with the encoding gzip, which is the file itself.
+    # Old servers describe a .tgz file as a tar file with the encoding gzip, which is the file itself.
     is_own = encoding in ("gzip", "x-gzip") and response.url.path.endswith((".gz", ".tgz"))
     if status in (200, 206, 416) and (encoding in ("", "identity") or is_own):
         return response

@@ -1,5 +1,4 @@
-"""The published files of a task, verified: from a folder, a mirror or their own addresses, as adapters read
-them."""
+"""Verify a task's published files and open them for its adapter, from a folder, a mirror or their own URLs."""
 
 from __future__ import annotations
 
@@ -20,32 +19,34 @@ from decabench.tasks.task import RemoteFile, Source
 from decabench.text import describe_error, short_list
 from decabench.untrusted import open_parquet
 
-if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than a small task takes to prepare
+if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than preparing a small task
     from decabench.tasks.sources.download import Downloads
 
 Status = Literal["verified", "unpinned", "mirror-differs"]
-"""Whether a file equals the published one, is published without a digest, or comes from a mirror and differs
-(as permitted)."""
+"""The result of comparing a file with the published file.
+
+`unpinned` files are published without a digest; only a mirror's files are allowed to differ.
+"""
 
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file that a split was read from, as `task.json` records it."""
+    """A file that a split was read from, as recorded in `task.json`."""
 
     name: str
-    """Its published name."""
+    """The published name."""
     url: str
-    """The address that it came from, or `mirror:<name>` or `local:<name>`."""
+    """The URL that the file came from, or `mirror:<name>` or `local:<name>`."""
     sha256: str
-    """Its digest, computed from the bytes that were read."""
+    """The sha256 of the bytes that were read."""
     size: int
-    """Its size in bytes."""
+    """The size in bytes."""
     status: Status
-    """How it compares with the published file."""
+    """How the file compares with the published file."""
 
 
 def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, str]) -> FileRecord:
-    """Make the record of a file on disk with these digests, which came from this address."""
+    """Return the record of a file on disk, given its digests and the URL it came from."""
     size = path.stat().st_size
     status: Status = "verified" if file.digests else "unpinned"
     if file.find_faults(size, digests):
@@ -54,9 +55,9 @@ def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, st
 
 
 class LocalFiles(ExitStack):
-    """Local files under their published names, which implement the protocol `Files`.
+    """Local files under their published names, implementing the `Files` protocol.
 
-    Members of an archive are extracted into a temporary folder in `scratch`, which closing removes.
+    Archive members are extracted into a temporary folder in `scratch`, which is removed on close.
     """
 
     def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
@@ -67,7 +68,7 @@ class LocalFiles(ExitStack):
         self._extracted: dict[str, Path] | None = None
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file, or of an archive's member, which is extracted on the first call."""
+        """Return the local path of a file or archive member. Members are extracted on the first call."""
         if name in self._paths:
             return _require_content(self._paths[name], name)
         member = next((each for each in self._members if PurePosixPath(each).name == name), None)
@@ -88,13 +89,15 @@ class LocalFiles(ExitStack):
         return _require_content(self._extracted[member], f"The member {member} of {archive}")
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """Stream the rows of a parquet file, with all or only these columns; about a thousand are in memory at
-        once."""
+        """Stream the rows of a parquet file, with all columns or only the given ones.
+
+        About a thousand rows are in memory at once.
+        """
         import pyarrow as arrow
 
         path = self.path(name)
         try:
-            # A small buffer, so that memory does not grow with the row groups, which may be as large as the file.
+            # With a large buffer, memory would grow with the row groups, which can be as large as the file.
             with open_parquet(path, buffer_size=1 << 20, pre_buffer=False) as file:
                 present = file.schema_arrow.names
                 if absent := [column for column in columns if column not in present]:
@@ -106,7 +109,7 @@ class LocalFiles(ExitStack):
                 for batch in file.iter_batches(1024, columns=list(columns or present)):
                     try:
                         rows = batch.to_pylist()
-                    except (ValueError, OverflowError) as error:  # such as a date that is out of range
+                    except (ValueError, OverflowError) as error:  # for example, a date out of range
                         place = f"{name}, rows {read + 1} to {read + len(batch)}"
                         raise DataError(f"{place}, cannot be read ({describe_error(error)}).") from error
                     yield from rows
@@ -121,7 +124,7 @@ _REMEDY = "replace the file, or fetch it again with --force"
 
 
 def _require_content(path: Path, name: str) -> Path:
-    """Return the path. Raises DataError for an empty file, because upstream publishes none."""
+    """Upstream publishes no empty files, so an empty file raises DataError."""
     if path.exists() and path.stat().st_size == 0:
         raise DataError(f"{name} is empty: {_REMEDY}.")
     return path
@@ -129,34 +132,34 @@ def _require_content(path: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The local files of one source of a task."""
+    """The local files of one of a task's sources."""
 
     files: LocalFiles
-    """The files for the source's reader; close this afterwards."""
+    """The files for the source's reader. The caller must close this."""
     source: Source
-    """The source whose files were found."""
+    """The source that the files belong to."""
     records: tuple[FileRecord, ...]
     """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
-    """Requested splits that this source lacks."""
+    """Requested splits that this source doesn't have."""
     downloads: Downloads | None = None
-    """The folder of downloads that contains the files; None if they are read in place."""
+    """The download folder that contains the files, or None if they are read in place."""
 
     def forget(self) -> None:
-        """Make the next run download unverified files again, because they could not be read."""
+        """Make the next run download unverified files again, because these couldn't be read."""
         for record in self.records:
             if self.downloads is not None and record.status != "verified":
                 self.downloads.forget(RemoteFile(record.name))
 
 
 Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(the files needed) -> the path and the record of each. Raises MissingDataError if a file is missing."""
+"""Returns the path and record of each needed file. Raises MissingDataError if a file is missing."""
 
 
 def _open_source(
     sources: Sequence[Source], splits: Sequence[str], provide: Provider, scratch: Path
 ) -> SourceFiles:
-    """Open the first source whose files can be provided; archives are extracted into a folder in `scratch`.
+    """Open the first source whose files can be provided.
 
     Raises MissingDataError with the reason for each source, and DataError for a damaged file.
     """
@@ -182,9 +185,10 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    If no source is complete, open the first with all files of some split, and list the other splits as missing.
-    `origin`, for the files' records, is `mirror` or `local`. If there is a SHA256SUMS file next to a mirror's
-    folder for the task, the files must match it. Raises MissingDataError, and DataError for a damaged file.
+    If no source is complete, the first source with all files of at least one split is opened, and the other
+    splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`. If a SHA256SUMS
+    file exists next to the task's folder in a mirror, the files must match it. Raises MissingDataError, and
+    DataError for a damaged file.
     """
     listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
@@ -227,7 +231,7 @@ def read_folder(
 
 
 def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads) -> SourceFiles:
-    """Download the files of the splits from the first source that works; existing files are not downloaded again.
+    """Download the files of the splits from the first source that works, unless they already exist.
 
     Raises MissingDataError with the reason for each source, and StorageError.
     """
@@ -277,14 +281,15 @@ def fetch_from_mirror(
 ) -> SourceFiles:
     """Download the files of the splits from `<mirror>/<task>/`, regardless of published digests.
 
-    Files listed in `<mirror>/SHA256SUMS` must match it. Raises MissingDataError with the files that the mirror
-    lacks, DataError for a damaged one, and StorageError.
+    Files listed in `<mirror>/SHA256SUMS` must match it. Raises MissingDataError with the files that the
+    mirror lacks, DataError for a damaged file, and StorageError.
     """
     from decabench.tasks.sources.download import TransferError, plain_url
 
     mirror = mirror.rstrip("/")
     shown = plain_url(mirror, query=False)
-    # A folder for each mirror: its files may differ from upstream's, and must never replace them.
+    # Each mirror has its own folder, because its files may differ from upstream's and must never replace
+    # them.
     key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
     kept = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
     listed = _fetch_checksums(kept, mirror)
@@ -327,7 +332,7 @@ def _hub_address(url: str) -> str:
 
 
 CHECKSUMS = "SHA256SUMS"
-"""The name of the file at the top of a mirror that lists its files in sha256sum's format."""
+"""The name of the file at the top of a mirror that lists checksums in sha256sum's format."""
 
 _CHECKSUM_LINE = re.compile(r"([0-9A-Fa-f]{64}) [ *](?:\./)?(.+)")
 _LONGEST_LIST = 16 << 20
@@ -348,7 +353,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
-    """Fetch the mirror's list of checksums; empty if it has none. Raises MissingDataError and DataError."""
+    """The result is empty if the mirror has no such list."""
     from decabench.tasks.sources.download import TransferError, plain_url
 
     file = RemoteFile(CHECKSUMS)
@@ -368,7 +373,7 @@ def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
 
 
 def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
-    """Parse the output of `sha256sum */*` in a mirror: the digest of each file by `<task>/<name>`.
+    """Parse the output of `sha256sum */*` in a mirror into a mapping from `<task>/<name>` to digest.
 
     Raises DataError.
     """
