@@ -1,4 +1,4 @@
-"""The leaderboard: results files in, a static site out."""
+"""Build the leaderboard: a static site made from results files."""
 
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.example_pages import Policy, write_example_pages

@@ -1,4 +1,4 @@
-"""The data behind the pages: scripts that pages load on demand, and each board as CSV and JSON."""
+"""Data behind the pages: scripts that pages load on demand, and each board as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ __all__ = [
 FORMAT = "decabench.board/2"
 
 Hides = Callable[[str, str], bool]
-"""Returns whether labels of a (task, split) are here but hidden: nothing about an example may be published."""
+"""Whether the labels of a (task, split) are available but hidden, so that no example data may be published."""
 
 
 write_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
-"""Returns a value as short JSON."""
+"""Returns a value as compact JSON."""
 
 
 def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
-    """Return a script that registers a value, or its JSON, under a name; browsers don't fetch JSON from `file://`."""
+    """Return a script that registers a value under a name. Browsers don't load JSON from `file://`."""
     literals = (encode_basestring_ascii(text) for text in (name, json_text or write_json(value)))
     script = f"decabench.put({','.join(literals)});\n"
     return script.replace("<", "\\u003c").replace(">", "\\u003e").encode("ascii")
@@ -57,7 +57,7 @@ def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
 
 
 def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRow]]:
-    """Return (kind, row) for each row of a table in its order; papers' rows are in the board's first table."""
+    """Return (kind, row) for each row of a table, in order. Rows from papers belong to the board's first table."""
     kinds: list[tuple[str, Sequence[Row | PublishedRow]]] = [
         ("system", table.rows),
         ("floor", table.floors),
@@ -78,9 +78,9 @@ def overview_data(
     outputs: Mapping[str, str],
     hides: Hides,
 ) -> dict[str, Any]:
-    """Return every table of a suite, with the row numbers in the order of the page.
+    """Return every table of a suite, with row numbers in the order of the page.
 
-    `outputs` are the types of the tasks' answers, by name.
+    `outputs` contains the answer types of the tasks, by name.
     """
     return {
         "tasks": [
@@ -126,7 +126,7 @@ _MORE = (
     ("tokens", "Tokens of prompts and answers, in thousands", 0),
     ("cost", "Cost, at the stated prices", 2),
 )
-"""(name, description, decimals) of the further columns: means over the tasks that have the figure, or sums."""
+"""(name, description, decimals) of the additional columns, which are sums or means over the tasks that have a value."""
 
 
 def _more(entry: Entry, hides: Hides) -> dict[str, float]:
@@ -188,14 +188,14 @@ def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-# The statistics behind the tests
+# Statistics for the tests
 
 
 def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return what browsers compute totals, intervals, ranks and comparisons from, apart from `units_data`.
+    """Return the data from which browsers compute totals, intervals, ranks and comparisons, apart from `units_data`.
 
-    That is the units of each task, the variance of each score, and the highest ratio of any pair in each resample.
-    Tasks with hidden labels are left out.
+    This includes the units of each task, the variance of each score, and the highest ratio of any pair in
+    each resample. Tasks with hidden labels are left out.
     """
     names = [name for name in board.public(table.split) if not hides(name, table.split)]
     layouts: dict[str, Any] = {}
@@ -256,9 +256,10 @@ def _floats(values: Array) -> str:
 def units_data(
     board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
 ) -> dict[str, Any]:
-    """Return the part of each unit in the scores of a compared row; for hidden labels, its tests against other rows.
+    """Return each unit's contribution to the scores of a compared row, or its tests if labels are hidden.
 
-    Parts have all digits if a task has at most 256 different parts, and single precision otherwise.
+    Contributions have full precision if a task has at most 256 different values, and single precision
+    otherwise.
     """
     row, names = table.compared_rows[index], board.public(table.split)
     hidden = {
@@ -306,7 +307,7 @@ def _code(parts: Array) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
-    # Intervals are rounded like scores on hidden labels, whose scales are in `hidden`.
+    # Intervals on hidden labels are rounded like the scores; `hidden` contains the scales of their metrics.
     import numpy as np
 
     lows, highs = (end[index].tolist() for end in tests.ends)
@@ -330,7 +331,7 @@ def _describe_tests(
     return found
 
 
-# The board for other programs
+# Boards for other programs
 
 _ABOUT = (
     "suite", "board", "split", "kind", "rank", "rank_best", "rank_worst", "rank_group", "state", "evidence", "reason",
@@ -339,10 +340,10 @@ _ABOUT = (
 
 
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
+    """Return a board as CSV, with a line for each submission and each refused file.
 
-    Each task's score is followed by the ends of its interval and its units. Text that a spreadsheet would treat
-    as a formula is prefixed with an apostrophe.
+    Each task's score is followed by its interval and its units. The name of a refused file is its path.
+    Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -365,7 +366,7 @@ def _score_columns(task: str) -> tuple[str, str, str, str]:
 
 
 def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as JSON: the suite, every submission with its scores, and the published rows separately."""
+    """Return a board as JSON: the suite, every submission with its scores, and, separately, the published rows."""
     suite = board.suite
     content = {
         "format": FORMAT,
@@ -477,7 +478,7 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
 
 
 _FORMULAS = ("=", "+", "-", "@")
-"""Characters that begin a formula in a spreadsheet; some programs accept their full-width forms too."""
+"""Characters that begin a formula in a spreadsheet. Some programs also accept their full-width forms."""
 
 
 def _csv_value(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Entries, rows, tables and boards: what a site shows. Untrusted text in an entry is one short, visible line."""
+"""Entries, rows, tables and boards. Every untrusted text in an entry is a short, visible line."""
 
 from __future__ import annotations
 
@@ -45,138 +45,140 @@ __all__ = [
 ]
 
 RANKED_SPLITS = ("validation", "test")
-"""The splits that are ranked, in the order of the page."""
+"""The ranked splits, in the order of the page."""
 
 Kind = Literal["verified", "reported"]
-"""Whether this machine scored the answers, or the submitter stated the number."""
+"""Whether the answers were scored on this machine, or the submitter reported the score."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
-    """The site cannot be built or served."""
+    """Raised if the site can't be built or served."""
 
 
 class NoResultsError(LeaderboardError):
-    """There are no results to build a board from."""
+    """Raised if there are no results to build a board from."""
 
     exit_code: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence behind the score of one task."""
+    """The evidence for the score of a task."""
 
     kind: Kind = "reported"
-    """Whether the score was computed here."""
+    """Whether the score was computed on this machine."""
     why: str = ""
-    """Why it was not computed here, if so."""
+    """Why the score was not computed on this machine, if it wasn't."""
     sample: Sample | None = None
-    """The statistics behind it, condensed; None if there are none."""
+    """The condensed statistics for the score, if any."""
     scores: Array | None = None
-    """(examples,): each example's individual headline score; NaN if it has none."""
+    """The headline score of each example, shape (examples,). NaN if an example has no score."""
     key: str = ""
-    """The name of the result's entry in the ledger; empty if it has none."""
+    """The key of the result in the ledger, or an empty string if it has no entry there."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A submission on one split, for one suite."""
+    """A submission's results on one split, for one suite."""
 
     path: str
-    """Identifies the entry: `mqan/validation`, followed by the suite on every board but the first."""
+    """A unique path such as `mqan/validation`. On all boards except the first, the suite is appended."""
     name: str
-    """The name of the submission."""
+    """The submission's name."""
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """The results by task of the suite; tasks without answers are missing."""
+    """The results for the suite's tasks. Tasks without answers are missing."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    """The evidence behind the results, by task."""
+    """The evidence for the results, by task."""
     suite: Suite = DECATHLON
     """The suite that the results are ranked in."""
     submission: str = ""
-    """The submission's folder, archive or results file, relative to the folder of submissions; empty for a
-    baseline made for the board."""
+    """The submission's folder, archive or results file, relative to the folder of submissions.
+
+    Empty for a baseline made for the board.
+    """
     place: Path = Path()
-    """Its location on disk."""
+    """The submission's location on disk."""
     total: float | None = None
-    """The suite's total; None unless all tasks of the suite are scored."""
+    """The suite's total, or None unless all tasks of the suite are scored."""
     interval: tuple[float, float] | None = None
     """The 95 % interval of the total."""
     apart: str = ""
-    """Why the entry is listed apart; empty if it is ranked."""
+    """Why the entry is listed separately, or an empty string if it is ranked."""
     remarks: tuple[str, ...] = ()
     """Further remarks for readers."""
     authors: tuple[str, ...] = ()
     """The authors' names."""
     description: str = ""
-    """The submission's own description."""
+    """The submission's description, written by its authors."""
     url: str = ""
-    """An http or https address; empty if there is none."""
+    """An http or https URL, or an empty string."""
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
-    """The submission's training data, according to its authors."""
+    """The training data, according to the authors."""
     date: str = ""
-    """The date, as given."""
+    """The date, as stated by the submission."""
     predictor: str = ""
-    """The name of the predictor that wrote the answers, if stated."""
+    """The name of the predictor that wrote the answers, if known."""
     open_weights: bool | None = None
-    """Whether the weights are available; None if not stated."""
+    """Whether the weights are available, or None if not stated."""
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The tokens and the cost of the answers, as far as the submission states them, by `<task>.<split>`."""
+    """The stated tokens and cost of the answers, by `<task>.<split>`."""
     wording: str = ""
-    """The question variant that was asked instead of the dataset's wording, as stated; empty for none."""
+    """The question variant used instead of the dataset's wording, or an empty string."""
 
     @property
     def kind(self) -> Kind | None:
-        """The weakest evidence behind the scores; None if there is no score."""
+        """The weakest kind of evidence for the scores, or None if there are no scores."""
         kinds = {self.evidence[name].kind for name in self.tasks if self.score(name) is not None}
         return "reported" if "reported" in kinds else "verified" if kinds else None
 
     @property
     def standing(self) -> str:
-        """The kind; `partial` if there are only limited runs, and `failed` if there is no score at all."""
+        """The kind of evidence, or `partial` if there are only limited runs, or `failed` if there are no scores."""
         has_limited = any(task.status == "partial" for task in self.tasks.values())
         return self.kind or ("partial" if has_limited else "failed")
 
     @property
     def year(self) -> str:
-        """The year, such as `2026`; empty if the date does not start with one."""
+        """The year, for example `2026`. Empty if the date doesn't start with a year."""
         return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
 
     def score(self, task: str) -> float | None:
-        """Return a task's headline score; None for a limited run, which is never summed or compared."""
+        """Return a task's headline score. A limited run has no score, because it is never summed or compared."""
         result = self.tasks.get(task)
         return result.score if result is not None and result.status == "scored" else None
 
     def sample(self, task: str) -> Sample | None:
-        """Return the statistics behind a task's score; None if there are none."""
+        """Return the statistics for a task's score, if any."""
         return self.evidence[task].sample if self.score(task) is not None else None
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that was left off the board, and the reason."""
+    """Something left off the board, with the reason."""
 
     path: str
-    """The path in the folder of submissions."""
+    """The path, relative to the folder of submissions."""
     reason: str
     """What is wrong or missing."""
 
 
-# The parts of a board
+# Parts of a board
 
 
 @dataclass(frozen=True)
 class Column:
-    """A task as shown on the board, with the scale of its headline metric."""
+    """A task's column on the board, with the scale of its headline metric."""
 
     name: str
-    """The task's name: `squad`."""
+    """The task's name, for example `squad`."""
     title: str
-    """The task's title: `Question answering`."""
+    """The task's title, for example `Question answering`."""
     metric: str
-    """The headline metric's name: `nf1`; empty if unknown."""
+    """The name of the headline metric, for example `nf1`. Empty if unknown."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public."""
     low: float = 0.0
@@ -193,12 +195,12 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """The number of decimals shown: 1 for long scales, 3 for short and unbounded ones."""
+        """The number of decimals shown: 1 for long scales, 3 for short and unbounded scales."""
         return 1 if 20 <= self.high - self.low < math.inf else 3
 
     @property
     def scale(self) -> str:
-        """A description of the scale: `0 to 100`, `0 and up, lower is better`."""
+        """A description of the scale, for example `0 to 100` or `0 and up, lower is better`."""
         if math.isfinite(self.high - self.low):
             text = f"{self.low:g} to {self.high:g}".replace("-", "−")  # noqa: RUF001
         else:
@@ -210,17 +212,17 @@ class Column:
         return f"{score:.{self.digits}f}"
 
     def show_interval(self, interval: tuple[float, float]) -> str:
-        """Format an interval: `48.1–51.9`, or with `to` if an end may be negative."""
+        """Format an interval as `48.1–51.9`, or with `to` if an end can be negative."""
         low, high = map(self.show, interval)
         return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
 
     def goodness(self, score: float) -> float:
-        """Return a number that increases as the score gets better."""
+        """Return a number that increases as the score improves."""
         return score if self.higher_is_better else -score
 
 
 class State(IntEnum):
-    """How complete the results of a row are, in the order of the rows."""
+    """How complete a row's results are. Rows are shown in this order."""
 
     COMPLETE = 0
     PARTIAL = 1
@@ -232,79 +234,79 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """A score, or the reason for its absence."""
+    """A score, or the reason why there is no score."""
 
     task: str
     """The task's name."""
     status: str
     """`scored`, `limited`, `missing`, `failed` or `hidden`."""
     text: str
-    """The formatted score; empty if there is none."""
+    """The formatted score, or an empty string."""
     label: str
-    """The text to show instead of a score, or next to the score of a limited run."""
+    """The text shown instead of a score, or next to the score of a limited run."""
     interval: str = ""
-    """`48.1–51.9`; empty if unknown."""
+    """The formatted interval, for example `48.1–51.9`. Empty if unknown."""
     value: float | None = None
-    """The score; None for a limited run, which is not compared."""
+    """The score, or None for a limited run, which is never compared."""
     units: str = ""
-    """The units behind the interval: `48 articles (41.2 effective)`; empty if unknown."""
+    """The number of units behind the interval, for example `48 articles (41.2 effective)`. Empty if unknown."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a system in a ranking."""
+    """A system's place in a ranking."""
 
     rank: int
-    """The rank, which the systems of a group share: 1, 1, 3."""
+    """The rank. All systems in a rank group have the same rank: 1, 1, 3."""
     group: int
-    """The number of the rank group, from 1."""
+    """The number of the rank group, counted from 1."""
     best: int
     """The best possible rank."""
     worst: int
-    """The worst possible rank: the ranks of significantly different systems are impossible."""
+    """The worst possible rank. Ranks behind significantly worse systems are impossible."""
     versus: str = ""
-    """The comparison that decided the group, in words; empty for the first system."""
+    """A description of the comparison that decided the group. Empty for the first system."""
 
     @property
     def span(self) -> str:
-        """The possible ranks, `4–7`; empty if there is only one."""
+        """The range of possible ranks, for example `4–7`. Empty if only one rank is possible."""
         return f"{self.best}–{self.worst}" if self.best != self.worst else ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table."""
+    """A row of a table."""
 
     entry: Entry
     """The submission and its results."""
     state: State
     """How complete the results are."""
     total: str
-    """The formatted total; empty unless complete."""
+    """The formatted total. Empty unless the results are complete."""
     cells: tuple[Cell, ...]
-    """One cell for each task."""
+    """The cells, with one for each task."""
     remarks: tuple[str, ...]
-    """Why the row is not ranked, and other remarks."""
+    """Why the row is not ranked, and further remarks."""
     mark: str
-    """`baseline`, `ceiling` or empty."""
+    """`baseline`, `ceiling` or an empty string."""
     value: float | None = None
-    """The total; None unless complete."""
+    """The total, or None unless the results are complete."""
     interval: tuple[float, float] | None = None
     """The interval of the total."""
     interval_text: str = ""
     """The formatted interval of the total."""
     place: Place | None = None
-    """The place in the ranking; None if the row is not ranked."""
+    """The place in the ranking, or None if the row is not ranked."""
 
     @property
     def rank(self) -> int | None:
-        """The rank; None if not ranked."""
+        """The rank, or None if the row is not ranked."""
         return self.place.rank if self.place else None
 
 
 @dataclass(frozen=True)
 class DataLine:
-    """The data and metric behind one task's scores."""
+    """The data and metric behind a task's scores."""
 
     task: str
     """The task's name."""
@@ -313,7 +315,7 @@ class DataLine:
     known: str
     """Whether published checksums confirm the origin."""
     count: str
-    """The number of examples, such as `1,000 of 10,570`, as far as known."""
+    """The number of examples as far as known, for example `1,000 of 10,570`."""
     is_subset: bool
     """Whether fewer examples were scored than the dataset's paper reports."""
     fingerprint: str
@@ -321,7 +323,7 @@ class DataLine:
     signature: str
     """The metric's signature."""
     note: str
-    """A note on the data, written when it was prepared."""
+    """A note on the data from its preparation."""
 
 
 @dataclass(frozen=True)
@@ -331,15 +333,15 @@ class Tests:
     total: PairTests | None = None
     """Tests of the totals, adjusted for all pairs of ranked systems."""
     tasks: Mapping[str, PairTests] = field(default_factory=dict)
-    """Tests of each task, adjusted for all pairs of systems that have a place on it."""
+    """Tests of each task, adjusted for all pairs of systems ranked on it."""
 
 
 @dataclass(frozen=True)
 class Standings:
-    """A table of comparable rows: one suite, split, data and metric per task."""
+    """A table of comparable rows: one suite and split, with the same data and metric for each task."""
 
     id: str
-    """Identifies the suite, split, data and metrics."""
+    """A unique id for the suite, split, data and metrics."""
     split: str
     """`validation` or `test`."""
     heading: str
@@ -347,11 +349,11 @@ class Standings:
     counted: int
     """The number of tasks in a complete result."""
     is_whole: bool
-    """Whether the complete results include all tasks of the suite."""
+    """Whether complete results include all tasks of the suite."""
     total_name: str
-    """The name of the total: `decaScore`; `Total` over public tasks only; empty if there is none."""
+    """The name of the total, such as `decaScore`, or `Total` over public tasks only. Empty without a total."""
     total_unit: str
-    """The unit of the total: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
+    """The unit of the total, for example `of 1000` or `mean of 16`. Empty if scales differ or there is no total."""
     rows: tuple[Row, ...]
     """The systems."""
     floors: tuple[Row, ...]
@@ -359,7 +361,7 @@ class Standings:
     ceilings: tuple[Row, ...]
     """The ceilings, listed separately and unranked."""
     apart: tuple[Row, ...]
-    """Results that nothing here confirms, or that answer other questions; tests leave them out."""
+    """Results that are unconfirmed or answer different questions. They are not tested."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     tests: Tests = field(default_factory=Tests)
@@ -367,7 +369,7 @@ class Standings:
 
     @property
     def notes(self) -> dict[str, list[str]]:
-        """The notes on the data, with the tasks that each note applies to."""
+        """The notes on the data, with the tasks to which each note applies."""
         notes: dict[str, list[str]] = {}
         for line in self.data:
             if line.note:
@@ -376,12 +378,12 @@ class Standings:
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
-        """All rows that have a page."""
+        """All rows that have their own page."""
         return self.compared_rows + self.apart
 
     @property
     def compared_rows(self) -> tuple[Row, ...]:
-        """Systems, baselines and ceilings: all rows that may be compared and drawn together."""
+        """All rows that are compared and drawn together: systems, baselines and ceilings."""
         return self.rows + self.floors + self.ceilings
 
 
@@ -398,7 +400,7 @@ class Board:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a higher total is better; all metrics of a suite have the same direction."""
+        """Whether a higher total is better. All metrics of a suite have the same direction."""
         known = [column.higher_is_better for column in self.columns if column.metric]
         return any(known) or not known
 
@@ -421,13 +423,13 @@ class Board:
         return [column.name for column in self.columns if split not in column.hidden]
 
     def combine(self, scores: Sequence[float]) -> float:
-        """Return the suite's total of scores; 0 without scores or if the suite has no total."""
+        """Return the suite's total of the given scores, or 0 without scores or if the suite has no total."""
         if not scores or self.suite.total == "none":
             return 0.0
         return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
 
     def unit(self, tasks: int) -> str:
-        """Return the unit of a total over some tasks: `of 1000`, `mean of 16`."""
+        """Return the unit of a total over some tasks, for example `of 1000` or `mean of 16`."""
         if len(self.columns) == 1 and not self.columns[0].is_percentage:
             return ""
         if self.suite.total == "mean":
@@ -439,33 +441,33 @@ class Board:
 # Untrusted text
 
 _MOST_MARKS = 4
-"""The most combining marks in a row: further ones would cover the lines above and below."""
+"""The most combining marks allowed in a row. More would cover the lines above and below."""
 
 _MARKS = re.compile(
     f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{_MOST_MARKS + 1},}}"
 )
 _JOINERS = "\u200c\u200d"
-"""Invisible characters without which some scripts are misspelled."""
+"""Invisible characters that some scripts need for correct spelling."""
 
 _IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
-"""Joiners without an effect: at an end, or next to an ASCII character."""
+"""Matches joiners without effect, at an end of the text or next to an ASCII character."""
 
 _EMOJI = "\ufe0f"
-"""The character that makes the previous one appear as a picture."""
+"""The character that turns the previous character into a picture."""
 
 _BLANKS = frozenset(
     {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}.union(
         range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
     )
 )
-"""Invisible characters that Unicode classes as letters, marks or symbols."""
+"""Invisible characters that Unicode classifies as letters, marks or symbols."""
 
 _MOST_ITEMS = 60
-"""The most scores or signatures that are kept for a task."""
+"""The maximum number of scores or signatures kept for a task."""
 
 
 def clean(value: Any) -> Any:
-    """Return a value in which every string, at any depth, is a short printable line."""
+    """Replace every string in a value, at any depth, with a short printable line."""
     if isinstance(value, str):
         return printable_line(value, 500)
     if isinstance(value, Mapping):
@@ -478,12 +480,12 @@ def clean(value: Any) -> Any:
 
 
 def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry about its submission and authors, without values of the wrong type."""
+    """Return an entry's fields about the submission and its authors, dropping values of the wrong type."""
     predictor, authors, size = about.get("predictor"), about.get("authors"), about.get("model_size")
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights, variant = settings.get("open_weights"), settings.get("variant")
     names = authors[:20] if isinstance(authors, list | tuple) else [authors]
-    # Names that look equal must be equal: the page then adds their paths.
+    # Names that look equal must be equal, so that the page can tell them apart by adding paths.
     name = printable_line(_IDLE_JOINERS.sub("", printable_line(about["name"], 120))) or "unnamed"
     wording = printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
     return {
@@ -517,7 +519,7 @@ def _read_usage(usage: object) -> dict[str, dict[str, float]]:
 
 
 def _web_address(value: object) -> str:
-    """Return an http or https address, or "" for anything else, such as `javascript:`."""
+    """Drops everything except http and https URLs, such as `javascript:`."""
     if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
         return ""
     try:
@@ -529,7 +531,7 @@ def _web_address(value: object) -> str:
 
 
 def printable_line(value: object, limit: int = 200) -> str:
-    """Return a string as one short line of well-formed text, and "" for any other value."""
+    """Return a string as a short line of well-formed text. Any other value becomes an empty string."""
     if not isinstance(value, str):
         return ""
     whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
@@ -545,7 +547,10 @@ def printable_line(value: object, limit: int = 200) -> str:
 
 
 def path_fault(path: str) -> str:
-    """Return why a path can't be shown, such as a character that makes it look like another path; empty if it can."""
+    """Return why a path can't be shown, or an empty string if it can.
+
+    An invisible character, for example, could make it look like a different path.
+    """
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
         if not is_seen or not (_is_shown(character) or character == _EMOJI):
@@ -554,5 +559,5 @@ def path_fault(path: str) -> str:
 
 
 def _is_shown(character: str) -> bool:
-    # Joiners change how their neighbours look; direction marks and the like are dropped.
+    # Joiners change how their neighbours look. Other format characters, such as direction marks, are dropped.
     return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

@@ -1,11 +1,11 @@
-"""The examples behind scores: on a board, and on the page of `decabench show`.
+"""The examples behind scores, for a board and for the page of `decabench show`.
 
-`static/examples.js` loads these files below data/ as it needs them. Their texts are in pieces, so that a page of
-examples loads in a moment:
+`static/examples.js` loads these files below data/ as it needs them. Texts are split into pieces, so that
+a page of examples loads quickly:
 
-texts/<task>.js      ids, fields to filter by, how many systems are right
-texts/<task>-<n>.js  questions, contexts and golds
-answers/<system>/    the same two for one system: verdicts, scores, lengths and flags, and the answers
+    texts/<task>.js      ids, fields to filter by, the number of systems that are right
+    texts/<task>-<n>.js  questions, contexts and golds
+    answers/<system>/    for each system: verdicts, scores, lengths and flags, and the answers
 """
 
 from __future__ import annotations
@@ -67,22 +67,22 @@ __all__ = [
 ]
 
 Policy = Literal["free", "all", "none"]
-"""Which examples go into the site: those of datasets that may be redistributed, all, or none."""
+"""Which examples the site includes: from redistributable datasets, all, or none."""
 
 _PIECE = 1 << 17
-"""About how many characters of JSON a piece has."""
+"""The approximate size of a piece, in characters of JSON."""
 
 _LIMITS = Limits(file_bytes=1 << 28)
-"""The largest file of answers that is read."""
+"""Limits the size of the answer files that are read."""
 
 _EXACT = 0.005
-"""The distance from the best possible score within which an answer counts as right."""
+"""An answer is right if its score is at most this far from the best possible score."""
 
 _MOST_BEFORE = 12
-"""The most earlier examples of a group that are shown."""
+"""The maximum number of earlier examples in a group to show."""
 
 _MOST_LABELS = 60
-"""The most values of a field that is offered to filter by."""
+"""The maximum number of values for a filter field."""
 
 _QUESTIONS = frozenset("what which who whom whose when where why how is are was were do does did can".split())
 
@@ -98,16 +98,16 @@ _SHARED = (
     "state.js",
     "theme.js",
 )
-"""The static files of the page of `decabench show`."""
+"""The static files for the page of `decabench show`."""
 
 
-# Files
+# Data files
 
 
 def _index_and_pieces(
     name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the pieces of rows, each a JSON value, and the index with the place where each piece starts."""
+    """Yield pieces with the rows as JSON values, then the index with the first row number of each piece."""
     starts, count, size = [0], 0, 0
     piece: list[str] = []
     for row in rows:
@@ -140,7 +140,7 @@ def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
 
 
 def _find_fields(examples: Sequence[Example], turns: Sequence[int] = ()) -> dict[str, Any]:
-    # Labels to filter and break down by, and the number of each example's label.
+    # The labels to filter and break down by, and each example's label number.
     values: dict[str, list[str]] = {
         "gold": [example.answers[0] or "(empty)" for example in examples],
         "question": [_question_word(example.question) for example in examples],
@@ -181,23 +181,23 @@ def _length_class(gold: str) -> str:
     )
 
 
-# The examples of a board
+# Examples on a board
 
 
 @dataclass(frozen=True)
 class TaskTexts:
-    """The examples of one split of a task, or why they cannot be shown."""
+    """The examples of a task's split, or why they can't be shown."""
 
     why: str = ""
-    """Why nothing can be shown."""
+    """Why nothing can be shown, if so."""
     examples: Sequence[Example] = ()
     """The examples, in the order of the data."""
     is_whole: bool = False
-    """Whether contexts and answers are shown whole, because each token has a tag."""
+    """Whether contexts and answers are shown in full, because each token has a tag."""
     before: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """By place, the places of the earlier turns of a dialogue."""
+    """The positions of the earlier turns of each example's dialogue, by position."""
     states: Mapping[int, str] = field(default_factory=dict)
-    """By place, the state of a dialogue according to gold."""
+    """The gold dialogue state after each example, by position."""
 
     @cached_property
     def ids(self) -> list[str]:
@@ -205,7 +205,7 @@ class TaskTexts:
         return [example.id for example in self.examples]
 
     def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
-        """Yield the files that all systems share; `right` has an array for each system of the examples it has right."""
+        """Yield the files shared by all systems. For each system, `right` says which examples it answers correctly."""
         import numpy as np
 
         turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
@@ -219,7 +219,7 @@ class TaskTexts:
         return _index_and_pieces(name, index, map(self.text, range(len(self.examples))))
 
     def text(self, place: int) -> dict[str, Any]:
-        """Return the question, context and golds of an example; for a dialogue, also the turns before."""
+        """Return the question, context and golds of an example, and the previous turns of a dialogue."""
         example = self.examples[place]
         golds = list(dict.fromkeys(example.answers))
         found: dict[str, Any] = {
@@ -235,7 +235,7 @@ class TaskTexts:
 
 
 def read_texts(name: str, split: str, keeper: Keeper, policy: Policy = "free") -> TaskTexts:
-    """Return the examples of one split of a task."""
+    """Return the examples of a task's split, or why they can't be shown."""
     if policy == "none":
         return TaskTexts("The site was built without examples.")
     record = keeper.record(name, split)
@@ -269,14 +269,14 @@ def read_texts(name: str, split: str, keeper: Keeper, policy: Policy = "free") -
 
 @dataclass(frozen=True)
 class SystemAnswers:
-    """An entry's answers to the examples of a task, or why none are shown."""
+    """An entry's answers to a task's examples, or why they can't be shown."""
 
     why: str = ""
-    """Why nothing can be shown."""
+    """Why nothing can be shown, if so."""
     count: int = 0
     """The number of answers."""
     files: Sequence[File] = ()
-    """The files that pages load."""
+    """The data files that pages load."""
 
 
 def read_answers_shown(
@@ -288,9 +288,10 @@ def read_answers_shown(
     name: str,
     earlier: Path | None = None,
 ) -> SystemAnswers:
-    """Return an entry's answers to the examples of a task, as files with a name, or why there are none.
+    """Return the data files with an entry's answers to a task's examples, or why they can't be shown.
 
-    `file` has the answers. `earlier` is an earlier site, whose files are used again if they show the same answers.
+    `file` contains the answers, and `name` is the name of the data files. `earlier` is an earlier site,
+    whose files are reused if they show the same answers.
     """
     evidence = entry.evidence[column.name]
     why = data.why or ("" if evidence.kind == "verified" else "The answers were not scored here.")
@@ -313,10 +314,10 @@ def _own_digest() -> str:
 
 
 def find_answer_files(entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
-    """Return the files of answers of an entry by task and split; empty if it is not a folder."""
+    """Return an entry's answer files by task and split, or nothing if the entry is not a folder."""
     try:
         return find_predictions(entry.place)[0]
-    except (DecabenchError, OSError):  # such as that of an archive
+    except (DecabenchError, OSError):  # for example, an archive
         return {}
 
 
@@ -390,9 +391,9 @@ def _read_answers(
 
 
 def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
-    """Return the answers of a file that decabench wrote in the order of the data; None for any other file.
+    """Read the answers of a file that decabench wrote in the order of the data. Returns None for any other file.
 
-    Reading any file line by line takes ten times as long.
+    This is a fast path: reading arbitrary files line by line takes ten times as long.
     """
     if path.suffix != ".jsonl" or path.stat().st_size > _LIMITS.file_bytes:
         return None
@@ -413,7 +414,7 @@ def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
 
 
 def find_right(scores: Array, column: Column) -> Array:
-    """Return which examples have the best possible score."""
+    """Return a boolean array: whether each example has the best possible score."""
     import numpy as np
 
     right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= _EXACT
@@ -439,9 +440,9 @@ def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
-    """Write the page into a folder, replacing an earlier one, and return its index.html.
+    """Write the page into a folder, replacing an earlier page, and return its index.html.
 
-    Raises LeaderboardError if the folder holds something else, StorageError if it cannot be written.
+    Raises LeaderboardError if the folder contains something else, and StorageError if it can't be written.
     """
     publish(_page_files(shown, other), output)
     return output / "index.html"

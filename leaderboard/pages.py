@@ -1,4 +1,4 @@
-"""Renders the templates, which escape all text."""
+"""Render the templates. All text is escaped."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"
 )
-"""The content security policy of every page: only files from the site itself."""
+"""The content security policy of every page, which only allows files from the site itself."""
 
 _HERE = Path(__file__).parent
 
 _LONGEST = 60
-"""The maximum length of a page's name, without a digest."""
+"""The maximum length of a page's name, not counting a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""The kinds of answers that are not in the requested form."""
+"""The kinds of answers that don't have the requested form."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),
@@ -56,11 +56,11 @@ _SIZES = (
     ("1B to 10B", 10**9, 10**10),
     ("10B and more", 10**10, 10**18),
 )
-"""(label, from, below): the ranges of parameter counts to filter by."""
+"""(label, from, below): ranges of parameter counts to filter by."""
 
 
 _MOST_EMBEDDED = 20
-"""The most rows of a table to embed."""
+"""The maximum number of rows in an embedded table."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Pages:
     entries: Sequence[Entry]
     """The rows of all boards."""
     refused: Sequence[Refusal]
-    """Submissions and files that were left off."""
+    """Submissions and files left off the site."""
     boards: Sequence[Board]
-    """The boards; the first one is on `index.html`."""
+    """The boards. The first board is on `index.html`."""
     tasks: Mapping[str, Task]
     """The known tasks, by name."""
     metrics: Mapping[str, Metric]
@@ -80,7 +80,7 @@ class Pages:
     rank_reported: bool = False
     """Whether to rank reported results."""
     excerpts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
-    """How many answers are shown, or why none are, by path of the entry and then by task."""
+    """The number of answers shown, or why no answers are shown, by entry path and task."""
     first_texts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The first example shown for each task."""
 
@@ -96,20 +96,22 @@ class Pages:
 
     @cached_property
     def board_files(self) -> dict[str, str]:
-        """The names of each board's files, without their endings, by the suite's name; the first is the front
-        page."""
+        """The file names of each board, without extensions, by suite name.
+
+        The first board is the front page.
+        """
         names = name_pages([board.suite.name for board in self.boards])
         files = {suite: f"suite-{name}" for suite, name in names.items()}
         return files | {self.boards[0].suite.name: "board"}
 
     @cached_property
     def board_pages(self) -> dict[str, str]:
-        """The page of each board, by the suite's name."""
+        """The page of each board, by suite name."""
         pages = {suite: f"{name}.html" for suite, name in self.board_files.items()}
         return pages | {self.boards[0].suite.name: "index.html"}
 
     def render_overview(self, board: Board) -> bytes:
-        """Render a board."""
+        """Render a board's overview page."""
         entries = [row.entry for table in board.tables for row in table.all_rows]
         return self._render(
             "overview.html",
@@ -159,7 +161,7 @@ class Pages:
         ]
 
     def render_task(self, name: str) -> bytes:
-        """Render the page of a task, with its ranking in every suite that it belongs to."""
+        """Render a task's page, with its ranking in every suite that includes the task."""
         boards = [board for board in self.boards if name in board.suite.tasks]
         rankings = [
             (board, table, column, rank_on_task(table, index, column))
@@ -184,7 +186,7 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        # Sites are often built without prepared data, and the text of some datasets may not be shown.
+        # Sites are often built without prepared data, and some datasets' texts can't be shown.
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
             return {**bundled[name], "source": "From the bundled sample."}
@@ -194,18 +196,18 @@ class Pages:
         return {**first, "answers": first["golds"], "note": "", "source": "From the data that was scored."}
 
     def render_changes(self, builds: Sequence[Build]) -> bytes:
-        """Render what changed in each build, the newest first."""
+        """Render the list of changes in each build, newest first."""
         body = self._pieces.changes(builds, self.boards)
         return self._render("base.html", name="What changed · decabench", body=body, here="changes")
 
     def render_embed(self, board: Board) -> bytes:
-        """Render the first rows of a board alone, for a frame of another page."""
+        """Render the first rows of a board for embedding in another page."""
         table = (board.tables or [without_results(board)])[0]
         body = self._pieces.embedded(board, table, _MOST_EMBEDDED, self.submission_names, self.board_pages)
         return self._render("base.html", name=board.suite.title, body=body, is_embedded=True)
 
     def render_badge(self, table: Standings, row: Row) -> bytes:
-        """Render the rank and the total of a row as a picture, for the page of a system elsewhere."""
+        """Render a row's rank and total as an image, for use on other sites."""
         of = sum(other.rank is not None for other in table.rows)
         value = (
             f"{row.total} · rank {row.rank} of {of}" if row.rank is not None else row.total or "not ranked"
@@ -213,7 +215,7 @@ class Pages:
         return str(self._pieces.badge(table.total_name or table.split, value)).encode()
 
     def render_compare(self) -> bytes:
-        """Render the page that compares systems."""
+        """Render the page for comparing systems."""
         offered = [(self.board_files[board.suite.name], board.suite.title) for board in self.boards]
         return self._render("compare.html", offered=offered)
 
@@ -253,7 +255,7 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
 
 
 def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tuple[Place | None, Row]], ...]:
-    """Return the systems, floors and ceilings scored on a task, best first; only systems have places."""
+    """Return the systems, floors and ceilings scored on a task, best first. Only systems have places."""
 
     def sort_key(row: Row) -> tuple[float, str, str]:
         return -column.goodness(row.cells[index].value or 0.0), row.entry.name, row.entry.path
@@ -291,28 +293,30 @@ def _profile(
 
 
 def without_results(board: Board) -> Standings:
-    """Return a table that holds only papers' rows."""
+    """Return a table with no rows except those from papers."""
     suite, count = board.suite, len(board.columns)
     total = "" if suite.total == "none" else suite.total_name
     return Standings(suite.name, "validation", "", count, True, total, board.unit(count), (), (), (), (), ())
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Return the part of each task's name before a dot or an underscore, or the full name if another task
-    shares that part."""
+    """Return each task's name up to the first dot or underscore.
+
+    If several tasks share that part, their full names are returned.
+    """
     short = {name: re.split("[._]", name)[0] for name in names}
     counts = Counter(short.values())
     return {name: part if counts[part] == 1 else name for name, part in short.items()}
 
 
-# Names of pages
+# Page names
 
 
 def name_pages(keys: Sequence[str]) -> dict[str, str]:
-    """Name the pages of rows, tasks or suites: `mqan/validation` becomes `mqan-validation`.
+    """Return page names for rows, tasks or suites. For example, `mqan/validation` becomes `mqan-validation`.
 
-    A name depends only on the key, so that links stay valid. If two keys would get the same name, both get a
-    digest.
+    A name depends only on its key, so that links stay valid. Keys that would get the same name get a
+    digest, too.
     """
     stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())
@@ -333,7 +337,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-# Filters for the templates
+# Template filters
 
 
 def _breakable(name: str) -> Markup:
@@ -351,7 +355,7 @@ def _show_parameters(count: int) -> str:
 
 
 _TEX = {"\\": "\\textbackslash{}", "^": "\\^{}", "~": "\\~{}"} | {one: f"\\{one}" for one in "{}%$&#_"}
-"""Characters with a meaning in TeX, and their escapes."""
+"""Escapes for characters that have a meaning in TeX."""
 
 
 def _bibtex(row: Row, total_name: str, page: str) -> str:
@@ -373,7 +377,7 @@ def _json(value: object) -> str:
 
 
 def make_environment(**settings: Any) -> Environment:
-    """Make the environment of all templates, which escapes everything it renders."""
+    """Return the environment for all templates, which escapes everything it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -392,7 +396,7 @@ def make_environment(**settings: Any) -> Environment:
 
 
 def write_comparison_page(comparison: Comparison, path: Path) -> None:
-    """Write the page of `decabench compare --html`. Raises StorageError if it cannot be written."""
+    """Write the page of `decabench compare --html`. Raises StorageError if it can't be written."""
     template = make_environment().get_template("comparison.html")
     page = template.render(comparison=comparison, sample_note=SAMPLE_NOTE)
     with atomic_file(path, option="--html") as file:

@@ -1,9 +1,9 @@
-"""Puts a site in place as a whole, lists what changed since the one before, and serves it.
+"""Publish a site, list what changed since the previous build, and serve it.
 
-A site is built next to the earlier one, and two renames exchange them. A build that is killed leaves the earlier site;
-if it is killed between the two renames, the next build restores it. Only a folder that is a site is ever replaced:
-`site.json` lists its files. Other files at the top of the folder, such as `CNAME`, are carried over; anything else that
-isn't part of the site stops the build.
+A site is built next to the earlier site, and two renames swap them. If a build is killed, the earlier
+site remains; if it is killed between the two renames, the next build restores it. A folder is only
+replaced if it is a site: `site.json` lists its files. Other files at the top of the folder, such as
+`CNAME`, are carried over. Anything else that isn't part of the site stops the build.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ __all__ = [
 SITE_FORMAT = "decabench.site/2"
 
 MARKER = "site.json"
-"""The file that makes a folder a site."""
+"""The file that marks a folder as a site."""
 
 CHANGES = "changes.json"
-"""The file of a site that lists its builds."""
+"""The file that lists a site's builds."""
 
 File = tuple[str, bytes | Path]
-"""A path in the site, and its content or a file with that content."""
+"""A path in the site, and its content or a file with the content."""
 
 _LARGEST = 64 << 20
 
 _DAMAGED = (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""The errors of reading a JSON file that may contain anything."""
+"""Errors that reading an arbitrary JSON file can raise."""
 
 _PATIENCE = 600.0
-"""How many seconds to wait for another build of the same site."""
+"""Seconds to wait for another build of the same site."""
 
 _MOST_BUILDS = 50
 
 
 def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None = None) -> None:
-    """Write the files of a site that replaces the one at `output`, if any.
+    """Write the files of a site, replacing the site at `output`, if any.
 
-    `about` is kept in the site for `read_whole_site`. Raises LeaderboardError if something else is there, and
-    StorageError if the site cannot be written.
+    `about` is stored in the site for `read_whole_site`. Raises LeaderboardError if `output` contains
+    something else, and StorageError if the site can't be written.
     """
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
@@ -117,13 +117,13 @@ def _write(folder: Path, files: Iterable[File]) -> Iterator[tuple[str, int]]:
             continue
         try:
             os.link(content, path)
-        except OSError:  # not everywhere can a file have two names
+        except OSError:  # not every file system supports hard links
             shutil.copy2(content, path)
         yield name, path.stat().st_size
 
 
 def read_whole_site(site: Path) -> Mapping[str, Any] | None:
-    """Return what `publish` was told about a site; None unless all its files are there in their sizes."""
+    """Return what `publish` stored about a site, or None unless all its files exist with the right sizes."""
     try:
         marker: dict[str, Any] = read_json(site / MARKER, _LARGEST)
         is_whole = all((site / name).stat().st_size == size for name, size in marker["files"].items())
@@ -133,9 +133,9 @@ def read_whole_site(site: Path) -> Mapping[str, Any] | None:
 
 
 def find_others(site: Path) -> list[str]:
-    """Return the names of files that are carried over with a site; empty if there is nothing at `site` yet.
+    """Return the names of other files that are kept when the site is replaced. Empty if nothing exists at `site`.
 
-    Raises LeaderboardError unless the folder is empty or a site, and StorageError if it is a file.
+    Raises LeaderboardError if the folder is neither empty nor a site, and StorageError if `site` is a file.
     """
     if not os.path.lexists(site):
         return []
@@ -180,21 +180,22 @@ def _read_names(site: Path) -> Iterable[str]:
             f"{path} is not the record of a board built by this version ({error}): if the folder holds "
             f"nothing but a board, remove it and build again; otherwise {advice}."
         ) from error
-    names: list[str] = list(content["files"])  # with their sizes; version 2 was a list of names until lately
+    # The keys are the names of the files. In early files of version 2, this is a list of names.
+    names: list[str] = list(content["files"])
     return names
 
 
-# What changed since the last build
+# Changes since the last build
 
 Build = dict[str, Any]
-"""`date`, and `changes`: a list of a board's title, a page, a name and what happened to it, in words."""
+"""`date`, and `changes`: a list with a board's title, a page, a name and a description of each change."""
 
 
 def list_builds(boards: Mapping[str, str], site: Path) -> list[Build]:
-    """Return the builds of a site that changed something, the newest first.
+    """Return the builds that changed something, newest first.
 
-    `boards` are the new boards as JSON by the name of their file. The history comes from the earlier site at `site`, if
-    there is one.
+    `boards` contains the new boards as JSON, by file name. The history comes from the earlier site at
+    `site`, if any.
     """
 
     def read(name: str) -> Any:
@@ -249,7 +250,7 @@ def _describe_change(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -
 
 
 def write_changes(builds: Sequence[Build]) -> bytes:
-    """Return the builds as JSON, for the next build and for other programs."""
+    """Return the builds as JSON, for the next build and other programs."""
     return (json.dumps({"format": "decabench.changes/1", "builds": builds}, indent=1) + "\n").encode("ascii")
 
 
@@ -257,7 +258,7 @@ _NOT_XML = re.compile("[^\\t\\n\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_feed(title: str, builds: Sequence[Build], newest: str) -> bytes:
-    """Return an Atom feed (RFC 4287) with an entry for each build; without any, it has the date `newest`."""
+    """Return an Atom feed (RFC 4287) with an entry for each build. Without builds, its date is `newest`."""
     feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
 
     def add(parent: Element, tag: str, text: str = "", **attributes: str) -> None:
@@ -281,7 +282,7 @@ def write_feed(title: str, builds: Sequence[Build], newest: str) -> bytes:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
-# Serving
+# Local server
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -294,12 +295,12 @@ def _is_local(host: str | None) -> bool:
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files to this machine only, under its own names, and logs nothing."""
+    """Serves files to this machine only, under its local names, without logging."""
 
     def parse_request(self) -> bool:
         if not super().parse_request():
             return False
-        if not _is_local(self.headers.get("Host")):  # another website, whose name was bound to this machine
+        if not _is_local(self.headers.get("Host")):  # another website whose name resolves to this machine
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Open the site as localhost")
             return False
         return True
@@ -314,7 +315,7 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 
 
 def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server for a folder, listening on 127.0.0.1. Raises LeaderboardError if the port is taken."""
+    """Return a server for a folder on 127.0.0.1. Raises LeaderboardError if the port is in use."""
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
     except OSError as error:

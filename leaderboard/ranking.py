@@ -1,20 +1,22 @@
-"""Ranks the entries of a suite.
+"""Rank the entries of a suite.
 
 The rules:
 
-1. A table has the results of one suite on one split, with the same data and the same metric in every task.
-2. A result is complete if every task of the suite whose labels are public on that split is scored. If the labels of
-   some tasks are hidden, the total is the sum or mean over the public ones, and does not use the suite's name for it.
-3. Complete results are ranked by their total. Results that do not differ significantly share a rank: 1, 1, 3. So do
-   results that cannot be tested, because there are no statistics of the same units.
-4. Only verified scores are ranked, unless the keeper ranks reported ones too. Results that are reported, on other data,
-   or answers to other wordings of the questions are listed apart, at the end of their table.
-5. Nothing else is ranked. Partial results follow the complete ones, by the number of scored tasks and then by their
-   partial total; then results with a failed task, in the same order; then results without any score. The score of a
-   limited run is shown with its count and enters no total.
-6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) a floor. Both are
-   listed separately, without a rank.
-7. A suite without a total has no ranks: complete results are sorted by name.
+1. A table contains the results of one suite on one split, with the same data and the same metric for each
+   task.
+2. A result is complete if every task of the suite with public labels on that split is scored. If the labels
+   of some tasks are hidden, the total is the sum or mean over the public tasks, and the suite's name for
+   the total isn't used.
+3. Complete results are ranked by their total. Results that do not differ significantly share a rank: 1, 1,
+   3. So do results that can't be tested, because they have no statistics on the same units.
+4. Only verified scores are ranked, unless the keeper also ranks reported scores. Results that are reported,
+   on other data, or for other wordings of the questions are listed separately at the end of their table.
+5. Nothing else is ranked. Partial results follow the complete results, sorted by the number of scored tasks
+   and then by their partial total; then results with a failed task, in the same order; then results without
+   any score. The score of a limited run is shown with its count and is not part of any total.
+6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) is a
+   floor. Both are listed separately, without a rank.
+7. A suite without a total has no ranks. Its complete results are sorted by name.
 """
 
 from __future__ import annotations
@@ -51,16 +53,16 @@ if TYPE_CHECKING:
 __all__ = ["BASELINES", "CEILINGS", "assign_places", "rank_suite", "suite_columns"]
 
 BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
-"""Predictors that count as a floor."""
+"""Predictors listed as floors."""
 
 CEILINGS = frozenset({"oracle"})
-"""Predictors that see the answers."""
+"""Predictors that see the answers, listed as ceilings."""
 
 
 def suite_columns(
     suite: Suite, tasks: Mapping[str, Task], metrics: Mapping[str, Metric], entries: Sequence[Entry]
 ) -> tuple[Column, ...]:
-    """Return the columns of a suite. For an unknown task, the metric is the one that the results name."""
+    """Return the columns of a suite. For an unknown task, the metric is taken from the results."""
     columns = []
     for name in suite.tasks:
         task = tasks.get(name)
@@ -126,10 +128,10 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     )
 
 
-# The data and the metrics of a table
+# The data and metrics of a table
 
 Ground = tuple[str, str, int]
-"""(data fingerprint, metric signature, number of examples), which compared scores have in common."""
+"""(data fingerprint, metric signature, number of examples). Scores are comparable if these are equal."""
 
 _ORIGINS = {
     "upstream": "upstream files",
@@ -146,7 +148,7 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    # That of this machine, or else of most reported results.
+    # Verified results on this machine decide; otherwise, the majority of the reported results.
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
@@ -224,7 +226,7 @@ def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequen
 
 
 def _make_row(board: Board, entry: Entry, names: Sequence[str]) -> tuple[tuple[Any, ...], Row]:
-    """Return what to sort an entry's row by, and the row; `names` are the tasks with public labels."""
+    """Return an entry's sort key and its row. `names` are the tasks with public labels."""
     scores = [score for name in names if (score := entry.score(name)) is not None]
     statuses = {entry.tasks[name].status for name in names if name in entry.tasks}
     if not scores:
@@ -237,7 +239,7 @@ def _make_row(board: Board, entry: Entry, names: Sequence[str]) -> tuple[tuple[A
     if board.suite.total != "none" and state is State.COMPLETE:
         total = entry.total if is_whole else board.combine(scores)
     interval = entry.interval if total is not None and is_whole else None
-    predictor = entry.predictor.rpartition(":")[2].casefold()  # `package.module:oracle` is an oracle too
+    predictor = entry.predictor.rpartition(":")[2].casefold()  # also for `package.module:oracle`
     row = Row(
         entry=entry,
         state=state,
@@ -331,16 +333,17 @@ def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
 def assign_places(
     shown: Sequence[str], names: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()
 ) -> list[Place]:
-    """Return the places of systems, which are sorted by their scores, best first.
+    """Return the places of systems that are sorted by score, best first.
 
-    Going down, a system starts a new group if it differs significantly from any system of the current group. No
-    two systems of a group ever differ. Systems that cannot be tested do not differ.
+    From the top down, a system starts a new group if it differs significantly from any system in the
+    current group. No two systems in a group ever differ. Systems that can't be tested count as not
+    different.
 
     Args:
         shown: The scores as shown.
         names: The names of the systems.
-        tests: The tests of all pairs; without them, all systems share one rank.
-        indexes: The index in `tests` of each system; by default its own.
+        tests: The tests of all pairs. Without tests, all systems share a rank.
+        indexes: The index of each system in `tests`, by default its position.
     """
     import numpy as np
 

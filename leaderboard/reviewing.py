@@ -1,8 +1,9 @@
-"""Submissions that others send to a board: a pull request or a queue is read, checked, scored and ranked.
+"""Review submissions to a board from a pull request or a queue: read, check, score and rank them.
 
-Everything that is sent is untrusted. Files of a request are read from git as blobs, because a checkout could follow
-links or run filters; submissions in a queue are first moved out of their author's reach. Reviews never contain labels
-or say whether an answer is right, and figures have the same digits as on the pages.
+All submitted data is untrusted. The files of a pull request are read from git as blobs, because a
+checkout could follow links or run filters. Submissions in a queue are first moved to a folder that their
+author can't access. Reviews never contain labels or say whether an answer is right, and their figures
+have the same digits as on the pages.
 """
 
 from __future__ import annotations
@@ -43,26 +44,25 @@ __all__ = [
 ]
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""The accepted names of folders, which never need quotes."""
+"""Matches accepted folder names, which never need quotes."""
 _MOST_FILES = 1_000
 _PLAIN = "send only plain files, without links or repositories"
 _REFUSED = ".refused"
 _GRACE = 5.0
-"""How many seconds a process has to end before it is killed."""
+"""Seconds that a process has to exit before it is killed."""
 
 
 @dataclass(frozen=True)
 class SendingLimits:
-    """How much an author may send."""
+    """Limits on an author's submissions."""
 
     megabytes: int = 100
-    """The largest size of all files together."""
+    """The maximum total size of all files."""
     quota: tuple[int, int] | None = None
-    """(n, days): at most n submissions within that many days; None for no limit."""
+    """(n, days): at most n submissions within that many days. None means no limit."""
 
     def faults(self, files: int, size: int, used: int) -> list[str]:
-        """Return the limits that a submission exceeds, given its files, its size in bytes and the author's earlier
-        submissions."""
+        """Return the exceeded limits, given the files, size in bytes and earlier submissions of the author."""
         faults = []
         if self.quota and used >= self.quota[0]:
             faults.append(
@@ -75,42 +75,42 @@ class SendingLimits:
         return faults
 
 
-# A pull request
+# Pull requests
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A fault of a request itself."""
+    """A problem with the request itself."""
 
     path: str
-    """The file concerned, in the repository."""
+    """The affected file in the repository."""
     message: str
-    """The fault, and what to do."""
+    """A description of the problem, with what to do about it."""
 
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A pull request that was read."""
+    """The contents of a pull request."""
 
     prefix: str
-    """The folder of submissions in the repository: `submissions/`."""
+    """The path of the folder of submissions in the repository: `submissions/`."""
     folder: str
-    """The changed folder inside the folder of submissions; empty if there is nothing to review."""
+    """The changed folder, relative to the folder of submissions. Empty if there is nothing to review."""
     problems: Sequence[Problem]
-    """Its faults. If there are any, no files were written."""
+    """The problems found. If there are any, no files were written."""
 
 
 def read_request(
     into: Path, submissions: Path, commit: str, owner: str | None, limits: SendingLimits
 ) -> PullRequest:
-    """Write the files of a request's changed folder to `into`, and return the request's faults.
+    """Write the files of a request's changed folder to `into`, and return the request with its problems.
 
     Args:
-        into: A folder. `alice/mqan/submission.toml` is written there.
+        into: The output folder. For example, `alice/mqan/submission.toml` is written there.
         submissions: The board's folder of submissions, in a clone of its repository.
         commit: The request's last commit, to be merged into the checked-out commit.
-        owner: The only folder that the request may change; None for any single folder.
-        limits: The largest size, and how many requests that change the folder may be merged within some days.
+        owner: The only folder that the request may change, or None for any single folder.
+        limits: The maximum size, and how many requests for the same folder may be merged within some days.
 
     Raises DecabenchError if git fails.
     """
@@ -174,13 +174,14 @@ def read_request(
     return PullRequest(prefix, folder if blobs else "", problems)
 
 
-# A queue
+# Queues
 
 
 def take_queue(queue: Path, submissions: Path) -> list[Path]:
-    """Move new submissions out of their authors' reach; return them, with those left by an interrupted run.
+    """Move new submissions to a folder that their authors can't access, and return their paths.
 
-    Each path ends in `<author>/<name>`. Names that begin with a dot are still being uploaded.
+    Submissions left by an interrupted run are included. Each path ends in `<author>/<name>`. Names that
+    begin with a dot are skipped, because they are still being uploaded.
     """
 
     def waiting(folder: Path) -> list[Path]:
@@ -201,7 +202,10 @@ def take_queue(queue: Path, submissions: Path) -> list[Path]:
 
 
 def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
-    """Return why a submission in a queue is refused unopened; empty if it is not. Outcomes are in `results`."""
+    """Return why a queued submission is refused unopened, or an empty string.
+
+    `results` contains the outcomes of earlier submissions.
+    """
     if not _FOLDER.fullmatch(place.name):
         return "name it with letters, digits, dots, - and _"
     files = [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
@@ -218,13 +222,13 @@ def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits
 
 
 def outcome_path(results: Path, place: Path, now: datetime, is_valid: bool) -> Path:
-    """Return the path for a submission's outcome: `results/alice/2026-11-29T060000-mqan.md`."""
+    """Return the path for a submission's outcome, for example `results/alice/2026-11-29T060000-mqan.md`."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", place.name)[:100]
     return results / place.parent.name / f"{_stamp(now)}-{name}{'' if is_valid else _REFUSED}.md"
 
 
 def settle(place: Path, submissions: Path, is_valid: bool) -> None:
-    """Move a submission to the board's submissions or to the refused ones, replacing an earlier version."""
+    """Move a submission to the accepted or the refused submissions, replacing an earlier version."""
     _move(place, submissions if is_valid else submissions / _REFUSED)
 
 
@@ -247,48 +251,48 @@ def _move(place: Path, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class ReviewedScore:
-    """A score next to the board's; figures are formatted as on the pages, and empty if missing."""
+    """A score compared with the board's scores. Numbers are formatted as on the pages, and empty if missing."""
 
     task: str
     """The task, or the name of the suite's total."""
     score: str
-    """The score, or the reason why there is none."""
+    """The score, or the reason why there is no score."""
     interval: str = ""
-    """Its 95 % interval."""
+    """The 95 % interval of the score."""
     before: str = ""
-    """The score of the submission that it replaces."""
+    """The score of the submission that this submission replaces."""
     best: str = ""
-    """The best score of any other system."""
+    """The best score of all other systems."""
     difference: str = ""
-    """The score minus the best other score."""
+    """The score minus the best score of the others."""
     p: str = ""
-    """The two-sided p of that difference, adjusted for all pairs of the board."""
+    """The two-sided p value of that difference, adjusted for all pairs on the board."""
     counts: str = ""
-    """How many answers were scored, and how many of them are empty."""
+    """The number of scored answers, and how many of them are empty."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """A submission that was sent, checked and scored."""
+    """The result of checking and scoring a submission."""
 
     path: str
-    """Its path among the submissions: `alice/mqan`."""
+    """The submission's path among the submissions, for example `alice/mqan`."""
     faults: Sequence[Fault] = ()
-    """Its faults; the first 20 of each kind in each file."""
+    """The faults that make the submission invalid, at most 20 of each kind per file."""
     warnings: Sequence[Fault] = ()
-    """Oddities that leave it valid."""
+    """Warnings that don't make the submission invalid."""
     listing: Sequence[str] = ()
     """Faults, warnings and the number of answers, as printed by `decabench check`."""
     refusal: str = ""
-    """Why it has no score, if no file is at fault; empty otherwise."""
+    """Why the submission has no score, if no file is at fault. Empty otherwise."""
     place: str = ""
-    """Its place: `rank 2 of 7`, `rank 2 (1 to 4) of 7`, or why it is not ranked."""
+    """The place, for example `rank 2 of 7` or `rank 2 (1 to 4) of 7`, or why the submission is not ranked."""
     scores: Sequence[ReviewedScore] = ()
-    """Its scores, the total first."""
+    """The scores, starting with the total."""
 
     @property
     def ok(self) -> bool:
-        """Whether it may go on the board."""
+        """Whether the submission can be added to the board."""
         return not self.faults and not self.refusal
 
 
@@ -298,14 +302,14 @@ def review_submissions(
     """Review a submission, or a folder of submissions, as if it were at the same path on the board.
 
     Args:
-        sent: The folder that contains it.
-        path: Its path in that folder, and among the board's submissions: `alice` or `alice/mqan`.
-        submissions: The board's submissions, which the ledger remembers. Faulty submissions are left out.
+        sent: The folder that contains `path`.
+        path: The path in that folder, and among the board's submissions: `alice` or `alice/mqan`.
+        submissions: The board's submissions, whose scores are in the ledger. Faulty submissions are left out.
         split: The split to score.
-        options: The suite, the data and the tasks of the board.
-        seconds: How long checking and scoring one submission may take.
+        options: The suite, data and tasks of the board.
+        seconds: The time limit for checking and scoring each submission.
 
-    Raises MissingDataError if the data is not prepared, UnknownNameError for an unknown suite.
+    Raises MissingDataError if the data is not prepared, and UnknownNameError for an unknown suite.
     """
     keeper = make_keeper(replace(options, splits=(split,)))
     suite = keeper.suites[0]
@@ -347,7 +351,7 @@ def review_submissions(
 
 
 def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: float) -> Review:
-    """Check and score a submission in a process that is ended when its time is up."""
+    """Runs in a process that is killed when its time is up."""
     others = active_children()
     try:
         with process_pool(1) as pool:
@@ -360,7 +364,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
 
 
 def _examine(place: Path, path: str, options: ScoringOptions) -> Review:
-    """Check a submission and, if it has no faults, score it, which puts its scores into the ledger."""
+    """Check a submission and, if it has no faults, score it, which adds its scores to the ledger."""
     split, tasks = options.split, options.tasks or ()
     store, known = Store(home_folder(options.home)), known_tasks(as_paths(options.include))
     records = {task: found[split] for task in tasks if split in (found := store.records(task))}

@@ -1,7 +1,7 @@
-"""Finds submissions, and scores their answers.
+"""Find submissions and score their answers.
 
-Only scores that this machine computed from answers are verified. Results files and statistics that come with a
-submission are claims: they replace scores that could not be computed here, and are marked as reported.
+Only scores that this machine computed from answers are verified. Results files and statistics that come
+with a submission are claims. They replace scores that can't be computed here, and are marked as reported.
 """
 
 from __future__ import annotations
@@ -71,56 +71,59 @@ _REPORT_SECONDS = 5.0
 
 
 class _ContradictionError(DecabenchError, ValueError):
-    """Statistics that don't agree with the score that came with them."""
+    """The statistics in a submission don't agree with its score."""
 
 
 @dataclass(frozen=True)
 class Keeper:
-    """The tasks, data and choices of the machine that builds a board."""
+    """The tasks, data and settings of the machine that builds a board."""
 
     store: Store
     """The prepared data."""
     suites: Sequence[Suite]
-    """The suites of the boards."""
+    """The suites to build boards for."""
     tasks: Mapping[str, Task]
     """The known tasks."""
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
-    """The known metrics. A name in a results file is never loaded, because that would run untrusted code."""
+    """The known metrics. A metric named in a results file is never loaded, because that would run untrusted code."""
     include: Sequence[Path] = ()
-    """The files that define further tasks."""
+    """Files that define additional tasks."""
     jobs: int = 1
-    """The number of processes for scoring."""
+    """The number of scoring processes."""
     rank_reported: bool = False
-    """Whether to rank numbers that nothing here confirms."""
+    """Whether to rank reported scores that can't be confirmed here."""
     splits: Sequence[str] = RANKED_SPLITS
     """The splits to score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """Makes the submissions of baselines for a suite and split."""
+    """Makes the baseline submissions for a suite and split."""
     report: Callable[[str], object] = str
-    """Called with lines of progress."""
+    """Called with progress messages."""
 
     @cached_property
     def _records(self) -> dict[str, dict[str, SplitRecord]]:
         return {}
 
     def record(self, task: str, split: str) -> SplitRecord | None:
-        """Return the record of a split whose labels are here; None if there is none."""
+        """Return the record of a split whose labels are available, or None."""
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
-            except DecabenchError:  # damaged: nothing can be scored on it
+            except DecabenchError:  # damaged, so nothing can be scored on it
                 self._records[task] = {}
         found = self._records[task].get(split)
         return found if found is not None and found.labelled else None
 
     def hides(self, task: str, split: str) -> bool:
-        """Return whether labels are here but hidden, so that nothing about an example may be published."""
+        """Whether labels are available but hidden, so that no example data may be published."""
         if self.record(task, split) is None:
             return False
         return self.store.hides(self.tasks.get(task, task), split)
 
     def obstacle(self, task: str, split: str, made_for: str | None) -> str:
-        """Return why answers cannot be scored here; empty if they can. `made_for` is the digest of their data."""
+        """Return why answers can't be scored here, or an empty string if they can.
+
+        `made_for` is the digest of the data that they answer.
+        """
         if task not in self.tasks:
             return "the task is not known here: give its file with --include"
         record = self.record(task, split)
@@ -138,10 +141,9 @@ class Keeper:
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
     """Find the submissions that `given` is or contains.
 
-    Returns a folder, the submissions' paths in it, and what could not be read.
-
-    A submission is a folder, an archive, or a results file alone. Links in `given` are the keeper's own; a link
-    further below is followed only if it stays in the folder that it is in.
+    Returns a folder, the submissions' paths relative to it, and what couldn't be read. A submission is a
+    folder, an archive, or a single results file. Links directly in `given` are trusted. A link further
+    down is followed only if it stays in its folder.
     """
     if not given.is_dir():
         raise LeaderboardError(
@@ -218,7 +220,7 @@ def _results_in(place: Path) -> list[Path]:
 
 
 def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[list[Entry], list[Refusal]]:
-    """Score submissions for all suites and splits; return a row for each, and what had to be left out."""
+    """Score submissions for all suites and splits. Returns a row for each, and what had to be left out."""
     entries: list[Entry] = []
     refused: list[Refusal] = []
 
@@ -256,7 +258,7 @@ def _score_place(
     except SubmissionError as error:
         why = printable_line(str(error).rstrip("."), 300)
         yield Refusal(shown, f"its answers are not a valid submission: {why}")
-    except (_ContradictionError, StorageError, OSError) as error:  # one file must not stop the whole board
+    except (_ContradictionError, StorageError, OSError) as error:  # a bad file must not stop the whole board
         yield Refusal(shown, _reason(error, place.parent))
     else:
         entries = [each for each in made if isinstance(each, Entry)]
@@ -264,7 +266,7 @@ def _score_place(
 
 
 def _reason(error: Exception, top: Path) -> str:
-    # Without the folders above the submissions, which are the keeper's.
+    # Paths are relative, so that they don't reveal folders above the submissions.
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError):
         name = os.path.relpath(os.fsdecode(cause.filename), top) if cause.filename else "a file"
@@ -316,7 +318,7 @@ def _score_split(
                 evidence = {task: _verified(found) for task, found in scored.items()}
             except SubmissionError:
                 raise
-            except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
+            except (DecabenchError, MemoryError) as error:  # must not stop the whole board
                 said = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
                 why |= dict.fromkeys(options.tasks, f"it could not be scored: {printable_line(said, 200)}")
     path, stated = _choose(reported, split, suite)
@@ -373,13 +375,13 @@ def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
 
     with np.errstate(all="ignore"):
         scores = sample.headline(rows).astype(np.float32)
-    if sample.metric.range[0] < 0:  # a correlation, which a single example does not have
+    if sample.metric.range[0] < 0:  # a correlation, which is undefined for a single example
         scores = np.full_like(scores, np.nan)
     return Evidence(kind, why, sample.condensed(), scores)
 
 
 def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
-    # Rounding may lead beyond the range: a perfect BLEU is 100.00000000000004.
+    # Rounding can exceed the range: a perfect BLEU is 100.00000000000004.
     metric = metrics.get(result.metric)
     if result.score is None or metric is None or not 0 < result.score - metric.range[1] <= 1e-6:
         return result
@@ -409,11 +411,11 @@ def _with_total(entry: Entry) -> Entry:
 
 
 def _guard(entry: Entry, keeper: Keeper) -> Entry:
-    """Round the scores on hidden labels to the digits that pages show.
+    """Round scores on hidden labels to the digits that pages show.
 
-    An error's full digits reveal several labels. The digest of the answers is removed, because nearly perfect
-    answers are the labels and a guess could be checked against it. A fingerprint from before the labels were
-    hidden is removed too, because it contains no secret.
+    The full digits of an error reveal several labels. The digest of the answers is removed, because
+    nearly perfect answers are the labels, and a guess could be checked against it. A fingerprint from
+    before the labels were hidden is also removed, because it contains no secret.
     """
     hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
     if not hidden:
@@ -486,13 +488,13 @@ def _choose(
 def _reported(
     task: str, result: TaskResult, why: str, path: Path, split: str, keeper: Keeper
 ) -> tuple[TaskResult, Evidence]:
-    """Return a reported result; if it is to be ranked, with the statistics that came with it.
+    """Return a reported result and, if it will be ranked, the statistics that came with it.
 
-    Raises _ContradictionError if they don't agree with its score.
+    Raises _ContradictionError if they don't agree with the score.
     """
     metric = keeper.metrics.get(result.metric)
     variants = result.variants
-    if variants is not None:  # the summary of the scores is computed, rather than believed
+    if variants is not None:  # recompute the summary of the scores rather than trust it
         headlines = {**variants.scores, **variants.retired}
         headlines = dict(sorted(headlines.items(), key=lambda each: int(each[0])))
         higher_is_better = metric is None or metric.higher_is_better
@@ -521,7 +523,7 @@ def _reported(
             f"give {score:.8g} on {len(rows):,}"
         )
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
-    if names and len(names) != units.shape[1]:  # without the outer units, an interval may be half as wide
+    if names and len(names) != units.shape[1]:  # without the outer units, an interval could be half as wide
         return result, Evidence(why=f"{why}, and its statistics lack some units")
     interval = score_interval(sample)
     result = replace(

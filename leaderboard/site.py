@@ -1,6 +1,6 @@
-"""Builds the site: pages, the data that they load on demand, and static files.
+"""Build the site: pages, the data that they load on demand, and static files.
 
-It opens from disk, without a server.
+The site opens from disk, without a server.
 """
 
 from __future__ import annotations
@@ -83,34 +83,34 @@ _STATIC = Path(__file__).parent / "static"
 
 @dataclass(frozen=True)
 class Site:
-    """A finished site, with its counts."""
+    """A finished site, with counts of its rows."""
 
     index: Path
-    """Its first page."""
+    """The front page."""
     kinds: Mapping[str, int]
-    """The number of rows of submissions by evidence (`verified`, `reported`), or `partial` or `failed`."""
+    """The number of submission rows by evidence (`verified`, `reported`), `partial` or `failed`."""
     baselines: int
-    """The number of rows of baselines that were added."""
+    """The number of baseline rows added."""
     refused: Sequence[Refusal]
-    """Submissions and files that were left off, with the reasons."""
+    """Submissions and files left off the site, with reasons."""
 
 
 @dataclass(frozen=True)
 class BoardOptions:
-    """The options of a site; `write_leaderboard` takes the same options by name."""
+    """The options for building a site. `write_leaderboard` accepts the same options by name."""
 
     home: str | Path | None = None
-    """The folder of prepared data, on which answers are scored."""
+    """The folder of prepared data, which answers are scored on."""
     suites: str | Sequence[str] = ()
-    """The suites to build boards for; by default those that `include` defines or, if there are none, the decathlon."""
+    """The suites to build boards for. By default, the suites defined by `include` or, if none are, the decathlon."""
     include: Paths = ()
     """Files that define tasks and suites."""
     examples: Policy = "free"
-    """Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`."""
+    """Which examples to include: `free` (from datasets that may be redistributed), `all` or `none`."""
     rank_reported: bool = False
-    """Whether to rank numbers without answers, or without data here."""
+    """Whether to rank scores whose answers or data are not available here."""
     jobs: int = 1
-    """The number of processes that score."""
+    """The number of scoring processes."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
     """Makes baseline submissions for a suite and split, such as `decabench.runs.floors.make_baselines`."""
     splits: Sequence[str] = RANKED_SPLITS
@@ -120,14 +120,14 @@ class BoardOptions:
 def write_leaderboard(
     submissions: str | Path, output: str | Path, home: str | Path | None = None, **options: Any
 ) -> Path:
-    """Score the submissions below a folder, write the site to `output` and return its `index.html`.
+    """Score the submissions in a folder, write the site to `output`, and return the path of its `index.html`.
 
-    `submissions` may also be a submission itself. Answers are scored on the data in `home`; earlier scores of
-    the same answers come from the ledger there. The site replaces an earlier one at `output` as a whole. The
-    same input gives the same bytes. The options are the other fields of `BoardOptions`.
+    `submissions` can also be a single submission. Answers are scored on the data in `home`, whose ledger
+    provides earlier scores of the same answers. The site replaces an earlier site at `output` as a whole,
+    and the same input always produces the same bytes. The options are the other fields of `BoardOptions`.
 
-    Raises LeaderboardError if the folder of submissions does not exist or `output` is not a site, StorageError
-    if the site cannot be written, and UnknownNameError for an unknown suite.
+    Raises LeaderboardError if the folder of submissions doesn't exist or `output` is not a site,
+    StorageError if the site can't be written, and UnknownNameError for an unknown suite.
     """
     return build_leaderboard(submissions, output, BoardOptions(home, **options)).index
 
@@ -139,14 +139,14 @@ def build_leaderboard(
     require_results: bool = False,
     report: Callable[[str], object] = str,
 ) -> Site:
-    """Write the site as `write_leaderboard` does, and return its counts and refusals; `report` is called with
-    lines of progress.
+    """Write the site like `write_leaderboard`, and return its counts and refusals.
 
-    With `require_results`, raises NoResultsError, and writes nothing, if the boards would have no row.
+    `report` is called with progress messages. With `require_results`, NoResultsError is raised and
+    nothing is written if the boards would have no rows.
     """
     options = options or BoardOptions()
     given, output = Path(submissions), Path(output)
-    find_others(output)  # refuses a folder before an hour of scoring, not after it
+    find_others(output)  # check the output folder before an hour of scoring, not after it
     keeper = make_keeper(options, report)
     folder, paths, unread = find_submissions(given)
     inputs, earlier = _digest_inputs(given, folder, paths, output, keeper, options), read_whole_site(output)
@@ -173,15 +173,16 @@ def build_leaderboard(
 
 
 _SETTLED = 2.0
-"""Seconds after which a further change of a file is sure to change its time, on any file system."""
+"""Seconds after which a new change to a file is certain to have a new timestamp, on any file system."""
 
 
 def _digest_inputs(
     given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper, options: BoardOptions
 ) -> str:
-    """Return a digest of what decides the site, with the times of the submissions' files instead of their contents.
+    """Return a digest of everything that determines the site, using timestamps instead of the contents of submissions.
 
-    Empty if that is not sure to notice the next change: a file was just written, or a metric is not ours.
+    Empty if the digest could miss the next change, because a file was just written or a metric is not
+    built-in.
     """
     names = [name for suite in keeper.suites for name in suite.tasks]
     if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:
@@ -209,7 +210,7 @@ def _digest_inputs(
 
 
 def _trace_files(root: str, left_out: str) -> Iterator[tuple[str, int, int, int]]:
-    """Yield the path, the size and the times of all files below a folder, or of a file."""
+    """Yield the path, size and timestamps of all files in a folder, or of a single file."""
     if not os.path.isdir(root):
         yield _trace(root)
     for here, folders, names in os.walk(root):
@@ -230,7 +231,7 @@ def _trace(path: str) -> tuple[str, int, int, int]:
 
 
 def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) -> Keeper:
-    """Return the tasks, data and choices of a board. Raises UnknownNameError for an unknown suite."""
+    """Return the tasks, data and settings of a board. Raises UnknownNameError for an unknown suite."""
     include = as_paths(options.include)
     tasks, suites = known_tasks(include), known_suites(include)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
@@ -281,18 +282,18 @@ def _explain_no_rows(
 
 
 def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
-    """Return all metrics by name: the built-in ones and those of the known tasks."""
+    """Return all metrics by name: the built-in metrics and the known tasks' metrics."""
     metrics = dict(METRICS)
     for task in tasks.values():
         try:
             metrics.setdefault(task.metric, find_metric(task.metric))
         except (DecabenchError, ImportError):
-            continue  # the board shows its scores, without their scale
+            continue  # the board shows the task's scores without their scale
     return metrics
 
 
 def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Board:
-    """Rank the entries of a suite, with hidden splits counted as public if their labels are here."""
+    """Rank the entries of a suite. Hidden splits count as public if their labels are available."""
     tasks = {
         name: replace(task, hidden=tuple(split for split in task.hidden if not keeper.hides(name, split)))
         if task.hidden
@@ -303,7 +304,7 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
 
 
 def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
-    """Yield the texts of examples, and the answers of every entry; record for the pages how many there are.
+    """Yield the examples' texts and every entry's answers, and record their counts for the pages.
 
     Only one task's data is in memory at a time.
     """
@@ -334,7 +335,10 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
 
 
 def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_whole: bool) -> Iterator[File]:
-    """Yield (path in the site, content); the files of unchanged answers are those of an earlier site if it is whole."""
+    """Yield (path in the site, content).
+
+    The files of unchanged answers are taken from an earlier site, if it is whole.
+    """
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
         yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
     yield from _example_files(pages, keeper, policy, site if is_whole else None)
