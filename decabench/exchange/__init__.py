@@ -1,4 +1,4 @@
-"""Import answers from other programs; export results and tasks to them."""
+"""Import answers from other programs, and export results and tasks to other tools."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +38,10 @@ __all__ = [
 
 
 def make_inspect_task(path: str | Path) -> Any:
-    """Return an exported task as an `inspect_ai.Task`. Raises DecabenchError if Inspect is not installed."""
+    """Return an exported task as an `inspect_ai.Task`.
+
+    Raises DecabenchError if Inspect is not installed.
+    """
     if find_spec("inspect_ai") is None:
         raise DecabenchError(f"inspect_ai is not installed: {install_hint('inspect')}.")
     from decabench.exchange import inspect_scorer

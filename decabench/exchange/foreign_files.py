@@ -1,6 +1,7 @@
-"""Open another program's answers: SQuAD predictions, CSV, plain text, tables in memory, lm-eval samples, Inspect logs.
+"""Readers for answers written by other programs.
 
-Each reader yields a row for everything that the file holds, faulty or not.
+The formats are SQuAD predictions, CSV, plain text, tables in memory, lm-eval samples and Inspect logs. Each
+reader yields every row of the file, including faulty ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
-    """Open a file of answers. Raises UnknownNameError for an unknown format, SubmissionError for an unreadable file."""
+    """Open a file of answers.
+
+    Raises UnknownNameError for an unknown format and SubmissionError for an unreadable file.
+    """
     reader = FORMATS[require_name(format, FORMATS, "format")]
     with reading(path):
         size = path.stat().st_size
@@ -81,7 +85,7 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
         return
     if not isinstance(record, dict) or "id" not in record or "resps" in record:
         return
-    if format == "squad" and not rest.strip():  # an answer to the question with the id "id"
+    if format == "squad" and not rest.strip():  # an answer to the question whose id is "id"
         return
     key = next((key for key in ("answer", "prediction") if isinstance(record.get(key), str)), "")
     if key:
@@ -96,11 +100,13 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
 _FIRST_LINE = 1 << 16
 
 
-# SQuAD: one object, id to answer
+# SQuAD: one object that maps ids to answers
 
 
 def _open_squad(path: Path, places: Places) -> ForeignFile:
-    """`{"<id>": "<answer>", …}`, which the official scorers of SQuAD 1.1 and 2.0 read."""
+    """Open a JSON object that maps question ids to answers, the input of the official SQuAD 1.1 and 2.0
+    scorers.
+    """
     with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
     try:
@@ -116,7 +122,7 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The keys and values of a JSON object, keys that occur twice included."""
+    """The keys and values of a JSON object, including duplicate keys."""
 
 
 def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
@@ -132,11 +138,11 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))
 
 
-# Plain text, in the order of the data
+# Plain text, in dataset order
 
 
 def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
-    """One line per example. Lines end with a line feed, with or without a carriage return before it."""
+    """Yield one answer per line. Lines end with LF or CRLF."""
     for number, raw in lines_of(path):
         try:
             line = raw.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
@@ -151,7 +157,7 @@ def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
 
 
 def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
-    """Columns under a heading, with fields as in RFC 4180, so an answer may contain line breaks."""
+    """Yield the rows of a CSV file with a heading. Quoted fields may contain line breaks, as in RFC 4180."""
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(f"The delimiter is {delimiter!r}: give one character, such as a comma or a tab.")
@@ -178,9 +184,10 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 class _Table:
     def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
-        """Find the columns. Raises SubmissionError if one is missing or duplicated.
+        """Find the columns in the heading.
 
-        A table without ids needs other columns whose texts identify the examples.
+        Without an id column, examples are identified by the text in other columns. Raises SubmissionError if
+        a required column is missing or duplicated.
         """
         if not heading:
             raise SubmissionError(
@@ -235,16 +242,16 @@ class _Table:
 _OUTPUT = re.compile(
     "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
 )
-"""Column names that contain one of these hold a model's output rather than its input."""
+"""Matches the names of columns that hold a model's output rather than its input."""
 _PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
-"""How the name of a column of answers begins."""
+"""Matches the names of columns that may hold the answers."""
 _GOLD_COLUMNS = {
     *("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label"),
     *("reference", "target", "truth"),
 }
-"""The names of columns with the right answer."""
+"""Names of columns that hold the right answer."""
 _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
-"""The names of columns for how an answer ended."""
+"""Names of columns that say how an answer ended."""
 
 
 def _advise(heading: Sequence[str]) -> str:
@@ -259,8 +266,8 @@ def _advise(heading: Sequence[str]) -> str:
 def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignFile:
     """Read a table in memory: a pandas or polars DataFrame, a `datasets.Dataset`, or a mapping of columns.
 
-    Ids may be strings or whole numbers; answers must be strings or, if `numbers`, finite numbers. Raises
-    SubmissionError if a column is missing.
+    Ids may be strings or whole numbers. Answers must be strings, or finite numbers if `numbers` is set.
+    Raises SubmissionError if a column is missing.
     """
     heading = [str(name) for name in getattr(frame, "column_names", None) or getattr(frame, "columns", frame)]
     table = _Table(heading, places, "The table")
@@ -290,7 +297,7 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
 
 
 def _as_number(value: Any) -> str | None:
-    """Return a finite number of any type as the shortest text that reads back as the same number."""
+    """Return a finite number as the shortest text that parses back to the same number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -305,4 +312,4 @@ FORMATS: dict[str, Callable[[Path, Places], ForeignFile]] = {
     "lm-eval": lambda path, places: ForeignFile(lm_eval_rows(path, places), is_raw=True),
     "inspect": open_inspect,
 }
-"""Every format by name, with the function that opens a file of it."""
+"""Import formats by name, with the function that opens each."""

@@ -1,6 +1,7 @@
-"""The rows that readers of other programs' files yield, and code that the readers share.
+"""Row types shared by the readers of other programs' files, and their common helpers.
 
-Files are untrusted input: their size, line length and depth are bounded, and nothing in them is executed.
+Files are untrusted input. Their size, line length and nesting depth are limited, and nothing in them is
+executed.
 """
 
 from __future__ import annotations
@@ -18,77 +19,80 @@ from decabench.files import require_machine
 from decabench.submission import BrokenFileError, Limits, numbered_lines
 
 FILE_BYTES = 1 << 30
-"""The maximum size of a file, unpacked, in bytes."""
+"""The maximum size of an unpacked file, in bytes."""
 WHOLE_BYTES = 1 << 26
-"""The maximum size of one JSON object, which takes up to 28 times its size in memory when parsed."""
+"""The maximum size of a single JSON object. Parsing takes up to 28 times its size in memory."""
 LINE_BYTES = 1 << 24
-"""The maximum size of a line, and of a cell of a table: samples of lm-eval repeat the whole prompt."""
+"""The maximum size of a line or table cell. It is large because lm-eval samples repeat the whole prompt."""
 
 
 FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""How an answer ended, keyed by the lower-case reasons that other programs and servers state."""
+"""How an answer ended, keyed by the lower-case reasons reported by other programs and servers."""
 
 
 class ForeignAnswer(NamedTuple):
-    """One row of a file: an answer, or the fault that makes it unusable."""
+    """A row of an imported file: either an answer or the reason it can't be used."""
 
     line: int | None
-    """The line or row, from 1; None if the format has none."""
+    """The line or row number, counted from 1; None if the format has no lines."""
     id: str | None = None
     """The id as given in the file; None if it is missing or unreadable."""
     answer: str | None = None
     """The answer; None if it is missing or unreadable."""
     raw: str | None = None
-    """The model's whole output, if it differs from the answer."""
+    """The model's whole output, if different from the answer."""
     finish: str = "stop"
     """How the output ended: `stop`, `length` or `refused`."""
     problem: tuple[str, str] | None = None
-    """A fault code and a message, if the row is not an answer."""
+    """A fault code and message, if the row has no usable answer."""
     position: int | None = None
-    """The example's place in the data, from 0, if the file states it."""
+    """The example's position in the data, counted from 0, if the file states it."""
     texts: tuple[str, ...] = ()
-    """The example's texts in the row: question, context, references, or the prompt that contains them."""
+    """The example's text in the row: question, context, references, or the prompt that contains them."""
     golds: tuple[str, ...] = ()
-    """The right answer according to the file, in each of its possible readings."""
+    """The right answers given in the file. An option may appear both as a letter and as text."""
     letter: str | None = None
-    """The letter or number of the option that the model chose, if it chose among options."""
+    """The letter or number of the chosen option, for multiple-choice questions."""
     is_likeliest: bool = False
-    """Whether the answer is the likeliest of several choices rather than text that the model wrote."""
+    """Whether the answer is the most likely of several choices rather than generated text."""
     is_tied: bool = False
-    """Whether another choice is as likely."""
+    """Whether another choice is equally likely."""
     other_output: str = ""
-    """The name of another column of a table that may hold the answers."""
+    """Another column of the table that may hold the answers."""
     ids_in_quotes: tuple[str, ...] = ()
-    """The ids of rows that a stray quotation mark may have merged into this one."""
+    """Ids of rows that a stray quotation mark may have merged into this row."""
 
 
 class HeadingError(SubmissionError):
-    """Raised for a table whose first line lacks the required columns."""
+    """Raised for a table whose first line lacks a required column."""
 
     def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
         super().__init__(sentence)
         self.heading = heading
-        """The cells of the table's first line."""
+        """Cells of the table's first line."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """The places of ids and answers in a file, if its format allows several."""
+    """Where to find ids and answers in a file, for formats that leave this open."""
 
     id: str = "id"
-    """The column of a table, or the field of lm-eval's `doc`, that holds the id."""
+    """The table column, or the field of lm-eval's `doc`, that holds the id."""
     answer: str = "answer"
-    """The column of a table that holds the answer."""
+    """The table column that holds the answer."""
     delimiter: str = ""
-    """The delimiter of a CSV file; by default a tab for `.tsv` and a comma for others."""
+    """The CSV delimiter; by default a tab for `.tsv` files and a comma for all others."""
     choice: str = ""
-    """lm-eval: the filter whose answers to use. Inspect: the scorer whose answers to use instead of the
-    completions; by default `choice`, if the samples were scored by it."""
+    """The lm-eval filter or Inspect scorer whose answers to use.
+
+    Without a scorer, Inspect imports use the `choice` scorer if it scored the samples, and the completions
+    otherwise.
+    """
     epoch: int = 0
-    """Inspect: the epoch to use; 0 if there is only one."""
+    """The Inspect epoch to use; 0 if the log has only one epoch."""
 
 
 @dataclass(frozen=True)
@@ -96,33 +100,33 @@ class ForeignFile:
     """An open file of answers whose rows have not been read yet."""
 
     rows: Iterable[ForeignAnswer]
-    """The rows, read when iterated."""
+    """The rows, read lazily."""
     in_order: bool = False
     """Whether rows have no ids and follow the order of the data."""
     has_order: bool = True
-    """Whether rows can follow the order of the data. Inspect sorts samples by their ids as strings."""
+    """Whether rows can be matched by their order. Inspect sorts samples by their ids as strings."""
     size: int | None = None
-    """The number of examples in the data that the file was made from, if the file states it."""
+    """The number of examples in the original data, if stated in the file."""
     is_raw: bool = False
-    """Whether answers are the whole output of a language model, from which answers are extracted."""
+    """Whether rows hold a model's whole output, from which answers still have to be extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Facts about the answers that the file states: `model`, `task`, `version`."""
+    """Facts stated in the file, such as `model`, `task` or `version`."""
 
 
 def texts_in(value: Any) -> tuple[str, ...]:
-    """Return the texts in a JSON value, shortening long ones to their beginning and end."""
+    """Return the texts in a JSON value. Long texts are shortened to their beginning and end."""
     found: list[str] = []
     waiting = [value]
     while waiting and len(found) < _MOST_TEXTS:
         each = waiting.pop(0)
-        if hasattr(each, "tolist"):  # an array, as pandas represents parquet lists
+        if hasattr(each, "tolist"):  # an array, which is how pandas represents parquet lists
             each = each.tolist()
         if isinstance(each, (list, tuple)) and all(
             isinstance(word, str) and " " not in word for word in each
         ):
             each = " ".join(each)  # the words of a text
         if isinstance(each, str) and each.strip():
-            if each[:2] in ("[{", '{"'):  # messages of a chat, as JSON
+            if each[:2] in ("[{", '{"'):  # chat messages, as JSON
                 try:
                     waiting.insert(0, decode_json(each))
                     continue
@@ -146,7 +150,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as text: a string, or a whole number of any type but bool."""
+    """Return a string or whole number as an id, or None for any other type, including bool."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -155,13 +159,13 @@ def as_id(value: Any) -> str | None:
 
 
 def option_letter(at: int) -> str:
-    """Return Inspect's name for an option: A to Z, then 1, 2, …"""
+    """Return Inspect's name for an option by index: A to Z, then 1, 2, and so on."""
     return chr(ord("A") + at) if at < 26 else str(at - 25)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors while reading a text file into a SubmissionError, and disk errors into a StorageError."""
+    """Convert errors while reading a text file to SubmissionError, and disk errors to StorageError."""
     try:
         yield
     except OSError as error:
@@ -172,7 +176,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines. Raises SubmissionError for a damaged file or a line that is too long."""
+    """Yield the lines of a file with their numbers.
+
+    Raises SubmissionError for a damaged file or a line that is too long.
+    """
     limits = Limits(FILE_BYTES, 20_000_000, LINE_BYTES)
     try:
         with closing(numbered_lines(path, limits)) as lines:
@@ -187,9 +194,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Parse another program's JSON, including NaN and Infinity.
+    """Parse JSON from another program, including NaN and Infinity.
 
-    The last of duplicate keys counts, unless `pairs` is set. Raises ValueError.
+    Of duplicate keys, the last wins unless `pairs` is set. Raises ValueError.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

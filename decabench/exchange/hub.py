@@ -1,4 +1,4 @@
-"""Scores on the Hugging Face hub: the `model-index` of a model's card."""
+"""Publish scores in the `model-index` of a model card on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ __all__ = ["push_card"]
 
 
 def push_card(model_index: str, repository: str) -> str:
-    """Put results into the card of a model on the hub; return the address of the commit.
+    """Add results to a model card on the Hub and return the URL of the commit.
 
-    `model_index` is the YAML of `export_results`. Equal results of earlier runs are replaced, and other ones and the
-    text of the card stay. Raises DecabenchError without a token, and ModelError if the hub refuses.
+    `model_index` is the YAML from `export_results`. Earlier values of the same results are replaced; other
+    results and the card's text are kept. Raises DecabenchError if there is no token, and ModelError if the
+    Hub rejects the change.
     """
     if find_spec("huggingface_hub") is None:
         raise DecabenchError(f"--push needs huggingface_hub: {install_hint('hf')}.")
@@ -39,7 +40,7 @@ def push_card(model_index: str, repository: str) -> str:
             except errors.EntryNotFoundError:
                 data = ModelCardData(model_name=name, eval_results=results)
                 card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n# {name}\n")
-        about: Any = card.data  # the type of any card's
+        about: Any = card.data  # the base type of all cards
         kept = [each for each in about.eval_results or () if not _replaces(each, results)]
         about.eval_results = [*kept, *results]
         about.model_name = about.model_name or name
@@ -53,7 +54,7 @@ def push_card(model_index: str, repository: str) -> str:
         raise ModelError(
             f"The hub has no model {repository} that this token may write: create it first, or check the token."
         ) from None
-    except errors.HfHubHTTPError as error:  # its text may quote the token
+    except errors.HfHubHTTPError as error:  # its message may contain the token
         raise ModelError(
             f"The hub answered HTTP {getattr(error.response, 'status_code', 'error')} to a change of {repository}."
         ) from None

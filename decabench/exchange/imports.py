@@ -1,7 +1,7 @@
-"""Turn answers in another program's file into a submission: match each row to an example, and write the
-answers.
+"""Turn answers from another program into a submission.
 
-A rejected file changes nothing. Missing answers don't prevent an import: `decabench check` reports them.
+Each row of the file is matched to an example. A rejected file changes nothing. Missing answers don't prevent
+an import; `decabench check` reports them.
 """
 
 from __future__ import annotations
@@ -56,63 +56,66 @@ from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, home_f
 from decabench.text import excerpt, printable, quoted
 
 IMPORTED = "imported"
-"""The name of the predictor in the submission.toml of an import."""
+"""The predictor name in the submission.toml of an import."""
 
 _PATIENCE = 60.0
-"""Seconds to wait for another process that writes to the folder, usually another import."""
+"""Seconds to wait for another process that is writing to the folder, usually another import."""
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""The minimum number of rows for a check of right answers: in fewer, all of them may differ by chance."""
+"""The minimum number of rows for checking right answers. In fewer rows, all of them may differ by chance."""
 
 
 @dataclass(frozen=True)
 class ImportSettings:
-    """How a file's rows become answers."""
+    """Settings for turning the rows of a file into answers."""
 
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by order rather than by id. Each example needs exactly one row, with the same texts."""
+    """Match rows to examples by order rather than by id. Each example then needs exactly one row with the
+    same texts.
+    """
     extract: bool | None = None
-    """Whether to extract answers from a model's text; None for the format's default."""
+    """Whether to extract answers from a model's output; None for the format's default."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """A mapping from labels in the file to the dataset's own labels, such as 1 to positive."""
+    """A mapping from labels in the file to labels of the dataset, such as 1 to positive."""
     ignore_unknown: bool = False
-    """Leave out rows whose id no example of the split has; their number is recorded."""
+    """Skip rows whose id is not in the split. The number of skipped rows is recorded."""
     partial: bool = False
-    """Mark the file as a limited run, which is scored on the examples that it answers and never ranked."""
+    """Mark the import as a limited run, which is scored only on the answered examples and is never ranked."""
     force: bool = False
     """Replace the answers of an earlier import for the same split."""
     note: str = ""
-    """A note about the answers' source, kept in the submission."""
+    """A note about where the answers come from, stored in the submission."""
     reasoning_tags: ReasoningTags = ()
-    """Pairs of tags around a model's reasoning, in addition to the known pairs; used when answers are
-    extracted."""
+    """Tags around a model's reasoning, in addition to the built-in pairs. Used only when extracting
+    answers.
+    """
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """A finished import."""
+    """The outcome of an import."""
 
     folder: Path
-    """The submission."""
+    """The submission's folder."""
     task: str
-    """The task's name."""
+    """The task name."""
     split: str
-    """The split."""
+    """The split name."""
     imported: int
-    """Answers written."""
+    """Number of answers written."""
     examples: int
-    """Examples of the split."""
+    """Number of examples in the split."""
     left_out: int
-    """Rows left out because no example has their id."""
+    """Number of rows skipped because no example has their id."""
     words: str
     """A sentence about how rows became answers, as recorded in the submission."""
     check: CheckReport
-    """The findings of `decabench check` about the task's answers."""
+    """The findings of `decabench check` for the task's answers."""
     removed: tuple[str, ...] = ()
-    """Results that were removed because their answers changed."""
+    """Results removed because their answers changed."""
 
 
 def import_answers(
@@ -126,12 +129,14 @@ def import_answers(
     home: str | Path | None = None,
     include: Paths = (),
 ) -> ImportReport:
-    """Import the answers to one split of a task into a submission's folder, which may hold imports of other tasks.
+    """Import answers for one split of a task into a submission folder.
 
-    `source` is a file in one of the formats (`squad`, `csv`, `text`, `lm-eval`, `inspect`), or a table in memory: a
-    DataFrame, a `datasets.Dataset` or a mapping of columns. `name` names a new submission. Raises RefusedImportError
-    with every faulty row, SubmissionError if the file or folder cannot be used, MissingDataError if the split is not
-    prepared. The same import again changes nothing.
+    `source` is a file in one of the formats (`squad`, `csv`, `text`, `lm-eval`, `inspect`) or a table in
+    memory: a DataFrame, a `datasets.Dataset` or a mapping of columns. The folder may contain imports for
+    other tasks; `name` is required for a new submission. Importing the same answers twice changes nothing.
+
+    Raises RefusedImportError listing every faulty row, SubmissionError if the file or folder can't be used,
+    and MissingDataError if the split has not been prepared.
     """
     known = known_tasks(include)
     chosen = task if isinstance(task, Task) else get_task(task, known)
@@ -172,7 +177,7 @@ def import_answers(
     about = _describe(given, matched, words, settings)
     pair, others = (chosen.name, split), {}
     with lock_submission(folder, _PATIENCE):
-        before = _occupant(folder, name)  # including imports by other processes in the meantime
+        before = _occupant(folder, name)  # includes imports by other processes in the meantime
         if isinstance(found := before.predictor.get("imports"), Mapping):
             others = {**found}
         partial = {**before.partial}
@@ -214,13 +219,12 @@ def import_answers(
 @dataclass(frozen=True)
 class _Source:
     file: ForeignFile
-    """Its rows."""
     title: str
-    """Its name, for messages."""
+    """The file name, for messages."""
     format: str
-    """The name of its format; `table` for a table in memory."""
+    """The format name, or `table` for a table in memory."""
     origin: Mapping[str, Any]
-    """Name, size and digest, kept in the submission."""
+    """The file's name, size and digest, recorded in the submission."""
 
 
 def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _Source:
@@ -293,8 +297,9 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if all of a file's right answers are labels of this task, but none matches its
-    example."""
+    """Raise SubmissionError if the file's right answers are all labels of this task but never match the
+    example's.
+    """
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)
@@ -312,7 +317,7 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
 
 
 def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
-    """Return answers as letters of options, if all right answers are such letters."""
+    """Replace answers by their option letters if all of the task's right answers are letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
     answers = set[str]().union(*(example.answers for example in examples.texts))
     if not letters or not answers or not answers <= {*_CAPITALS, *letters}:
@@ -362,8 +367,10 @@ def _lines(
     settings: ImportSettings,
     replaced: set[str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the predictions file, in the order of the data, and add the labels that occur to
-    `replaced`."""
+    """Yield lines of the predictions file in dataset order.
+
+    Labels that were mapped are added to `replaced`.
+    """
     form = settle_form(make_prompting(task, load_template("default")).form, task.output)
     form = replace(form, reasoning_tags=check_reasoning_tags(settings.reasoning_tags))
     labels = settings.labels
@@ -418,9 +425,10 @@ def _write(
     lines: Sequence[Mapping[str, Any]],
     changed: set[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """Write submission.toml and the answers; return the removed results.
+    """Write submission.toml and the answers, and return the removed results.
 
-    An earlier import's answers for the split are removed first, along with their results if the answers change.
+    Answers from an earlier import of the split are deleted first. Their results are deleted too if the
+    answers change.
     """
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get(pair)

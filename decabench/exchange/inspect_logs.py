@@ -1,4 +1,4 @@
-"""Read the answers in Inspect logs, `.eval` and `.json`, through the package that defines them."""
+"""Read answers from Inspect logs (`.eval` and `.json`), using the inspect-ai package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from decabench.text import printable, quoted
 
 
 def open_inspect(path: Path, places: Places) -> ForeignFile:
-    """The samples of a log."""
+    """Open an Inspect log."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -38,7 +38,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
     versions = {f"version of {name}": version for name, version in log.eval.packages.items()}
     samples = log.samples or []
     if not places.choice and any(_CHOICE in (sample.scores or {}) for sample in samples):
-        places = replace(places, choice=_CHOICE)  # the completions name options by letters
+        places = replace(places, choice=_CHOICE)  # the completions contain only option letters
     elif not places.choice and samples and all(_names_a_letter(sample) for sample in samples):
         raise SubmissionError(
             f"{path.name} has option letters but no scores of {_CHOICE!r}: score it first with inspect score."
@@ -56,9 +56,10 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
 
 
 def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
-    """Return each sample's place in the dataset, from 0; empty unless the log states all places.
+    """Return each sample's position in the dataset, counted from 0.
 
-    Samples are sorted by their ids as strings, so 10 comes before 2.
+    Samples are sorted by their ids as strings, so 10 comes before 2. The result is empty unless the log
+    contains the whole order.
     """
     dataset = getattr(log.eval, "dataset", None)
     ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
@@ -112,7 +113,7 @@ def _inspect_rows(
         about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
         if (
             not places.choice or ended == "refused"
-        ):  # a scorer may find an answer in the text that a filter left
+        ):  # a scorer may find an answer in text cut off by a content filter
             yield about._replace(answer=output.completion)
             continue
         score = (sample.scores or {}).get(places.choice)
@@ -123,7 +124,7 @@ def _inspect_rows(
         else:
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
-                options = ()  # other scorers give texts
+                options = ()  # other scorers return the text
             yield _scored_answer(about, score.answer, output.completion, options)
 
 
@@ -139,13 +140,13 @@ def _inspect_texts(sample: Any) -> ForeignAnswer:
 
 
 _CHOICE = "choice"
-"""Inspect's scorer for multiple_choice; its answer is one or several letters of options."""
+"""Inspect's scorer for multiple_choice. Its answer contains one or more option letters."""
 
 
 def _scored_answer(
     about: ForeignAnswer, answer: str, completion: str, options: Sequence[str]
 ) -> ForeignAnswer:
-    """Add a scorer's answer to a row. Letters stand for the sample's options, in the order that the data has."""
+    """Add a scorer's answer to a row. Option letters are replaced by the option's text."""
     letters = {option_letter(at): option for at, option in enumerate(options)}
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:

@@ -1,4 +1,4 @@
-"""Exported tasks as Inspect tasks; requires the package inspect-ai."""
+"""Convert exported tasks to Inspect tasks. Requires the inspect-ai package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 
 def make_inspect_task(path: str | Path) -> Any:
-    """Return an exported task as an `inspect_ai.Task`: one sample for each example, one epoch, greedy decoding."""
+    """Return an exported task as an `inspect_ai.Task`, with one sample per example, one epoch and greedy
+    decoding.
+    """
     exported = ExportedTask.read(path)
     samples = [
         Sample(
@@ -75,5 +77,5 @@ def _make_scorer(path: str) -> Any:
 
 
 decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
-"""Scores each epoch's answers together, and returns the mean over epochs."""
+"""Scores the answers of each epoch together and returns the mean over epochs."""
 decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

@@ -1,7 +1,8 @@
-"""Read the answers in samples of lm-eval: `samples_<task>_<time>.jsonl`, written with --log_samples.
+"""Read answers from lm-eval samples: `samples_<task>_<time>.jsonl`, written with --log_samples.
 
-A sample has the requests to the model (`arguments`), its responses (`resps`), and a filter's version of these. The kind
-of request isn't recorded, so it is inferred from the arguments. Tested with 0.4.2 and 0.4.13.
+A sample contains the requests to the model (`arguments`), its responses (`resps`) and the filtered responses
+(`filtered_resps`). The type of request isn't recorded, so it is inferred from the arguments. Tested with
+0.4.2 and 0.4.13.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from decabench.text import printable, quoted
 
 
 def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
-    """Yield the answers in a file that has a line for each example and filter: `doc`, `filter`, `arguments`,
-    `resps`."""
+    """Yield the answers in a samples file, which has a line for each example and filter."""
     filters: dict[str, None] = {}
     for number, record in _lm_eval_records(path):
         if isinstance(record, ValueError):
@@ -58,7 +58,10 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each sample with its number, or the error if it is not JSON. Up to lm-eval 0.4.2, a file is one array."""
+    """Yield each sample with its number, or a ValueError if it is not JSON.
+
+    Up to lm-eval 0.4.2, the file is a single array.
+    """
     lines = lines_of(path)
     for number, raw in lines:
         if not raw.strip():
@@ -79,7 +82,7 @@ def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
             return
         try:
             yield number, decode_json(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except ValueError as error:  # UnicodeDecodeError is one
+        except ValueError as error:  # including UnicodeDecodeError
             yield number, error
 
 
@@ -126,11 +129,14 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
 
 
 _NO_MATCH = "[invalid]"
-"""The text that lm-eval's filters return if they find no answer."""
+"""Returned by lm-eval's filters if they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:
-    """Return the arguments of each request: `{"gen_args_0": {"arg_0": …}, …}`, or earlier `[[…], …]`."""
+    """Return the arguments of each request.
+
+    They are stored as `{"gen_args_0": {"arg_0": …}, …}`, or as `[[…], …]` in earlier versions.
+    """
     if isinstance(arguments, Mapping):
         arguments = [arguments.get(f"gen_args_{at}") for at in range(len(arguments))]
     if not isinstance(arguments, list):
@@ -146,10 +152,10 @@ def _requests(arguments: Any) -> list[Sequence[Any]]:
 def _choose(
     kept: Any, requests: list[Sequence[Any]], record: Mapping[str, Any]
 ) -> tuple[list[str], int, bool] | str:
-    """Return the choices, the number of the likeliest, and whether it is the first of several equally likely
-    choices, which `acc` takes.
+    """Return the choices, the index of the most likely one, and whether it is tied.
 
-    Without choices, return the reason.
+    Of tied choices, the first is returned, as in lm-eval's `acc`. If the sample has no choices, the reason is
+    returned instead.
     """
     if requests and all(len(request) == 1 for request in requests):
         return "its only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
@@ -193,7 +199,9 @@ def _choose(
 
 
 def _score(given: Any) -> float | None:
-    """Return the log-likelihood in `[log-likelihood, is greedy]`, which lm-eval may have turned into texts."""
+    """Return the log-likelihood in a `[log-likelihood, is greedy]` pair, whose values lm-eval may have turned
+    into strings.
+    """
     if not isinstance(given, list) or len(given) != 2 or str(given[1]) not in ("True", "False"):
         return None
     try:
@@ -203,7 +211,11 @@ def _score(given: Any) -> float | None:
 
 
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
-    """Return the doc's only list with this number of texts, named by letters; empty if there is none or several."""
+    """Return the texts of the options that the letters name.
+
+    They are the only list of this length in the doc. If there are several or no such lists, the result is
+    empty.
+    """
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]
     found = [

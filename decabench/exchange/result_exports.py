@@ -1,6 +1,6 @@
-"""Results for other sites and papers: a Hugging Face model card's `model-index`, and Markdown and LaTeX tables.
+"""Export results to model cards (`model-index`), Markdown and LaTeX.
 
-Names in results are untrusted: every text is escaped for its format, and no metric's code is loaded.
+Names in results are untrusted, so all text is escaped for its format. No metric code is loaded.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from decabench.text import well_formed
 
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
-    """Read the results of a submission's split, or a `results.json`.
+    """Read a submission's results on a split, or a `results.json`.
 
-    Scores are as stated in the file. Raises MissingDataError if the split has no results, DataError if it has
-    several, and DecabenchError for a file of another kind.
+    Scores are returned as stated in the file. Raises MissingDataError if there are no results on the split,
+    DataError if there are several, and DecabenchError for any other kind of file.
     """
     path = Path(path)
     if path.name.endswith(".json"):
@@ -45,9 +45,11 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
 
 
 def export_results(results: Sequence[Results], format: str) -> str:
-    """Return results as text: `markdown` and `latex` take several, side by side; `model-index` takes one.
+    """Return results as text in the given format.
 
-    Raises DataError for results that cannot share one table, DecabenchError for several results in a model card.
+    The `markdown` and `latex` tables show several results side by side; `model-index` accepts only one.
+    Raises DataError if the results can't share a table, and DecabenchError for several results in a model
+    card.
     """
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
@@ -60,7 +62,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 def _require_comparable(results: Sequence[Results]) -> None:
     first, faults = results[0], []
-    scored: dict[str, tuple[str, TaskResult]] = {}  # the first of each task, which others must match
+    scored: dict[str, tuple[str, TaskResult]] = {}  # the result that others must match
     for other in results:
         name = repr(str(other.submission["name"]))
         for what, ours, theirs in (
@@ -86,10 +88,9 @@ def _require_comparable(results: Sequence[Results]) -> None:
 
 
 def model_index(results: Sequence[Results]) -> str:
-    """Return the `model-index` of a model card, for the YAML between the `---` lines of its README.md.
+    """Return the `model-index` for the YAML header of a model card's README.md.
 
-    Failed tasks are left out because a model card cannot show them. The metric's name says if the run was
-    limited.
+    Failed tasks are left out because a model card can't show them. Metric names mention limited runs.
     """
     (one,) = results
     entries = [_task_entry(task, found, one) for task, found in one.tasks.items() if found.score is not None]
@@ -122,7 +123,7 @@ def _entry(
         "task": task,
         "dataset": {**dataset, "split": results.split},
         "metrics": [metric],
-        **({"source": source} if isinstance(url, str) and url else {}),  # the hub requires an address
+        **({"source": source} if isinstance(url, str) and url else {}),  # the Hub requires a URL
     }
 
 
@@ -166,7 +167,7 @@ def _interval_95(interval: tuple[float, float] | None) -> dict[str, Any]:
 
 
 _CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacrebleu": "bleu"}
-"""The hub's name for each metric of ours that it calls something else."""
+"""Metrics that have a different name on the Hub, with that name."""
 
 
 def _card_task(task: Task | None) -> str:
@@ -197,7 +198,7 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""Markdown's special characters inside a line, and the characters of links. `\\(` might begin a formula."""
+"""Markdown's special characters within a line, and the characters of links. `\\(` could start a formula."""
 
 
 def escape_markdown(text: str) -> str:
@@ -206,7 +207,7 @@ def escape_markdown(text: str) -> str:
 
 
 def latex_table(results: Sequence[Results]) -> str:
-    """Return a `tabular` for LaTeX with the package booktabs."""
+    """Return a LaTeX `tabular` that uses the booktabs package."""
     heading, rows, notes = _cells(results)
     lines = [
         "% \\usepackage{booktabs}",
@@ -233,7 +234,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\char34{}",  # babel may give it a meaning
+    '"': r"\char34{}",  # may be active in babel
     "[": "{[}",
     "]": "{]}",
     "`": "{`}",
@@ -318,4 +319,4 @@ TABLES: Mapping[str, Callable[[Sequence[Results]], str]] = {
     "latex": latex_table,
     "model-index": model_index,
 }
-"""Every format of results by name."""
+"""Export formats for results, by name."""

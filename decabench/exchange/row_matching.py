@@ -1,7 +1,7 @@
-"""Match the rows of another program's file to examples: by their ids, by their order or by their texts.
+"""Match rows of another program's file to examples by id, order or text.
 
-However rows are matched, their texts must agree with their examples' texts: ids may belong to another split,
-and rows may be in another order. A file is refused as a whole if any row does not answer exactly one example.
+The text of a row must always agree with its example, since ids may belong to another split and rows may be
+reordered. If any row is not the answer to exactly one example, the whole file is rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_QUOTES = (
 
 
 class RefusedImportError(SubmissionError):
-    """Rows that are not the answer to exactly one example; nothing was imported."""
+    """Raised if rows are not the answer to exactly one example. Nothing is imported."""
 
     def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
         self.faults = tuple(faults)
@@ -50,21 +50,21 @@ class RefusedImportError(SubmissionError):
 
 
 class Examples:
-    """The parts of a split's examples that are used for matching rows."""
+    """The data of a split that rows are matched against."""
 
     def __init__(self, store: Store, task: Task, split: str) -> None:
         self._store, self._key = store, (task.name, split)
         self._is_hidden = store.hides(task, split)
         self.ids = store.ids(task.name, split)
-        """Their ids, in order."""
+        """Example ids, in order."""
         self.at = {id_: number for number, id_ in enumerate(self.ids)}
-        """Example number, from 0, by id."""
+        """Maps ids to example numbers, counted from 0."""
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """Example number by upstream's id, if the prepared data has other ids because upstream's reveal the answers.
+        """Example numbers by upstream id, if the prepared data replaced upstream ids that reveal the answer.
 
-        Empty where answers are hidden, because an accepted id would confirm a guess.
+        Empty if answers are hidden, since accepting an id would confirm a guess.
         """
         if self._is_hidden:
             return {}
@@ -80,7 +80,9 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """The questions, contexts and answers; without answers if these are hidden, because messages quote them."""
+        """The questions, contexts and answers. Hidden answers are left out because error messages quote
+        them.
+        """
         return [
             ExampleTexts(row["question"], row["context"], () if self._is_hidden else tuple(row["answers"]))
             for row in self._store.read(*self._key, ("question", "context", "answers"))
@@ -88,16 +90,16 @@ class Examples:
 
     @cached_property
     def golds(self) -> list[set[str]]:
-        """The right answers to each, letter by letter."""
+        """The right answers for each example, reduced to their letters."""
         return [set(map(letters_of, example.answers)) for example in self.texts]
 
     @cached_property
     def matcher(self) -> TextMatcher:
-        """Finds examples by their texts."""
+        """Finds examples by their text."""
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
-        """Return the number of the example with this id or upstream id."""
+        """Return the number of the example with this id or upstream id, or None."""
         if id_ is None or id_ in self.at:
             return self.at[id_] if id_ is not None else None
         return self.upstream.get(id_)
@@ -105,20 +107,23 @@ class Examples:
 
 @dataclass(frozen=True)
 class MatchedRows:
-    """Rows by the id of their example."""
+    """Rows matched to the examples they answer."""
 
     rows: Mapping[str, ForeignAnswer]
-    """The row for each id."""
+    """Rows by example id."""
     left_out: int
-    """Rows without an example."""
+    """Number of rows without an example."""
     how: str
-    """A phrase that describes how rows were matched."""
+    """A phrase that says how the rows were matched."""
 
 
 def match_rows(
     opened: ForeignFile, name: str, examples: Examples, in_order: bool, ignore_unknown: bool
 ) -> MatchedRows:
-    """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
+    """Match every row to an example.
+
+    Raises RefusedImportError listing all rows that match no example or one that is already taken.
+    """
     return _Matching(opened, name, examples, opened.in_order or in_order, ignore_unknown).match()
 
 
@@ -253,9 +258,10 @@ class _Matching:
         return places
 
     def _by_text(self) -> dict[int, int]:
-        """Match each row to the example whose texts it has.
+        """Match each row to the example with the same text.
 
-        If several examples have the same texts, the row's position decides, provided that all other rows are in order.
+        If several examples share a text, the row's position decides, provided that all other rows are in
+        order.
         """
         found = self.examples.matcher.find(self.words)
         places = {number: examples[0] for number, examples in found.items() if len(examples) == 1}
@@ -293,9 +299,10 @@ class _Matching:
     # Comparing
 
     def _compare(self, places: Mapping[int, int]) -> str:
-        """Compare rows with their examples, and describe the result.
+        """Compare matched rows with their examples and return a phrase that describes the result.
 
-        Raises RefusedImportError for rows with other texts, or without texts but with other right answers.
+        Raises RefusedImportError if a row's text differs from its example, or if a row without text has a
+        different right answer.
         """
         ids = self.examples.ids
         words = {number: words for number, words in self.words.items() if number in places}
@@ -340,8 +347,7 @@ class _Matching:
     def _golds_of_twins(
         self, words: Mapping[int, RowTexts], places: Mapping[int, int]
     ) -> Iterator[tuple[int, str]]:
-        """Yield each row whose right answer belongs to another example with the same texts, such as the same
-        paragraph."""
+        """Yield rows whose right answer belongs to another example with the same text."""
         golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
         unknown = {
             n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
@@ -353,7 +359,7 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield the rows with a right answer that differs from the example's; labels may be words or numbers."""
+        """Yield rows whose right answer differs from the example's. Labels may be words or numbers."""
         answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
@@ -380,7 +386,7 @@ _MOST_LABELS = 20
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
-    """Return whether numbered ids are in order: false for q0, q1, q10, q2; true for other kinds of id."""
+    """Whether numbered ids are in order: false for q0, q1, q10, q2. Always true for other kinds of ids."""
     parts = [_NUMBERS.split(id_) for id_ in ids]
     columns = [set(column) for column in zip(*parts, strict=False)]
     varied = [at for at, column in enumerate(columns) if len(column) > 1]
@@ -392,4 +398,4 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
 _NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
-"""The beginning of lines numbered by `cat -n`, fairseq (`H-0`) or Moses."""
+"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses."""

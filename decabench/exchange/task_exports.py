@@ -1,7 +1,8 @@
-"""Tasks for other harnesses: a folder that lm-eval or Inspect runs, with these data, these prompts and these scorers.
+"""Export tasks to lm-eval or Inspect, using decabench's data, prompts and scorers.
 
-The folder holds a file of examples and prompts for each task, and a few lines of code that call decabench, which must
-be installed next to the other harness. Its scores equal those of `decabench evaluate` on the same answers.
+The exported folder contains the examples and prompts of each task, along with a few lines of code that call
+decabench. decabench must be installed alongside the other harness. Scores are the same as those of `decabench
+evaluate` for the same answers.
 """
 
 from __future__ import annotations
@@ -30,49 +31,53 @@ from decabench.untrusted import parse_json
 
 FORMAT = "decabench.harness/1"
 DATA = "data"
-"""The folder for the files of examples."""
+"""Subfolder for the example files."""
 
 _LIMITS = Limits(1 << 32, 20_000_000, 1 << 26)
 
 
-# Reading exported tasks: the functions that other harnesses call
+# Reading exported tasks (called by other harnesses)
 
 
 @dataclass(frozen=True)
 class ExportedTask:
-    """A task as another harness sees it: examples with prompts, extraction of answers, and scores."""
+    """A task for use in another harness: examples with prompts, answer extraction and scoring."""
 
     path: Path
-    """The file that it was read from."""
+    """The file it was read from."""
     name: str
-    """The task's name."""
+    """The task name."""
     split: str
-    """The split."""
+    """The split name."""
     metrics: tuple[str, ...]
-    """The names of its metrics, the headline metric first."""
+    """Metric names, starting with the headline metric."""
     headlines: tuple[str, ...]
-    """The name of each metric's headline score."""
+    """Name of each metric's headline score."""
     form: AnswerForm
-    """The form of an answer in a model's text."""
+    """The form of the answer in a model's output."""
     max_tokens: int
-    """The maximum number of tokens in an answer."""
+    """The maximum answer length, in tokens."""
     stop: tuple[str, ...]
-    """Texts that end an answer in plain text."""
+    """Stop sequences for plain-text prompts."""
     chat_stop: tuple[str, ...]
-    """Texts that end an answer in a chat."""
+    """Stop sequences for chats."""
     rows: Mapping[str, Mapping[str, Any]]
-    """Id to `prompt`, `messages`, `question`, `context`, `answers`, `units` and `meta`, in the order of the data."""
+    """Rows by id, in dataset order, with `prompt`, `messages`, `question`, `context`, `answers`, `units` and
+    `meta`.
+    """
 
     @classmethod
     def read(cls, path: str | Path) -> ExportedTask:
-        """Read a file that `export_tasks` wrote.
+        """Read a file written by `export_tasks`.
 
-        Raises DataError if it is damaged or its metrics have changed since.
+        Raises DataError if the file is damaged or if its metrics have changed since the export.
         """
         return _read(Path(path))
 
     def documents(self) -> dict[str, Any]:
-        """Return the examples in lm-eval's format: the split's name to a `datasets.Dataset`."""
+        """Return the examples as lm-eval expects them: a mapping from the split name to a
+        `datasets.Dataset`.
+        """
         import datasets
 
         rows = [
@@ -82,17 +87,17 @@ class ExportedTask:
         return {self.split: datasets.Dataset.from_list(rows)}
 
     def answer(self, id: str, text: str, finish: str = "stop") -> str:
-        """Return the answer in a model's text, extracted as `decabench predict` does."""
+        """Return the answer extracted from a model's output, as in `decabench predict`."""
         row = self.rows[id]
         return extract(text, self.form, row["question"], finish, row["context"]).answer
 
     def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
-        """Return (id, answer) under the name of each score, for lm-eval to collect."""
+        """Return (id, answer) under each score name, for lm-eval to collect."""
         answer = self.answer(document["id"], texts[0])
         return {name: [document["id"], answer] for name in self.headlines}
 
     def aggregate(self, name: str) -> Callable[[Sequence[Sequence[str]]], float]:
-        """Return the function that scores what `results` returned for all examples."""
+        """Return a function that computes a score from the collected `results` of all examples."""
         metric = self.metrics[self.headlines.index(name)]
         return lambda collected: self.scores([(id_, answer) for id_, answer in collected], (), [metric])[name]
 
@@ -102,9 +107,10 @@ class ExportedTask:
         refused: Collection[str] = (),
         metrics: Sequence[str] | None = None,
     ) -> dict[str, float]:
-        """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice.
+        """Return all scores of the task's metrics for (id, answer) pairs.
 
-        `refused` are the ids of answers that the model or its server refused to give; they are scored as wrong.
+        `refused` contains ids that the model or its server refused to answer; these are scored as wrong.
+        Raises DataError for an unknown or duplicate id.
         """
         given = dict(answers)
         if len(given) < len(answers):
@@ -125,7 +131,11 @@ class ExportedTask:
         return dict(found.scores)
 
     def example_score(self, id: str, answer: str, is_refused: bool = False) -> float:
-        """Return the headline of one example; for metrics without one, 100 if the answer is a reference, else 0."""
+        """Return the headline score of a single example.
+
+        For metrics that don't score single examples, the score is 100 if the answer is a reference and 0
+        otherwise.
+        """
         metric, item = find_metric(self.metrics[0]), self._item(id)
         if metric.scope != "example":
             return 100.0 * (answer in item.answers and not is_refused)
@@ -187,11 +197,11 @@ def export_tasks(
     include: Sequence[Path] = (),
     chat: bool = False,
 ) -> list[Path]:
-    """Write a folder of tasks for a harness, `lm-eval` or `inspect`; return its files.
+    """Write a folder of tasks for a harness (`lm-eval` or `inspect`) and return its files.
 
-    Prompts are those of `decabench predict`, with `shots` worked examples. With `chat`, answers of lm-eval's
-    models may continue after an empty line, as chat models need; Inspect's always may. Raises
-    MissingDataError if a split is not prepared, DecabenchError if the folder holds other files.
+    Prompts are the same as in `decabench predict`, with `shots` worked examples. With `chat`, answers in
+    lm-eval may contain blank lines, which chat models need; in Inspect they always can. Raises
+    MissingDataError if a split has not been prepared, and DecabenchError if the folder contains other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
     require_name(split, SPLITS, "split")
@@ -286,11 +296,11 @@ def _identifier(name: str) -> str:
 
 
 class _Function(str):
-    """The name of a function in utils.py, written in YAML with lm-eval's tag `!function`."""
+    """The name of a function in utils.py, which lm-eval's YAML loads with the tag `!function`."""
 
 
 def dump_yaml(value: Mapping[str, Any]) -> str:
-    """Return a mapping as YAML, in the order of its keys."""
+    """Return a mapping as YAML, keeping the order of its keys."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -314,7 +324,7 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
     files = {}
     for task in tasks:
         own = _identifier(task.name)
-        # A private name first, because a task may be named like another's function.
+        # The leading underscore avoids clashes between a task and a function of another task.
         lines += [
             f'_{own} = ExportedTask.read(_DATA / "{task.name}.{split}.jsonl.gz")',
             f"\n\ndef documents_of_{own}(**settings):",
@@ -379,7 +389,7 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str, bool], dict[str, str]]] =
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
 }
-"""The function that makes the files of each harness, as name to text."""
+"""Supported harnesses, with the function that returns their files as a mapping from name to text."""
 
 
 _COMMANDS = {

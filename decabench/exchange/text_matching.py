@@ -1,7 +1,7 @@
-"""Find the example for a row of another program's file by the texts that they share.
+"""Match rows to examples by the text they share.
 
-Other programs tokenize, lower-case and escape texts, and put prompts around them. So texts are compared letter
-by letter: case, punctuation, accents and spaces are ignored.
+Other programs tokenize, lower-case and escape text, and embed it in prompts. Comparisons therefore ignore
+case, punctuation, accents and whitespace.
 """
 
 from __future__ import annotations
@@ -18,66 +18,70 @@ from typing import NamedTuple
 _PROSE = 3
 """The minimum number of words in prose, as opposed to a label, a number or a time."""
 _SHARED = 0.6
-"""The share of a text's long words that a row must contain."""
+"""The fraction of a text's long words that a row must contain."""
 _KEY = 12
-"""The number of letters at the beginning of a text by which it is found in a prompt."""
+"""How many of a text's first letters are used to look it up in a prompt."""
 
 
 class ExampleTexts(NamedTuple):
-    """An example's texts that another program may have copied."""
+    """Text of an example that another program may have copied."""
 
     question: str
     """The question."""
     context: str
     """The context."""
     answers: tuple[str, ...] = ()
-    """The references, which some programs write next to the answers."""
+    """The reference answers, which some programs write next to the model's answers."""
 
 
 @dataclass(frozen=True)
 class RowTexts:
-    """The texts of a row."""
+    """The text of a row."""
 
     texts: tuple[str, ...]
-    """The unchanged texts."""
+    """The original text."""
     letters: tuple[str, ...]
-    """Each text's letters, if it has any."""
+    """The letters of each text. Texts without letters are left out."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A row with texts that differ from those of its example."""
+    """A row whose text differs from its example."""
 
     row: int
-    """The number of the row, from 0."""
+    """The row number, counted from 0."""
     says: str
-    """The longest text of the row."""
+    """The row's longest text."""
     expected: str
-    """The longest text of the example."""
+    """The example's longest text."""
     other: int | None
-    """The number of the example whose texts the row has, from 0; None if no example has them."""
+    """The number of the example with the row's text, counted from 0; None if no example has it."""
 
 
 @dataclass(frozen=True)
 class ComparedTexts:
-    """The result of a comparison."""
+    """The result of comparing rows with their examples."""
 
     differences: tuple[Difference, ...]
-    """The rows with other texts than their examples."""
+    """Rows whose text differs from their example."""
     are_copies: bool
-    """Whether most rows have texts of their examples rather than other texts."""
+    """Whether most rows contain the text of their example."""
 
 
 class TextMatcher:
-    """The texts of a split, letter by letter."""
+    """Finds the examples of a split by their text, ignoring case, punctuation and accents."""
 
     def __init__(self, examples: Sequence[ExampleTexts]) -> None:
         self._examples = examples
         self._varied = [len({example[at] for example in examples}) > 1 for at in (0, 1)]
-        """Whether questions differ between examples, and contexts; a text that all share identifies nothing."""
+        """Whether questions and contexts vary between examples. Text shared by all examples identifies none
+        of them.
+        """
 
     def read(self, rows: Mapping[int, Sequence[str]]) -> dict[int, RowTexts]:
-        """Return the texts of each row that has more than labels and numbers, by the number of the row."""
+        """Return the text of each row by row number. Rows that contain only labels and numbers are left
+        out.
+        """
         found = {}
         for number, texts in rows.items():
             letters = tuple(filter(None, map(letters_of, texts)))
@@ -86,7 +90,7 @@ class TextMatcher:
         return found
 
     def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with their examples; `places` maps a row's number to the example's."""
+        """Compare rows with their examples. `places` maps row numbers to example numbers."""
         found = self.find(rows)
         fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
         are_copies = 2 * sum(fits.values()) > len(fits)
@@ -100,8 +104,10 @@ class TextMatcher:
         return ComparedTexts(tuple(differences), are_copies)
 
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
-        """Return the examples whose texts each row has: an empty list, or several examples if they share their
-        texts."""
+        """Return the examples that match each row's text.
+
+        There may be several if examples share their text.
+        """
         return {
             number: sorted(
                 {
@@ -119,9 +125,9 @@ class TextMatcher:
         return [example for example, count in counts.items() if count == most]
 
     def _contained(self, row: RowTexts) -> list[int]:
-        """Return the examples whose texts are in the row, or begin with the row's truncated text.
+        """Return examples whose text is contained in the row, or starts with the row's truncated text.
 
-        If one contains another, only the longest counts.
+        If one of these examples contains another, only the longest is returned.
         """
         near = {
             example
@@ -148,9 +154,9 @@ class TextMatcher:
         ]
 
     def _fits(self, row: RowTexts, example: int) -> bool:
-        """Return whether a text on one side is in a text on the other.
+        """Whether the row and the example contain the same text, or share most long words.
 
-        Most of its long words are enough, because texts may be cut.
+        A partial match is enough because texts may be truncated.
         """
         if any(mine in text or text in mine for mine in self._own[example] for text in row.letters):
             return True
@@ -159,7 +165,7 @@ class TextMatcher:
         return len(words & own) > _SHARED * min(len(words), len(own))
 
     def _texts(self, example: int) -> list[str]:
-        """Return question and context, leaving out any that all examples share."""
+        """Return the question and context, without any that is the same for all examples."""
         question, context, _ = self._examples[example]
         return [text for text, varied in zip((question, context), self._varied, strict=True) if varied]
 
@@ -198,10 +204,10 @@ class TextMatcher:
 _WORD = re.compile(
     r"[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]|[^\W_\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]+"
 )
-"""A character of a script that has no spaces, or a run of letters and digits."""
+"""A single character in scripts without spaces, or a run of letters and digits."""
 
 _BRACKET = re.compile(r"-[lr][rcs]b-")
-"""A bracket as treebanks write it: `-LRB-`."""
+"""A bracket in treebank notation, such as `-LRB-`."""
 
 
 def _split(text: str) -> list[str]:
@@ -212,7 +218,7 @@ def _split(text: str) -> list[str]:
 
 
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text, without case, accents and spaces."""
+    """Return the letters and digits of a text, without case, accents or spaces."""
     return "".join(_split(text))
 
 

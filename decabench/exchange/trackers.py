@@ -1,7 +1,7 @@
-"""Experiment trackers: W&B, MLflow and TensorBoard receive a run's numbers on request.
+"""Send a run's metrics to W&B, MLflow or TensorBoard.
 
-A tracker is a plain object with three methods; its package is loaded only when it is used. A tracker that fails
-is dropped with a warning: no run, and no score, depends on it.
+A tracker is any object with the three methods of `Tracker`. Its package is imported only when used. If a
+tracker fails, it is dropped with a warning; runs and scores never depend on it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from decabench.untrusted import read_json
 
 FORMAT = "decabench.tracked/1"
 PROJECT = "decabench"
-"""The project or experiment to use unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
+"""The default project or experiment name, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME is set."""
 
 
 class Tracker(Protocol):
-    """Receives the numbers of a run. Write your own with these three methods."""
+    """Interface of an experiment tracker. Implement these three methods to add your own."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
-        """Begin a run, or continue the run that `earlier` identifies. Returns the run's identifier."""
+        """Start a run, or resume the run with the identifier `earlier`, and return the run's identifier."""
 
     def log(self, numbers: Mapping[str, float], step: int | None) -> None:
-        """Record numbers by name, at a step of training or, if it is None, of the whole run."""
+        """Log numbers by name at a training step, or for the whole run if `step` is None."""
 
     def finish(self, failed: bool) -> None:
-        """End the run; nothing follows."""
+        """End the run. No calls follow."""
 
 
 class Trackers:
-    """Several trackers combined; the first error of a tracker ends it with a warning, and never ends the run."""
+    """A group of trackers. A tracker that fails is dropped with a warning, and the run continues."""
 
     def __init__(self, trackers: Mapping[str, Tracker]) -> None:
         self._trackers = dict(trackers)
@@ -59,7 +59,7 @@ class Trackers:
         tracked: Path | None = None,
         resume: bool = False,
     ) -> None:
-        """Start a run at every tracker; the file `tracked` keeps the identifiers for `resume`."""
+        """Start a run in every tracker. The file `tracked` stores the run identifiers for `resume`."""
         if not self._trackers:
             return
         earlier: dict[str, Any] = {}
@@ -82,12 +82,12 @@ class Trackers:
             warnings.warn(f"The trackers will show the resumed run as a new run: {error}", stacklevel=2)
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
-        """Record numbers with every tracker."""
+        """Log numbers to every tracker."""
         given = {key: float(value) for key, value in numbers.items()}
         self._each("log", lambda which, tracker: tracker.log(given, step))
 
     def finish(self, failed: bool = False) -> None:
-        """Finish the run at every tracker."""
+        """End the run in every tracker."""
         self._each("finish", lambda which, tracker: tracker.finish(failed))
         self._trackers.clear()
 
@@ -104,9 +104,9 @@ class Trackers:
 
 
 def make_trackers(names: Iterable[str]) -> Trackers:
-    """Return trackers by name, not yet started.
+    """Create trackers by name, without starting them.
 
-    Raises UnknownNameError, and DecabenchError for a missing package.
+    Raises UnknownNameError for an unknown tracker and DecabenchError for a missing package.
     """
     chosen = list(dict.fromkeys(names))
     for name in chosen:
@@ -120,9 +120,9 @@ def make_trackers(names: Iterable[str]) -> Trackers:
 
 
 def result_numbers(results: Results) -> dict[str, float]:
-    """Return scores and the ends of their intervals by name: `score/sst`, `low/sst`, `high/sst`.
+    """Return scores and interval bounds by name, such as `score/sst`, `low/sst` and `high/sst`.
 
-    Failed tasks are left out. The suite's total is included if all of its tasks are.
+    Failed tasks are left out. The suite total is included only if all of its tasks have scores.
     """
     numbers: dict[str, float] = {}
 
@@ -140,7 +140,7 @@ def result_numbers(results: Results) -> dict[str, float]:
 
 
 def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
-    """Record results as a separate run, named after the submission."""
+    """Log results as a separate run named after the submission."""
     described = results.submission
     settings = {
         "submission": described.get("name"),
@@ -160,7 +160,7 @@ def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
 
 
 class _WeightsAndBiases:
-    """A W&B run; WANDB_MODE, WANDB_PROJECT and W&B's other variables apply."""
+    """A W&B run, configured by WANDB_MODE, WANDB_PROJECT and W&B's other environment variables."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         import wandb
@@ -186,16 +186,18 @@ class _WeightsAndBiases:
 # MLflow
 
 _HELD = 200
-"""The number of values to buffer, so that training steps don't each send a request."""
+"""The number of values to buffer, to avoid a request for every training step."""
 _SECONDS = 10.0
-"""The longest buffering time, in seconds."""
+"""The maximum time to buffer values, in seconds."""
 _NOT_IN_NAMES = re.compile(r"[^\w./ -]", re.ASCII)
 _VALUE_LENGTH = 500
-"""The maximum length of a parameter's value, in characters, that all servers accept."""
+"""The longest parameter value that all servers accept, in characters."""
 
 
 class _Mlflow:
-    """An MLflow run; MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and MLflow's other variables apply."""
+    """An MLflow run, configured by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and MLflow's other environment
+    variables.
+    """
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from mlflow import MlflowClient
@@ -269,4 +271,4 @@ TRACKERS: Mapping[str, tuple[str, Callable[[], Tracker]]] = {
     "mlflow": ("mlflow", _Mlflow),
     "tensorboard": ("tensorboard", _TensorBoard),
 }
-"""Every tracker by name: the package that it needs, and its class."""
+"""Trackers by name, with the package they require and their class."""

@@ -1,6 +1,6 @@
-"""Predictors answer questions: the protocol, baselines, Python objects, trained models, hf:, openai: and command:.
+"""Predictors: the protocol, baselines, Python objects, trained models, `hf:`, `openai:` and `command:`.
 
-The names are in `__init__.pyi` and load on first use, because some need an extra.
+Public names are listed in `__init__.pyi` and imported lazily because some require an extra.
 """
 
 from decabench.lazy import lazy_names

@@ -1,4 +1,4 @@
-"""Baselines: trivial predictors as a leaderboard's floor, and an oracle that knows the answers as its ceiling."""
+"""Baselines: trivial predictors as a lower bound, and an oracle as an upper bound."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """Answer with the most common training answer, or with the mean of numbers.
+    """Answer with the most common training answer, or the mean for numeric answers.
 
-    Every word gets the most common tag. In a tree, every word gets the most common relation. Its head is the
-    previous word, or the next word if that is more often the head in the training data; the first or last word
-    is the root. Ties go to the first in training order.
+    For tagging, every word gets the most common tag. For trees, every word gets the most common relation; its
+    head is the previous or the next word, whichever is more often the head in training data, and the first or
+    last word is the root. Ties go to the answer that comes first in the training data.
     """
     match setting.task.output:
         case Tags():
@@ -63,10 +63,10 @@ def majority(setting: Setting) -> Predictor:
 
 
 def most_frequent_tag(setting: Setting) -> Predictor:
-    """Answer with each word's most frequent training tag; an unseen word gets the most common tag of all.
+    """Answer with each word's most frequent tag in training, or the most common tag overall for unseen words.
 
-    Words are compared in lower case. In a tree, each word gets its most frequent relation, and the same head as
-    in `majority`. Ties go to the first in training order.
+    Words are lower-cased. For trees, each word gets its most frequent relation and the same head as in
+    `majority`. Ties go to the tag that comes first in the training data.
     """
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
@@ -80,7 +80,7 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     for question, answer in setting.training_examples():
         for word, item in zip(question.context.lower().split(), answer.split(), strict=False):
             head, _, relation = item.partition(":") if chain else ("", "", item)
-            if head != "0":  # a tree has only one root, so its relation is no choice
+            if head != "0":  # a tree has only one root, so its relation isn't a choice
                 counts.setdefault(word, Counter())[relation] += 1
                 total[relation] += 1
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
@@ -94,14 +94,14 @@ def most_frequent_tag(setting: Setting) -> Predictor:
 
 @dataclass(frozen=True)
 class _Chain:
-    """Trees in which every word depends on the word before or after it."""
+    """A tree in which every word depends on the previous or the next word."""
 
     step: int
-    """-1 if each word's head is the word before it, 1 if it is the word after it."""
+    """-1 if each word depends on the previous word, 1 for the next word."""
     root: str
-    """The most common relation of roots."""
+    """The most common root relation."""
     relation: str
-    """The most common relation of other words."""
+    """The most common relation of all other words."""
 
     def parse(self, context: str, relations: Mapping[str, str]) -> str:
         words = context.lower().split()
@@ -137,8 +137,7 @@ def _no_training_data(name: str, setting: Setting) -> MissingDataError:
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """Answer with a random training answer, drawn for each id from the seed, the
-    task and the id."""
+    """Answer with a random training answer, determined by the seed, the task and the id."""
     answers = list(setting.training_answers())
     if not answers:
         raise _no_training_data("random", setting)
@@ -151,19 +150,23 @@ def random_answer(setting: Setting) -> Predictor:
 
 
 def first_option(question: str) -> str:
-    """Find the first option that a question offers (`... A or B?`, `-- A, B, or C?`); empty if it offers none."""
+    """Return the first option offered by a question, such as `... A or B?` or `-- A, B, or C?`.
+
+    The result is empty if the question offers no options.
+    """
     *mark, tail = _BEFORE_OPTIONS.split(question.rstrip("? "))
     options = re.split(r",? or |, ", tail)
     if len(options) < 2 or " or " not in tail:
         return ""
-    if mark:  # only the options: `Who is hurt? Bob or Charlie?`
+    if mark:  # the options follow a question or dash: `Who is hurt? Bob or Charlie?`
         return options[0].strip()
-    # Other words precede the first option: `Is this review negative or positive?` It is as long as the last.
+    # Other words precede the first option, as in `Is this review negative or positive?`, so take as many
+    # words as in the last option.
     return " ".join(options[0].split()[-len(options[-1].split()) :])
 
 
 def first_choice(setting: Setting) -> Predictor:
-    """Answer with the first option that the question offers; an empty answer if it offers none."""
+    """Answer with the first option offered by the question, or an empty answer if there are no options."""
     return _EachAlone(lambda question: first_option(question.question))
 
 
@@ -173,21 +176,23 @@ def copy_context(setting: Setting) -> Predictor:
 
 
 def lead_3(setting: Setting) -> Predictor:
-    """Answer with the first three sentences of the context, the usual baseline for summarization."""
+    """Answer with the first three sentences of the context, a common baseline for summarization."""
     return _EachAlone(lambda question: " ".join(_SENTENCE_END.split(question.context.strip())[:3]))
 
 
 @dataclass(frozen=True)
 class OracleSetting(Setting):
-    """The setting of the baseline `oracle`; only that name creates it."""
+    """A setting with gold answers, passed only to the baseline named `oracle`."""
 
     gold_answers: Callable[[], Mapping[str, str]] = dict
-    """Returns a map from id to first answer for the split itself."""
+    """Returns the first reference answer for each id of the split."""
 
 
 def oracle(setting: Setting) -> Predictor:
-    """Answer with the first reference, which shows the score of a perfect system, including the metric's
-    quirks."""
+    """Answer with the first reference.
+
+    This shows the score of a perfect system, including any quirks of the metric.
+    """
     if not isinstance(setting, OracleSetting):
         raise DecabenchError("The baseline oracle runs only under its own name: use --predictor oracle.")
     gold = setting.gold_answers()

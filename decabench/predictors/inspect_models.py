@@ -1,6 +1,6 @@
-"""`inspect:PROVIDER/MODEL`: a model behind any API that Inspect supports, such as Anthropic's or Gemini's.
+"""Models behind any API supported by Inspect (`inspect:PROVIDER/MODEL`), such as Anthropic's or Gemini's.
 
-Inspect handles providers, keys (`ANTHROPIC_API_KEY`, …) and retries. decabench handles prompts, journal,
+Inspect handles providers, keys (`ANTHROPIC_API_KEY`, …) and retries. decabench handles prompts, the journal,
 extraction and costs.
 """
 
@@ -48,18 +48,18 @@ USED = (
     "timeout",
     "retries",
 )
-"""The options that the backend uses."""
+"""Options used by this backend."""
 
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_length": "length",
     "content_filter": "refused",
 }
-"""Inspect's reasons why an answer ended; all other reasons count as a normal end."""
+"""Inspect's stop reasons. All others count as a normal end."""
 
 
 def backend(target: str, options: ModelOptions) -> InspectBackend:
-    """Make the backend for a model's name in Inspect. Raises DecabenchError for an invalid name or option."""
+    """Create a backend for an Inspect model. Raises DecabenchError for an invalid name or option."""
     provider, _, model = target.partition("/")
     if not provider or not model:
         raise DecabenchError("inspect: expects PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
@@ -78,27 +78,27 @@ def _window(options: ModelOptions) -> int:
 
 @dataclass(frozen=True)
 class InspectBackend:
-    """A model of a provider, before the first request."""
+    """A hosted model. No request has been sent yet."""
 
     target: str
-    """The provider and the model, such as `anthropic/claude-sonnet-4-5`."""
+    """The provider and model, such as `anthropic/claude-sonnet-4-5`."""
     options: ModelOptions
-    """The options that were given."""
+    """The requested options."""
 
     prompted = True
 
     def describe(self) -> dict[str, Any]:
-        """Record the model and how it decodes."""
+        """Return the model and its decoding settings, to be recorded in the submission."""
         return {"model": self.target, "inspect": version("inspect-ai"), **self.options.describe_requests()}
 
     @property
     def label(self) -> str:
-        """Its name in a submission."""
+        """The model's name in a submission."""
         return f"inspect:{self.target}"
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Set up the provider's client, which all tasks share. Sends nothing yet."""
+        """Set up the provider's client, which is shared by all tasks. No request is sent yet."""
         from inspect_ai.model import GenerateConfig, get_model
 
         options = self.options
@@ -110,7 +110,7 @@ class InspectBackend:
         )
         try:
             model = get_model(self.target, config=config, memoize=False)
-        except Exception as error:  # a package or a key is missing, or the name is unknown
+        except Exception as error:  # the package or key is missing, or the name is unknown
             raise ModelError(f"Inspect cannot run {self.target}: {describe_error(error)}") from error
 
         def make(setting: Setting) -> InspectPredictor:
@@ -125,19 +125,19 @@ class InspectBackend:
 
 @dataclass(frozen=True)
 class InspectPredictor:
-    """Answers the questions of one task, many at once."""
+    """Answers the questions of a single task concurrently."""
 
     model: Any
-    """Inspect's model."""
+    """The Inspect model."""
     loop: LoopThread
     """The event loop that runs requests."""
     prompting: Prompting
-    """How a question becomes a prompt."""
+    """How questions are turned into prompts."""
     options: ModelOptions
-    """How to decode."""
+    """Decoding options."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
+        """Yield (id, outcome) pairs as answers arrive. Closing the iterator cancels pending requests."""
         return self.loop.stream(self._outcome, questions, 2 * _window(self.options))
 
     async def _outcome(self, question: Question) -> Outcome:

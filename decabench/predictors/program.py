@@ -1,4 +1,4 @@
-"""`command:'./my-model --flag'`: any program that reads questions and writes answers as JSON lines."""
+"""Programs that read questions and write answers as JSON lines (`command:'./my-model --flag'`)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ __all__ = [
 ]
 
 USED = ("revision", "timeout", "seed", "env")
-"""The options that the backend uses; a program has its own flags for the rest."""
+"""Options used by this backend. For everything else, programs have their own flags."""
 
 MOST_FILES = 1_000
-"""Folders with more files, such as `.` or a whole disk, are not digested: they are not a model's weights."""
+"""The maximum number of files in a folder to digest. Larger folders, such as a whole disk, don't hold a
+model.
+"""
 
 
 def backend(target: str, options: ModelOptions) -> CommandBackend:
-    """Make the backend for a command line. Raises DecabenchError for an invalid command line or option."""
+    """Create a backend for a command line. Raises DecabenchError for an invalid command line or option."""
     try:
         arguments = shlex.split(target)
     except ValueError as error:
@@ -67,22 +69,26 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
 
 @dataclass(frozen=True)
 class CommandBackend:
-    """A program, before it is started."""
+    """A program that hasn't been started yet."""
 
     line: str
-    """The command line as given."""
+    """The command line as given by the user."""
     options: ModelOptions
-    """The options that were given."""
+    """The requested options."""
 
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """Record the command line, the revision, and the sha256 of the program and of each file or folder that
-        it names."""
+        """Return the command line, the revision, and digests of the program and of all files and folders it
+        names.
+        """
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
         for argument in others:
-            for word in (argument, argument.partition("=")[2]):  # `weights.bin` and `--weights=weights.bin`
+            for word in (
+                argument,
+                argument.partition("=")[2],
+            ):  # `weights.bin` or `--weights=weights.bin`
                 if word and _is_readable(word):
                     named[word] = Path(word)
         files = {name: _digest(path) for name, path in sorted(named.items())}
@@ -91,7 +97,7 @@ class CommandBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Find the program. A process is started for each task, with its first question."""
+        """Find the program. A process is started when a task's first question arrives."""
         first, *others = shlex.split(self.line)
         arguments = (str(_find_program(first)), *others)
         options = self.options
@@ -118,12 +124,12 @@ def _find_program(name: str) -> Path:
 def _is_file(argument: str) -> bool:
     try:
         return Path(argument).is_file()
-    except (OSError, ValueError):  # a name that is too long or has a null byte is not a path
+    except (OSError, ValueError):  # a name that is too long or contains a null byte
         return False
 
 
 def _is_readable(argument: str) -> bool:
-    """Whether a path is a file or a folder with at most MOST_FILES files."""
+    """Whether a path is a file, or a folder with at most MOST_FILES files."""
     try:
         return _is_file(argument) or (
             Path(argument).is_dir() and len(_list_files(Path(argument))) <= MOST_FILES
@@ -151,23 +157,25 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class CommandPredictor:
-    """A program that answers the questions of one task."""
+    """A program that answers the questions of a single task."""
 
     arguments: tuple[str, ...]
     """The program and its arguments."""
     task: str
-    """The task's name."""
+    """The task name."""
     split: str
-    """The split's name."""
+    """The split name."""
     seed: int = 0
     """The random seed, for programs that sample."""
     timeout: float | None = None
-    """Seconds that it may take to read a question or to answer one; None for no limit."""
+    """The maximum time to read or answer a question, in seconds; None for no limit."""
     env: tuple[str, ...] = ()
-    """Environment variables that the program needs even though their names sound like secrets."""
+    """Environment variables to pass to the program even though they look like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) as answers arrive. Closing it ends the program and its children."""
+        """Yield (id, outcome) pairs as answers arrive. Closing the generator ends the program and its
+        children.
+        """
         source = iter(questions)
         first = next(source, None)
         if first is None:
@@ -216,9 +224,11 @@ _SECRET = re.compile(
     r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
     re.IGNORECASE,
 )
-"""Names that sound like secrets, and decabench's own variables, which lead to the answers or may hold a header."""
+"""Variables that look like secrets, and decabench's own, which may contain a header or lead to the
+answers.
+"""
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""An address that contains a password."""
+"""A URL that contains a password."""
 
 
 def _secret_names() -> list[str]:
@@ -230,14 +240,15 @@ def _secret_names() -> list[str]:
 class _Replies:
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
-        """Ids of the questions not answered yet, each with the length of its context."""
+        """Ids of unanswered questions, with the length of their contexts."""
         self.answered: set[str] = set()
-        """Ids of the answered questions."""
+        """Ids of answered questions."""
 
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
-        """Read the id and outcome from a line; an invalid field becomes a Failure of that question.
+        """Return the id and outcome in a line of output. An invalid field results in a Failure.
 
-        Raises ModelError for a line that belongs to no question, because later lines cannot be trusted then.
+        Raises ModelError for a line that doesn't answer a pending question, since later lines can't be
+        trusted either.
         """
         text = line.decode("utf-8", "replace")
         broken = _first_broken_byte(line)
@@ -255,7 +266,7 @@ class _Replies:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
         self.answered.add(id_)
-        if broken is not None:  # replacement characters would change the answer that is scored
+        if broken is not None:  # replacement characters would change the answer
             return id_, Failure(
                 f"Line {number} of the program's output is not UTF-8 (byte 0x{line[broken]:02x} at position "
                 f"{broken + 1}): write UTF-8, as with PYTHONIOENCODING=utf-8, or escape it as JSON allows."
@@ -324,24 +335,26 @@ def _last_words(process: Process) -> str:
 
 CHUNK = 1 << 16
 LONGEST_LINE = 64 << 20
-"""The longest line accepted from a program, in bytes."""
+"""The maximum length of a line of output, in bytes."""
 
 STDERR_KEPT = 2048
-"""The number of bytes to keep of a program's last messages, for the error message about its end."""
+"""How many bytes of stderr to keep for error messages."""
 
 GRACE = 5.0
-"""Seconds that a program gets to exit after its last answer or after SIGTERM."""
+"""Seconds to wait for a program to exit after its last answer or SIGTERM."""
 
 TICK = 0.2
-"""Seconds between checks of the clock, and of whether a program has ended while its children keep its output open."""
+"""Seconds between checks for a timeout, or for a program that has ended while its children keep its output
+open.
+"""
 
 
 class StalledError(Exception):
-    """A program neither read nor wrote anything within the time limit."""
+    """Raised if a program neither reads nor writes within the time limit."""
 
 
 class Process:
-    """A program in a process group of its own, which ends with the block."""
+    """A context manager that runs a program in its own process group, and ends it on exit."""
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
         try:
@@ -352,7 +365,7 @@ class Process:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=environment,
-                process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
+                process_group=0,  # on a busy Linux machine, a new session would get less CPU time
             )
         except OSError as error:
             raise ModelError(
@@ -377,10 +390,10 @@ class Process:
     def lines(
         self, next_line: Callable[[], bytes | None], all_answered: Callable[[], bool], timeout: float | None
     ) -> Iterator[bytes]:
-        """Yield the lines that it writes, while feeding it lines from `next_line` until that returns None.
+        """Yield lines of output while passing input from `next_line` to the program, until it returns None.
 
-        Stops at the end of the program's output, or some seconds after all questions are answered. Raises
-        StalledError, and DecabenchError for a line that is too long.
+        Stops when the program closes its output, or a few seconds after all questions are answered. Raises
+        StalledError on a timeout and ModelError for a line that is too long.
         """
         rest = b""
         moved = time.monotonic()
@@ -399,7 +412,7 @@ class Process:
                     raise ModelError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
-                # Reset only now, because the caller's time must not count against the program.
+                # Reset only now, so that the caller's time doesn't count against the program.
                 moved = time.monotonic()
             elif self._is_over(time.monotonic() - moved, all_answered(), timeout):
                 break
@@ -407,7 +420,10 @@ class Process:
             yield rest
 
     def status(self) -> int | None:
-        """Return its exit status, below 0 for a signal; None if it is still running although its output has ended."""
+        """Return the exit status, which is negative for a signal.
+
+        Returns None if the program closed its output but is still running.
+        """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         self._read_messages()
@@ -415,7 +431,7 @@ class Process:
 
     @property
     def messages(self) -> str:
-        """Return the end of its standard error."""
+        """The end of the program's stderr."""
         return self._messages.decode("utf-8", "replace")
 
     @property
@@ -425,7 +441,7 @@ class Process:
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
-        if had_ended:  # before the last check, so that all its output is read
+        if had_ended:  # since before the last check, so all output has been read
             return True
         stdin = self._process.stdin
         if all_answered and stdin and stdin.closed:
@@ -435,8 +451,10 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write as much of a line as the pipe accepts; close the pipe after the last line or if the program
-        closed it."""
+        """Write as much as the pipe accepts.
+
+        The pipe is closed after the last line, or if the program has closed it.
+        """
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin
@@ -466,13 +484,13 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """End the program and its children: with SIGTERM, and after some seconds with SIGKILL."""
+        """End the program and its children, using SIGTERM and then SIGKILL."""
         try:
             if self._process.poll() is None:
                 self._signal(signal.SIGTERM)
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(GRACE)
-        finally:  # also after a second Ctrl-C
+        finally:  # even after a second Ctrl-C
             self._signal(signal.SIGKILL)
             self._process.wait()
             self._selector.close()
@@ -485,7 +503,9 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """Read the available bytes: empty at the end of the output, None if nothing has arrived yet."""
+    """Read the available bytes. Returns an empty result at the end of the output and None if nothing has
+    arrived.
+    """
     assert pipe is not None
     try:
         return os.read(pipe.fileno(), CHUNK)

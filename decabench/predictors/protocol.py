@@ -1,7 +1,7 @@
-"""The interface between runs and predictors: options and questions go in, answers and failures come out.
+"""The interface between runs and predictors: options, questions, answers and failures.
 
-A predictor gets only questions, never the answers of the split that it predicts. Python code can still read the
-prepared data on disk, so run untrusted predictors on a machine without the answers.
+Predictors receive only questions, never the answers of the split. Python code can still read prepared data on
+disk, so run untrusted predictors on a machine without the answers.
 """
 
 from __future__ import annotations
@@ -58,24 +58,28 @@ __all__ = [
 ]
 
 Finish = Literal["stop", "length", "refused"]
-"""Why an answer ended: normally, at the limit of new tokens, or because the model or its server refused."""
+"""How an answer ended: normally, at the token limit, or with a refusal by the model or server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A label and its likelihood as an answer."""
+    """A label and its likelihood as the answer."""
 
     label: str
-    """The label."""
+    """The label's text."""
     total: float
-    """The log-likelihood of its tokens after the prompt."""
+    """The log-likelihood of the label's tokens after the prompt."""
     tokens: int
     """The number of tokens in the label."""
     alone: float | None = None
-    """Its log-likelihood without the prompt; None if unknown."""
+    """The label's log-likelihood without the prompt; None if unknown."""
 
     def score(self, by: str = "sum") -> float:
-        """Return the log-likelihood: in total, per character, per token, or minus that of the label alone."""
+        """Return the label's score.
+
+        This is its log-likelihood, which can be divided by the number of characters or tokens, or reduced by
+        its log-likelihood without the prompt (`unconditional`).
+        """
         match by:
             case "characters":
                 return self.total / max(1, len(self.label))
@@ -88,44 +92,46 @@ class Choice:
 
 
 CHOICES_BY = ("sum", "characters", "tokens", "unconditional")
-"""The scores by which labels can be compared."""
+"""Ways to score a label, as accepted by `Choice.score`."""
 
 
 def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
-    """Return the label with the highest score; of equal scores, the first."""
+    """Return the label with the highest score, or the first in a tie."""
     return max(choices, key=lambda choice: choice.score(by)).label
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A predictor's answer to one question, with details of its generation."""
+    """A predictor's answer to a question, and how it was generated."""
 
     text: str
-    """The raw text: nothing stripped, nothing added."""
+    """The raw text, exactly as generated."""
     finish: Finish = "stop"
-    """Why the answer ended."""
+    """How the answer ended."""
     context_kept: tuple[int, int] | None = None
-    """The characters of the context that the model was shown, [start, end); None for all of them."""
+    """The part of the context in the prompt, as character offsets [start, end); None for the whole
+    context.
+    """
     prompt_tokens: int | None = None
-    """Tokens in the prompts of all requests for this answer; None if they were not counted."""
+    """The number of prompt tokens in all requests for this answer; None if unknown."""
     completion_tokens: int | None = None
-    """Tokens generated in all requests for this answer; None if they were not counted."""
+    """The number of tokens generated in all requests for this answer; None if unknown."""
     reasoning: str | None = None
-    """The model's reasoning, if it arrived separately from the text; shortened for storage."""
+    """The model's reasoning, if returned separately from the text. It is shortened for storage."""
     served_by: str | None = None
-    """The model that answered, according to the server, and its system fingerprint."""
+    """The model name and system fingerprint reported by the server."""
     choices: tuple[Choice, ...] = ()
-    """The labels with their likelihoods, of which the text is the likeliest; empty if the text was generated."""
+    """All labels with their likelihoods, if the answer was chosen from labels rather than generated."""
     reasoning_tokens: int | None = None
-    """The number of generated tokens that were reasoning; None if they were not counted."""
+    """The number of reasoning tokens among the generated tokens; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A question that could not be answered."""
+    """The outcome of a question that could not be answered."""
 
     error: str
-    """The reason, in a sentence."""
+    """The reason, as a sentence."""
 
 
 Outcome = Answer | Failure
@@ -133,18 +139,21 @@ Outcome = Answer | Failure
 
 @runtime_checkable
 class Predictor(Protocol):
-    """A model that answers one batch of questions at a time."""
+    """A model that answers questions in batches."""
 
     def predict(self, questions: Sequence[Question]) -> Sequence[str | Answer | Failure]:
-        """Return one answer for each question, in the same order."""
+        """Return an answer for each question, in the same order."""
 
 
 @runtime_checkable
 class StreamingPredictor(Protocol):
-    """A model that decides for itself how many questions it works on at once, and in which order."""
+    """A model that chooses its own batch size and the order of its answers."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) as answers arrive, once per question; read no further ahead than needed."""
+        """Yield (id, outcome) pairs as answers arrive, once per question.
+
+        Don't read further ahead than necessary.
+        """
 
 
 def _no_examples() -> Iterator[tuple[Question, str]]:
@@ -153,68 +162,74 @@ def _no_examples() -> Iterator[tuple[Question, str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A predictor's setting: one task and split, and the training answers that it may learn from."""
+    """What a predictor is given for a task: the task, the split, training data and prompts."""
 
     task: Task
-    """The task."""
+    """The task to answer."""
     split: str
-    """The split whose questions it will receive."""
+    """The split that questions come from."""
     training_answers: Callable[[], Iterator[str]]
-    """Streams the first answer of every training example; raises MissingDataError if none is prepared, or if the
-    training split is the one that is predicted."""
+    """Yields the first answer of every training example.
+
+    Raises MissingDataError if no training split is prepared, or if it is the split being predicted.
+    """
     seed: int = 0
-    """Random seed, for predictors that sample."""
+    """The random seed for predictors that sample."""
     prompting: Prompting | None = None
-    """How a question becomes a prompt, for language models."""
+    """How questions are turned into prompts, for language models."""
     training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
-    """Streams the question and first answer of every training example; raises the same errors as `training_answers`."""
+    """Yields every training question with its first answer. Raises the same errors as `training_answers`."""
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
-"""Makes a predictor for one task. A plain object with `predict` is used for all tasks."""
+"""Creates a predictor for a task. An object with `predict` is used for all tasks."""
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """A way to run a model before anything is loaded, as a small value that can be pickled.
+    """A model that hasn't been loaded yet. Backends are small and can be pickled.
 
-    It may also have `label` (a name for the submission, if the one on the command line is unsuitable), `gpus` (how
-    many GPUs one copy of the model needs), `learns` (whether it reads training answers), `token_counter()` (a
-    function from prompting and question to the tokens of the prompt) and `check(tasks)` (which raises DecabenchError if
-    the model cannot answer one of the tasks, before any is answered).
+    Optional members are `label` (a name for the submission, if the command-line name is unsuitable), `gpus`
+    (the number of GPUs per copy of the model), `learns` (whether it uses training answers), `token_counter()`
+    (which returns a function that counts the tokens of a prompt, given the prompting and question) and
+    `check(tasks)` (which raises DecabenchError if the model can't answer one of the tasks).
     """
 
     @property
     def prompted(self) -> bool:
-        """Whether the predictor is a language model, which gets prompts and whose answers are extracted."""
+        """Whether the predictor is a language model, which is given prompts and whose output needs extraction."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return everything that affects its answers (model, revision, decoding), as JSON without secrets."""
+        """Return everything that affects answers (model, revision, decoding) as JSON-compatible data without
+        secrets.
+        """
 
     def open(self) -> AbstractContextManager[PredictorFactory]:
         """Load the weights, start the program or open the connection, once for all tasks."""
 
 
 _TEXT_BYTES = Limits().line_bytes // 4
-"""The longest text, in bytes of JSON. A line of a submission may hold it twice (extracted and raw), besides its id.
+"""The maximum size of a text, in bytes of JSON.
 
-It is four times the average that `decabench check` allows, so that a model may sometimes reason at length. Counted in
-bytes, because JSON writes a control character with six.
+A line of a submission may contain the text twice (extracted and raw), in addition to the id. The limit is
+four times the average allowed by `decabench check`, so that models can occasionally reason at length. It is
+counted in bytes because JSON takes six bytes for a control character.
 """
 
 LONGEST_REASONING = 8_000
-"""The maximum length of reasoning, in characters. Only the beginning and the end of longer reasoning are kept,
-because it is there only for people to read."""
+"""The maximum length of reasoning, in characters.
+
+For longer reasoning, only the beginning and the end are kept.
+"""
 
 _SERVED_LENGTH = 120
 
 _ERROR_LENGTH = 500
-"""The maximum length of a failure's message, in characters; submission.toml has the same limit."""
+"""The maximum length of a failure's message in characters, which is the same limit as in submission.toml."""
 
 
 def storable_outcome(outcome: object) -> Outcome:
-    """Return the outcome in a form that can be stored and read back; an invalid outcome becomes a Failure with the
-    reason."""
+    """Return an outcome that can be stored. An invalid outcome is replaced by a Failure with the reason."""
     try:
         valid = validate_outcome(outcome)
     except ValueError as error:
@@ -228,7 +243,7 @@ def storable_outcome(outcome: object) -> Outcome:
 
 
 def validate_outcome(outcome: object) -> Outcome:
-    """Check every field of an outcome, and turn whole numbers of any type into ints. Raises ValueError."""
+    """Check every field of an outcome, and convert integer types to int. Raises ValueError."""
     if isinstance(outcome, Failure):
         if not isinstance(outcome.error, str):
             raise ValueError(f"the error must be a string, not {_shown(outcome.error)}")
@@ -240,10 +255,10 @@ def validate_outcome(outcome: object) -> Outcome:
 
 
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
-    """Make an answer from a text and the other fields of a record; missing fields become None.
+    """Create an Answer from a text and the other fields of a record.
 
-    Reasoning and the model's name are only informative, so they are dropped if they are not texts. Raises
-    ValueError for the first invalid field other than these.
+    Invalid reasoning and model names are dropped because they are only informative. Raises ValueError for the
+    first invalid value of any other field.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -269,7 +284,7 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
 
 
 def _read_choices(value: Any) -> tuple[Choice, ...]:
-    """Read an answer's choices, also in the form that a journal stores: lists of a choice's fields.
+    """Read an answer's choices. They may also be lists of fields, as stored in a journal.
 
     Raises ValueError.
     """
@@ -295,7 +310,7 @@ def _shown(value: object) -> str:
 
 
 def add_tokens(answer: Answer, earlier: Iterable[Answer]) -> Answer:
-    """Return an answer with the tokens of earlier requests for it, whose texts were discarded, added to its own."""
+    """Return the answer with its token counts increased by those of earlier, discarded answers."""
     found = [answer, *earlier]
     sums: dict[str, Any] = {}
     for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens"):
@@ -305,15 +320,17 @@ def add_tokens(answer: Answer, earlier: Iterable[Answer]) -> Answer:
 
 
 def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterator[list[Question]]:
-    """Yield the questions in lists of at most `size()` questions, which may change from one list to the next."""
+    """Yield questions in lists of at most `size()`, which is called for each list."""
     remaining = iter(questions)
     while batch := list(islice(remaining, size())):
         yield batch
 
 
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
-    """Return whether an answer reached its limit while the model reasoned, which the end of the prompt may have
-    begun."""
+    """Whether an answer reached its token limit during reasoning.
+
+    `begun` is the end of the prompt if the prompt opens the reasoning.
+    """
     from decabench.prompts import read_turn
 
     if answer.finish != "length":
@@ -325,9 +342,9 @@ def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
 
 
 def before_stops(text: str, stops: Iterable[str]) -> str:
-    """Return an answer up to the first stop text.
+    """Return the text before the first stop string.
 
-    Empty lines before the first word do not end an answer, because some models begin with an empty line.
+    Empty lines before the first word are ignored because some models start with one.
     """
     begin = len(text) - len(text.lstrip())
     places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]
@@ -336,32 +353,32 @@ def before_stops(text: str, stops: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """A field's command-line option, in addition to the field's name, type and default."""
+    """The command-line option of a dataclass field, in addition to its name, type and default."""
 
     help: str
-    """One sentence, used for both the help page and the class's reference."""
+    """A sentence for the help page and the class reference."""
     section: str = ""
-    """The heading under which the help page lists it."""
+    """The heading on the help page."""
     flag: str = ""
-    """The option as typed, if it differs from the field's name: `--author`, `--chat/--no-chat`."""
+    """The option as typed, if it differs from the field name, such as `--author` or `--chat/--no-chat`."""
     metavar: str | None = None
-    """The placeholder for the value in the help page."""
+    """The placeholder for the value on the help page."""
     at_least: float | None = None
-    """The smallest number allowed."""
+    """The minimum value."""
     above: float | None = None
-    """A number that the value must exceed."""
+    """A lower bound that the value must exceed."""
     at_most: float | None = None
-    """The largest number allowed."""
+    """The maximum value."""
     choices: tuple[str, ...] = ()
-    """The texts allowed."""
+    """The allowed values."""
     unset: str = ""
-    """The meaning of None: `the template's`."""
+    """What None means, such as `the template's`."""
     parse: Callable[[str], Any] | None = None
-    """Turns the typed text into the value; raises ValueError."""
+    """Converts the typed text to a value. Raises ValueError."""
 
     @property
     def bounds(self) -> str:
-        """The range in words: `more than 0 and at most 1`; empty if any value is allowed."""
+        """The allowed range in words, such as `more than 0 and at most 1`; empty if any value is allowed."""
         parts = []
         if self.at_least is not None:
             parts.append(f"{self.at_least:g} or more")
@@ -373,15 +390,15 @@ class OptionInfo:
 
 
 def option(default: Any, help: str, **info: Any) -> Any:
-    """Declare a dataclass field that a command offers as an option.
+    """Declare a dataclass field as a command-line option.
 
-    The arguments are fields of `OptionInfo`.
+    The remaining arguments are fields of `OptionInfo`.
     """
     return field(default=default, metadata={"option": OptionInfo(help, **info)})
 
 
 def check_ranges(options: Any) -> None:
-    """Raise DecabenchError for a value outside the range or the choices that its field declares."""
+    """Raise DecabenchError if a value is outside the range or choices declared for its field."""
     for declared in fields(options):
         info: OptionInfo | None = declared.metadata.get("option")
         value = getattr(options, declared.name)
@@ -406,14 +423,14 @@ MODEL = "Model"
 SERVER = "Servers and programs"
 
 REASONING_TOKENS = 4_096
-"""The number of tokens for reasoning, in addition to those of the answer, if an effort is given."""
+"""The number of additional tokens for reasoning if a reasoning effort is set."""
 
 OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
-"""The parameters that `--omit` can leave out: all except the prompt and the model."""
+"""Parameters that `--omit` can leave out: all except the prompt and the model."""
 
 
 def parse_batch_size(text: str) -> int | None:
-    """Parse a number above 0; None for `auto`. Raises ValueError."""
+    """Parse a positive number, or `auto` as None. Raises ValueError."""
     if text == "auto":
         return None
     if text.isdecimal() and int(text) > 0:
@@ -423,19 +440,19 @@ def parse_batch_size(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Header:
-    """A header of every request. Its value may be a secret, so no error, log or record shows it."""
+    """A request header. Its value may be secret, so it never appears in errors, logs or records."""
 
     name: str
-    """Its name: `api-key`."""
+    """The header name, such as `api-key`."""
     value: str = field(repr=False)
-    """Its value, or `env:VARIABLE` for the value of an environment variable."""
+    """The value, or `env:VARIABLE` to read it from an environment variable."""
 
 
 _HEADER = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)\s*")
 
 
 def parse_header(text: str) -> Header:
-    """Parse `NAME: VALUE`. Raises ValueError whose message never shows a secret."""
+    """Parse `NAME: VALUE`. Raises ValueError with a message that never contains the value."""
     found = _HEADER.fullmatch(text)
     if found is None:
         raise ValueError("a header must have the form 'NAME: VALUE', in ASCII and on one line.")
@@ -443,7 +460,7 @@ def parse_header(text: str) -> Header:
 
 
 def parse_body(text: str) -> str:
-    """Parse a JSON object, and return it in canonical form. Raises ValueError."""
+    """Parse a JSON object and return it in canonical form. Raises ValueError."""
     example = """such as '{"top_k": 1}'"""
     try:
         value = parse_json(text)
@@ -458,10 +475,10 @@ def parse_body(text: str) -> str:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The options of models. None means not given: the backend's own default, which `describe` names.
+    """Options for running a model. None selects the backend's default, which `describe` records.
 
-    A backend rejects options that it does not use, because the record would be wrong.
-    Raises DecabenchError for a value out of range.
+    Backends reject options they don't use, because the record would be wrong. Raises DecabenchError for a
+    value out of range.
     """
 
     model: str | None = option(
@@ -616,17 +633,20 @@ class ModelOptions:
     )
 
     def new_tokens(self, usual: int) -> int:
-        """Return the maximum length of an answer in tokens; `template` is the template's own limit."""
+        """Return the maximum number of tokens in an answer. `usual` is the limit set by the template."""
         reasons = self.reasoning_effort not in (None, "none")
         return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
 
     @property
     def reasoning_room(self) -> int:
-        """The tokens to add for an answer that was cut while the model reasoned; none if a limit or effort is given."""
+        """The number of tokens to add if an answer was cut off during reasoning.
+
+        This is 0 if a token limit or a reasoning effort was set.
+        """
         return REASONING_TOKENS if self.max_new_tokens is None and self.reasoning_effort is None else 0
 
     def describe_requests(self) -> dict[str, Any]:
-        """Return the parameters of requests that decide an answer, as JSON without secrets."""
+        """Return the request parameters that affect answers, as JSON-compatible data without secrets."""
         given = {
             "revision": self.revision,
             "top_p": self.top_p,
@@ -648,13 +668,13 @@ class ModelOptions:
 
 
 def require_sampling(options: ModelOptions) -> None:
-    """Raise DecabenchError for a sampling option if decoding is greedy."""
+    """Raise DecabenchError if a sampling option is used with greedy decoding."""
     if options.top_p is not None and not options.temperature:
         raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
 
 
 def chosen_device(options: ModelOptions) -> str:
-    """Return the device given in the options, or else the first one that this machine has."""
+    """Return the requested device, or else the first device available on this machine."""
     if options.device not in (None, "auto"):
         return options.device
     from decabench.models import first_device
@@ -663,12 +683,12 @@ def chosen_device(options: ModelOptions) -> str:
 
 
 def gpus_for(device: str) -> float:
-    """Return how many GPUs a copy of a model needs on this device; see `Backend.gpus`."""
+    """Return the number of GPUs for a copy of a model on this device. See `Backend` for details."""
     return 1.0 if device.startswith("cuda") else 0.0
 
 
 def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, hint: str) -> None:
-    """Raise DecabenchError for the first option that was given but that the predictor does not use."""
+    """Raise DecabenchError for the first given option that the predictor doesn't use."""
     for declared in fields(options):
         given = getattr(options, declared.name)
         if declared.name not in used and given != declared.default:

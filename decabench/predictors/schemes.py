@@ -1,4 +1,4 @@
-"""Predictors by name: baselines, entry points, `package.module:object`, and the schemes that run other models."""
+"""Find predictors by name: baselines, entry points, `package.module:object`, and schemes such as `hf:`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
-"""The baselines: a floor and a ceiling for every leaderboard."""
+"""The baselines by name, including the oracle as an upper bound."""
 
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
@@ -68,24 +68,27 @@ SCHEMES: dict[str, str] = {
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
 }
-"""The module for each `SCHEME:TARGET`, imported on use; each has `backend(target, options)`."""
+"""The module for each `SCHEME:TARGET`, imported on use. Each module provides `backend(target, options)`."""
 
 GROUP = "decabench.predictors"
-"""The entry-point group of packages that provide predictors."""
+"""The entry-point group for packages that provide predictors."""
 
 
 def make_backend(predictor: str, options: ModelOptions) -> Backend:
-    """Resolve the name given as `--predictor` without loading anything. Raises DecabenchError if it cannot be found."""
+    """Create the backend for a `--predictor` name without loading the model.
+
+    Raises DecabenchError if it can't be found.
+    """
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
-    find_predictor(predictor)  # report an unknown name before wrong options
+    find_predictor(predictor)  # report an unknown name before invalid options
     return PythonBackend(predictor, options)
 
 
 def find_predictor(name: str) -> Any:
-    """Look up a predictor, or a factory of predictors, by name. Raises UnknownNameError."""
+    """Return the predictor or predictor factory with a name. Raises UnknownNameError."""
     if name in PREDICTORS:
         return PREDICTORS[name]
     if _ADDRESS.match(name):
@@ -136,23 +139,25 @@ def _likely_form(name: str) -> str:
 
 
 def predictor_names() -> list[str]:
-    """Return the names of predictors, and the prefixes of those with a target, such as `hf:`."""
+    """Return the names of all predictors, and the prefixes of those with a target, such as `hf:`."""
     return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES)]
 
 
 @dataclass(frozen=True)
 class PythonBackend:
-    """An object with `predict` or `stream`, or a class or function that makes one, from a Setting if it accepts
-    one."""
+    """A Python object with `predict` or `stream`, or a class or function that creates one.
+
+    A class or function is called with the Setting if it accepts an argument.
+    """
 
     reference: str
-    """Its name on the command line."""
+    """The predictor's name on the command line."""
     options: ModelOptions
-    """The options; only --revision, --seed and --batch-size are used."""
+    """The requested options, of which only --revision, --seed and --batch-size are allowed."""
 
     prompted = False
     learns = True
-    """Whether the predictor gets training answers, which then affect its answers."""
+    """Whether the predictor has access to training answers, which may then affect its answers."""
 
     def __post_init__(self) -> None:
         if self.reference in PREDICTORS and self.options.model:
@@ -166,20 +171,26 @@ class PythonBackend:
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
-        """Identify its source code, and include the result of its `describe()`, which must identify any weights."""
+        """Return digests that identify the source code, and the result of the predictor's own `describe()`.
+
+        That result must identify any weights.
+        """
         found = find_predictor(self.reference)
         content: dict[str, Any] = {"revision": self.options.revision, **_source_of(self.reference, found)}
         content["says"] = self._own_description(found)
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return the result of its `describe()` as JSON, or None if it has no such method. Raises DecabenchError."""
+        """Return the result of the predictor's `describe()` as JSON, or None if it has no such method.
+
+        Raises DecabenchError.
+        """
         if not hasattr(found, "describe"):
             return None
         is_method = isinstance(found, type) and not isinstance(
             inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
         )
-        if is_method:  # it needs an object, which does not exist yet
+        if is_method:  # needs an instance, which does not exist yet
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
@@ -197,7 +208,7 @@ class PythonBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Return a factory. An object that is a predictor serves all tasks."""
+        """Return a predictor factory. An object that is already a predictor is used for all tasks."""
         found = find_predictor(self.reference)
         is_ready = isinstance(found, (Predictor, StreamingPredictor)) and not isinstance(found, type)
         if not is_ready and not callable(found):
@@ -215,7 +226,7 @@ class PythonBackend:
     def _takes_setting(self, factory: Callable[..., Any]) -> bool:
         try:
             signature = inspect.signature(factory)
-        except (TypeError, ValueError):  # C code, or a wrong signature: the call will show it
+        except (TypeError, ValueError):  # C code or an invalid signature; the call will raise an error
             return True
         for arguments in ((None,), ()):
             try:
@@ -251,13 +262,13 @@ def _as_json(reference: str, said: Any) -> dict[str, Any]:
 
 
 def _source_of(reference: str, found: Any) -> dict[str, Any]:
-    """Identify the code: by version for decabench and packages, by content for a file."""
+    """Identify the code of a predictor, by version for decabench and packages, and by digest for files."""
     if reference in PREDICTORS:
         return {"decabench": decabench.__version__}
     if point := plugin_names(GROUP).get(reference):
         dist = point.dist
         return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
-    # The object may be an instance of a class from another module: both files affect its answers.
+    # For an instance of a class from another module, both files affect answers.
     code = found
     while isinstance(code, partial):
         code = code.func

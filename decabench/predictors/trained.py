@@ -1,4 +1,4 @@
-"""`trained:CHECKPOINT`: a model trained with `decabench train`."""
+"""Models trained with `decabench train` (`trained:CHECKPOINT`)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainedBackend", "backend"]
 
-_WINDOW = 2048  # questions that are sorted by length together
+_WINDOW = 2048  # number of questions to sort by length
 _BATCH_TOKENS = 20_000
 _HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"}
 _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
 
 
 def backend(target: str, options: ModelOptions) -> TrainedBackend:
-    """Make the backend for the folder of a checkpoint or a run.
+    """Create a backend for the folder of a checkpoint or run.
 
-    Raises DecabenchError for options it cannot honour, and if the extra is not installed.
+    Raises DecabenchError for unsupported options and if the extra is not installed.
     """
     if not target:
         raise DecabenchError(
@@ -65,24 +65,27 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
 
 @dataclass(frozen=True)
 class TrainedBackend:
-    """A checkpoint, before it is loaded."""
+    """A checkpoint that hasn't been loaded yet."""
 
     target: str
-    """The folder of a checkpoint, or of a run, whose best checkpoint is used."""
+    """The folder of a checkpoint, or of a run whose best checkpoint is used."""
     options: ModelOptions
-    """Only device, dtype and batch_size are used, and max_new_tokens and beam if the family supports them. Any seed is
-    accepted, because nothing is sampled."""
+    """The requested options.
+
+    Only device, dtype and batch_size are used, along with max_new_tokens and beam if supported by the model
+    family. Any seed is accepted because nothing is sampled.
+    """
 
     @property
     def prompted(self) -> bool:
-        """Always False: trained models read question and context without a prompt."""
+        """Always False, since trained models read questions and contexts without a prompt."""
         return False
 
     @property
     def label(self) -> str:
-        """Its name in a submission, without parent folders.
+        """The name in a submission, without parent folders.
 
-        MQAN keeps its own prefix, because older journals contain it.
+        MQAN models keep their own prefix because it occurs in older journals.
         """
         from decabench.models import Checkpoint, find_family
 
@@ -91,17 +94,20 @@ class TrainedBackend:
 
     @property
     def gpus(self) -> float:
-        """The number of GPUs that one copy on a cluster needs."""
+        """The number of GPUs per worker."""
         return gpus_for(chosen_device(self.options))
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Raise DecabenchError if the model cannot answer one of the tasks."""
+        """Raise DecabenchError if the model can't answer one of the tasks."""
         from decabench.models import Checkpoint
 
         Checkpoint.open(self.target).check_tasks(tasks)
 
     def describe(self) -> Mapping[str, Any]:
-        """The weights' digest, the training configuration and the decoding settings. Raises DecabenchError."""
+        """Return the weights' digest, the training configuration and the decoding settings.
+
+        Raises DecabenchError.
+        """
         from decabench.models import Checkpoint
         from decabench.vectors import short_name
 
@@ -119,9 +125,9 @@ class TrainedBackend:
                 "decoding": "greedy" if self._beam == 1 else {"beam": self._beam},
                 "max_new_tokens": self.options.max_new_tokens or checkpoint.config.max_answer_tokens,
             }
-        else:  # answers are the labels that the checkpoint names
+        else:  # the answers are labels stored in the checkpoint
             how = {"outputs": record.outputs}
-        # Only file names, because the digests are recorded next to them.
+        # Only file names, since the digests are recorded separately.
         vectors = [short_name(name) for name in record.config["vectors"]]
         original = (record.exported_from or {}).get("weights")
         return {
@@ -152,7 +158,7 @@ class TrainedBackend:
 
         def make(setting: Setting) -> _Predictor:
             model.check_task(setting.task)
-            if setting.task.name not in learned:  # MQAN may need only the question, so this is not an error
+            if setting.task.name not in learned:  # MQAN may need only the question, so this isn't an error
                 warnings.warn(
                     f"{self.label} was trained on {', '.join(learned)}, not on {setting.task.name}, so its "
                     "answers may be poor.",
@@ -177,7 +183,7 @@ class _Predictor:
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1
-        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # an explicit batch size is kept
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # use an explicit batch size unchanged
         try:
             replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""`vllm:NAME_OR_PATH`: a transformers model that vLLM runs in this process, without a server."""
+"""Transformers models run by vLLM in this process, without a server (`vllm:NAME_OR_PATH`)."""
 
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ USED = (
     "chat",
     "body",
 )
-"""The options that the backend uses."""
+"""Options used by this backend."""
 
 WINDOW = 4_096
-"""The number of questions to hand to vLLM at once; it schedules them itself."""
+"""The number of questions to pass to vLLM at once. vLLM does its own scheduling."""
 
 
 def backend(target: str, options: ModelOptions) -> VllmBackend:
-    """Make the backend for a folder or a name on the hub; fetch the small files. Raises DecabenchError."""
+    """Create a backend for a folder or a name on the Hub. Only small files are downloaded.
+
+    Raises DecabenchError.
+    """
     refuse_unused(options, USED, "vllm:", "give arguments of vLLM's engine with --body.")
     require_sampling(options)
     if find_spec("vllm") is None:
@@ -66,23 +69,25 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 
 @dataclass(frozen=True)
 class VllmBackend(HfBackend):
-    """A model before vLLM loads it; source, prompts and record are those of `hf:`."""
+    """A model that hasn't been loaded into vLLM yet. Prompts and records are the same as for `hf:`."""
 
     protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
-        """Record the model, its weights, prompting, decoding and the engine's arguments, but no path."""
+        """Return the model, weights, prompting, decoding and engine arguments to record, without any
+        paths.
+        """
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
         return {**own, "vllm": version("vllm"), **({"engine": self._arguments} if self._arguments else {})}
 
     @property
     def label(self) -> str:
-        """Its name in a submission."""
+        """The model's name in a submission."""
         return f"vllm:{self.source.name}"
 
     @property
     def gpus(self) -> float:
-        """The number of GPUs that one copy on a cluster needs."""
+        """The number of GPUs per worker."""
         return float(self._arguments.get("tensor_parallel_size", 1))
 
     @property
@@ -92,7 +97,10 @@ class VllmBackend(HfBackend):
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Load the weights into vLLM's engine. Raises DecabenchError if they differ from those described."""
+        """Load the weights into vLLM.
+
+        Raises DecabenchError if the files have changed since the model was inspected.
+        """
         from vllm import LLM
 
         with quiet_transformers():
@@ -116,17 +124,17 @@ class VllmBackend(HfBackend):
 
 @dataclass(frozen=True)
 class VllmPredictor:
-    """Answers the questions of one task."""
+    """Answers the questions of a single task."""
 
     engine: Any
-    """vLLM's engine, an `LLM`."""
+    """The vLLM engine, an `LLM`."""
     prompter: Prompter
-    """Makes the prompts."""
+    """Builds the prompts."""
     decoding: Decoding
-    """How it decodes."""
+    """The decoding settings."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) after every window of questions."""
+        """Yield (id, outcome) pairs after every window of questions."""
         for window in in_batches(questions, lambda: WINDOW):
             made = self.prompter.prompts(window)
             prompts = [prompt for prompt in made if isinstance(prompt, Prompt)]

@@ -1,4 +1,4 @@
-"""Turn questions into prompts, and the text of a language model into answers."""
+"""Turn questions into prompts, and model output into answers."""
 
 from decabench.prompts.extraction import (
     EXTRACTION_VERSION,

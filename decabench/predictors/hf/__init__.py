@@ -1,1 +1,1 @@
-"""`hf:`: Hugging Face transformers models."""
+"""Hugging Face transformers models for `hf:` predictors."""

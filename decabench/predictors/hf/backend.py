@@ -1,4 +1,4 @@
-"""`hf:NAME_OR_PATH`: a Hugging Face transformers model, from the hub, a folder or a GGUF file."""
+"""Transformers models (`hf:NAME_OR_PATH`) from the Hugging Face Hub, a folder or a GGUF file."""
 
 from __future__ import annotations
 
@@ -73,34 +73,35 @@ __all__ = [
 ]
 
 START = 8
-"""Rows of the first batch with `--batch-size auto`."""
+"""Size of the first batch with `--batch-size auto`."""
 
 GAIN = 1.1
-"""The speedup that doubling the batch must bring for the batch to keep growing."""
+"""The minimum speedup from doubling the batch size for which it keeps growing."""
 
 WINDOW = 2048
-"""The maximum number of questions to read ahead for sorting by length, unless one batch has more."""
+"""The maximum number of questions to read ahead for sorting by length, unless a batch is larger."""
 
 
 @dataclass
 class BatchSize:
-    """The size of the next batch: doubled while that is faster and fits, halved if it does not fit.
+    """Chooses the batch size: doubled while this is faster and fits in memory, and halved when it doesn't
+    fit.
 
-    accelerate's `find_executable_batch_size` only halves, starts over after each error, and tunes nothing.
+    accelerate's `find_executable_batch_size` only halves the size, starts over after each error and doesn't
+    tune for speed.
     """
 
     fixed: int | None
-    """The requested size; None for `auto`."""
+    """The requested batch size; None for `auto`."""
     most: int
-    """The largest size for `auto`."""
+    """The maximum batch size for `auto`."""
 
     def __post_init__(self) -> None:
         self._too_large: int | None = None
         self.begin()
 
     def begin(self) -> None:
-        """Start a new task: its prompts have different lengths, but sizes that did not fit before still do not
-        fit."""
+        """Reset the size for a new task, whose prompts have a different length. Limits on memory are kept."""
         self._rows = self.fixed or START
         self._grows = self.fixed is None
         self._best: tuple[float, int] = (0.0, self._rows)
@@ -111,14 +112,16 @@ class BatchSize:
         return max(self._rows, min(32 * self._rows, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
-        """Return the size of the next batch of the remaining prompts, for rows of at most `positions` tokens."""
+        """Return the next batch size, given the length of the longest row in tokens and the number of prompts
+        left.
+        """
         rows = min(self._rows, remaining)
         while rows > 1 and self._too_large is not None and rows * positions >= self._too_large:
             rows //= 2
         return rows
 
     def grow(self, rows: int, positions: int, seconds: float) -> None:
-        """Record a batch that succeeded, and double the size while that is faster."""
+        """Record a successful batch, and double the size while this is faster."""
         if not self._grows or rows < self._rows:
             return
         speed = rows * positions / max(seconds, 1e-9)
@@ -130,7 +133,7 @@ class BatchSize:
         self._grows = self._rows > rows
 
     def shrink(self, rows: int, positions: int) -> None:
-        """Record a batch that did not fit, and halve the size."""
+        """Record a batch that didn't fit in memory, and halve the size."""
         self._too_large = min(rows * positions, self._too_large or rows * positions)
         self._grows = False
         self._rows = max(1, rows // 2)
@@ -138,17 +141,20 @@ class BatchSize:
 
 @dataclass
 class HfPredictor:
-    """Answers the questions of one task."""
+    """Answers the questions of a single task."""
 
     prompter: Prompter
-    """Makes the prompts."""
+    """Builds the prompts."""
     generator: Generator | ChoiceScorer
-    """Makes the answers."""
+    """Generates or chooses the answers."""
     size: BatchSize
-    """The size of the next batch, shared by all tasks of a model."""
+    """The batch size, shared by all tasks of a model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) after every batch, longest prompts first: a prompt that doesn't fit fails early."""
+        """Yield (id, outcome) pairs after each batch.
+
+        The longest prompts come first, so those that don't fit in memory fail early.
+        """
         self.size.begin()
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []
@@ -176,9 +182,9 @@ class HfPredictor:
             prompts = prompts[rows:]
 
     def _outcomes(self, batch: Sequence[Prompt]) -> Sequence[Outcome] | None:
-        """Return one outcome for each prompt; None if they do not fit together.
+        """Return an outcome for each prompt, or None if the batch doesn't fit in memory.
 
-        A batch that fails for any other reason is tried again one by one.
+        If a batch fails for any other reason, its prompts are retried one at a time.
         """
         answers = self._try(batch)
         if not isinstance(answers, Exception):
@@ -196,7 +202,7 @@ class HfPredictor:
         return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
     def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """Return the answers, or the error without its traceback, since a traceback keeps tensors alive."""
+        """Return the answers or the error. The traceback is dropped because it keeps tensors alive."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
@@ -223,20 +229,21 @@ USED = (
     "seed",
     "chat",
 )
-"""The options that the backend uses."""
+"""Options used by this backend."""
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
-"""The largest batch of `auto` on each device; larger batches gain nothing."""
+"""The maximum batch size of `auto` by device. Larger batches aren't faster."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
-"""Suffixes of the files with weights, configuration and tokenizer. Other files (a README, a log) do not affect
-answers."""
+"""Suffixes of weights, configuration and tokenizer files. Other files, such as a README, don't affect
+answers.
+"""
 
 
 def backend(target: str, options: ModelOptions) -> HfBackend:
-    """Make the backend for a folder, a GGUF file or a name on the hub; fetch the small files.
+    """Create a backend for a folder, a GGUF file or a name on the Hub.
 
-    Raises DecabenchError.
+    Only small files are downloaded. Raises DecabenchError.
     """
     require_packages(*(("accelerate",) if options.device_map else ()))
     check_options(options)
@@ -256,7 +263,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 
 def check_options(options: ModelOptions) -> None:
-    """Raise DecabenchError for options that conflict or that the backend cannot honour."""
+    """Raise DecabenchError for options that conflict or aren't supported."""
     refuse_unused(options, USED, "hf:", "other predictors use it.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
@@ -266,55 +273,58 @@ def check_options(options: ModelOptions) -> None:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a model before its weights are loaded."""
+    """Information about a model, available before its weights are loaded."""
 
     digest: str | None
-    """The digest of its files; None for a model on the hub, which its commit identifies."""
+    """The digest of the model's files; None for a model on the Hub, which is identified by its commit."""
     architecture: str
-    """The class of the model, as its configuration names it."""
+    """The model class named in its configuration."""
     is_encoder_decoder: bool
-    """Whether the model has an encoder; otherwise it is causal."""
+    """Whether the model has both an encoder and a decoder. All other models are causal."""
     chat_template: str | None
-    """sha256 of the chat template that is used; None for plain text."""
+    """The SHA-256 of the chat template, or None for plain text."""
     dtype: str
-    """The number format of its computations."""
+    """The data type used for computation."""
     device: str
-    """Device of the model."""
+    """The device to run on."""
     positions: int | None
-    """The longest sequence that the model has positions for; None for no limit."""
+    """The maximum sequence length, or None for no limit."""
     advised: int | None
-    """The longest prompt, according to its tokenizer."""
+    """The maximum prompt length according to the tokenizer."""
     adapter: str | None = None
-    """Digest of its adapter; None if it has none."""
+    """The adapter's digest, or None without an adapter."""
 
 
 @dataclass(frozen=True)
 class HfBackend:
-    """A model before it is loaded.
+    """A model that hasn't been loaded yet.
 
-    Device and dtype are settled here, so that every worker uses the same.
+    Its device and dtype are already fixed, so all workers use the same.
 
-    Answers on CPU in float32 do not depend on the batch (see generation.py); elsewhere they may, in rare ties,
-    so the batch size is part of the description.
+    On a CPU with float32, answers don't depend on the batch size (see generation.py). Elsewhere they may in
+    rare cases, so the batch size is part of the description.
     """
 
     source: ModelSource
-    """Where the model is."""
+    """Where to find the model."""
     options: ModelOptions
-    """The options that were given."""
+    """The requested options."""
     facts: Facts
-    """Facts about the model."""
+    """Information about the model."""
 
     prompted = True
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols besides `tag` and `prose`: an encoder-decoder has no prompt to continue."""
+        """Supported protocols besides `tag` and `prose`.
+
+        Encoder-decoder models don't support `choices` because they have no prompt to continue.
+        """
         enforced = ("json",) if find_spec("llguidance") else ()
         return enforced if self.facts.is_encoder_decoder else ("choices", *enforced)
 
     def describe(self) -> dict[str, Any]:
-        """Record the model, its weights, prompting and decoding, but no path."""
+        """Return the model, weights, prompting and decoding settings to record, without any paths."""
         options, facts = self.options, self.facts
         given = {
             "revision": self.source.commit or options.revision,
@@ -343,7 +353,10 @@ class HfBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Load the weights; free them on leaving. Raises DecabenchError if they differ from those described."""
+        """Load the weights, and free them on exit.
+
+        Raises DecabenchError if the files have changed since the model was inspected.
+        """
         require_device(self.facts.device)
         with quiet_transformers():
             folder = local_folder(self.source)
@@ -365,7 +378,7 @@ class HfBackend:
                 free()
 
     def token_counter(self) -> Callable[[Prompting, Question], int]:
-        """Return a function that counts the tokens of a prompt; only the tokenizer is loaded."""
+        """Return a function that counts the tokens of a prompt. Only the tokenizer is loaded."""
         with quiet_transformers():
             tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
         chat, effort = self.facts.chat_template is not None, self.options.reasoning_effort
@@ -373,13 +386,15 @@ class HfBackend:
 
     @property
     def label(self) -> str:
-        """Its name in a submission, without the parent folders, which are private."""
+        """The model's name in a submission. Parent folders are left out because they are private."""
         return f"hf:{self.source.name}"
 
     @property
     def gpus(self) -> float:
-        """GPUs that a copy on a cluster needs: one, or all of this machine's if a device map spreads the
-        weights."""
+        """The number of GPUs per worker.
+
+        This is one, or all GPUs of this machine if a device map distributes the weights.
+        """
         needed = gpus_for(self.facts.device)
         if not needed or self.options.device_map is None:
             return needed
@@ -389,7 +404,7 @@ class HfBackend:
 
     @property
     def _watchful(self) -> bool:
-        """Whether answers are kept independent of the batch; that is impossible at the edge of a nucleus."""
+        """Whether answers are kept independent of the batch. This isn't possible with nucleus sampling."""
         is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32" and not self.options.quantize
         return is_exact and self.options.top_p in (None, 1.0)
 
@@ -419,7 +434,7 @@ class HfBackend:
         return HfPredictor(prompter, generator, size)
 
     def plan(self, setting: Setting, prompting: Prompting, tokenizer: Any) -> tuple[Prompter, Decoding]:
-        """Return how the prompts of a task are made and its answers are decoded."""
+        """Return how to build a task's prompts and decode its answers."""
         options, facts = self.options, self.facts
         chat = facts.chat_template is not None
         decoding = Decoding(
@@ -438,7 +453,7 @@ class HfBackend:
 
 
 def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
-    """Return the facts in a model's configuration and tokenizer. Raises DecabenchError."""
+    """Read a model's configuration and tokenizer. Raises DecabenchError."""
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
     device = chosen_device(options)
@@ -469,11 +484,14 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""A cache from a file's path, inode, size and times to its digest, so that this process reads each file once."""
+"""Digests by path, inode, size and times, so that each file is read only once per process."""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:
-    """Digest the name and sha256 of every file that affects answers, or the GGUF file. Raises DecabenchError."""
+    """Return a digest of the names and contents of all files that affect answers, or of the GGUF file.
+
+    Raises DecabenchError.
+    """
     try:
         if gguf is not None:
             return _digest(folder / gguf)

@@ -1,4 +1,4 @@
-"""Answers whose JSON schema is enforced while they are generated: tokens that would break it cannot be chosen."""
+"""Constrained decoding: tokens that would violate an answer's JSON schema can't be chosen."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from decabench.predictors.hf.weights import Loaded
 __all__ = ["Constraint", "Enforcer"]
 
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""The spaces of `json.dumps`, which the worked examples have. Some models never stop writing optional ones."""
+"""The whitespace of `json.dumps`, as in the worked examples. With optional whitespace, some models never
+stop.
+"""
 
 
 class Enforcer:
-    """Makes the constraints of a batch, for the vocabulary of one model."""
+    """Creates constraints for the vocabulary of a model."""
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
@@ -36,7 +38,7 @@ class Enforcer:
             ) from error
 
     def constraint(self, schemas: Sequence[Mapping[str, Any]]) -> Constraint:
-        """Return the processor of a batch, with one schema for each row. Raises DecabenchError."""
+        """Return a logits processor for a batch, with a schema for each row. Raises DecabenchError."""
         from llguidance import LLMatcher
 
         grammars = [LLMatcher.grammar_from_json_schema(dict(schema), defaults=_SPACES) for schema in schemas]
@@ -44,16 +46,16 @@ class Enforcer:
 
 
 class Constraint:
-    """Removes the tokens that would break the schema of each row."""
+    """A logits processor that removes tokens that would violate the schema of their row."""
 
     def __init__(self, matchers: Sequence[Any]) -> None:
         self._matchers = matchers
         self._is_first = True
         self.largest: Any = None
-        """The largest score of each row in absolute value, allowed or not, (batch, 1)."""
+        """The largest absolute score in each row before masking, of shape (batch, 1)."""
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), with -inf for the tokens that cannot follow."""
+        """Return the scores, of shape (batch, vocabulary), with -inf for disallowed tokens."""
         import numpy as np
         import torch
 

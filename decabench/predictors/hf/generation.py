@@ -1,9 +1,10 @@
-"""Prompts in, answers out: one batch of a task's questions through a model.
+"""Generate answers for a batch of a task's questions.
 
-On a CPU in float32, a prompt's scores alone and in a batch differ by some millionths of the largest score, because the
-order of summation differs. Greedy decoding then gives a different answer wherever two tokens are that close, about
-once in ten thousand tokens. So while a batch runs, the gap between the two best tokens is watched, and every prompt
-whose gap was ever too small is run again alone. That second answer counts, so no answer depends on the batch size.
+On a CPU with float32, a prompt's scores differ slightly depending on the batch, by a few millionths of the
+largest score, because the order of summation changes. Greedy decoding then gives a different answer if two
+tokens are that close, about once in ten thousand tokens. To avoid this, the gap between the two best tokens
+is tracked, and every prompt with too small a gap is run again by itself. The second answer is used, so
+answers don't depend on the batch size.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ __all__ = [
 
 
 def is_no_memory(error: Exception) -> bool:
-    """Return whether an error means that a device ran out of memory.
+    """Whether an error means that a device ran out of memory.
 
-    accelerate has `should_reduce_batch_size`; it does not recognise MemoryError or MPS's message about a large
+    accelerate's `should_reduce_batch_size` doesn't recognize MemoryError or the MPS message about a large
     buffer, and trained models run without accelerate.
     """
     import torch
@@ -56,23 +57,23 @@ def is_no_memory(error: Exception) -> bool:
     kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
     if isinstance(error, (MemoryError, kind)):
         return True
-    # On CPU and MPS, torch has no special exception class.
+    # On CPU and MPS, torch raises a plain RuntimeError.
     words = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")
     return isinstance(error, RuntimeError) and any(text in str(error) for text in words)
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Return whether an error means that the GPU refuses all further work, as after a failed assertion."""
+    """Whether an error means that the GPU can't be used any more, for example after a failed assertion."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
 
 def free() -> None:
-    """Return unreferenced memory to the device."""
+    """Release unused memory on the device."""
     import torch
 
     gc.collect()
-    with suppress(RuntimeError):  # the device is lost, and its error was already reported
+    with suppress(RuntimeError):  # the device is lost, which has already been reported
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         elif torch.backends.mps.is_available():
@@ -92,53 +93,58 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""The date for templates that print the current date: Llama's own default. Answers must not depend on the day."""
+"""The date shown by templates that print the current date, so that answers don't change from day to day.
+
+This is the default in Llama's template.
+"""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question as tokens."""
+    """A tokenized question."""
 
     question: Question
     """The question."""
     ids: Sequence[int]
-    """The tokens of the prompt."""
+    """Token ids of the prompt."""
     kept: tuple[int, int] | None
-    """The characters of the context in the prompt, [start, end); None for all of them."""
+    """The part of the context in the prompt, as character offsets [start, end); None for the whole
+    context.
+    """
 
 
 @dataclass(frozen=True)
 class Prompter:
-    """Makes prompts for one task."""
+    """Builds the prompts of a single task."""
 
     tokenizer: Any
     """The model's tokenizer."""
     prompting: Prompting
-    """How the task's questions become prompts."""
+    """How questions of the task are turned into prompts."""
     chat: bool
-    """Whether to use the tokenizer's chat template; otherwise prompts are plain text."""
+    """Whether to use the tokenizer's chat template instead of plain text."""
     budget: int | None = None
-    """The longest prompt in tokens; None for no limit."""
+    """The maximum prompt length in tokens; None for no limit."""
     effort: str | None = None
-    """How much the model should reason, for chat templates with such a setting; None for their default."""
+    """The reasoning effort, for chat templates that support it; None for their default."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
-        """Make one prompt for each question, or a Failure if it would not fit even without its context."""
+        """Return a prompt for each question, or a Failure if it doesn't fit even without its context."""
         # Tokenizing all texts together is several times faster.
         all_ids = self.tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
 
     def text_of(self, prompt: Prompt) -> str:
-        """Return the text of a prompt."""
+        """Return a prompt's text."""
         context = None if prompt.kept is None else prompt.question.context[slice(*prompt.kept)]
         return self._text(prompt.question, context)
 
     def count(self, question: Question) -> int:
-        """Count the tokens of the whole prompt."""
+        """Return the number of tokens in the whole prompt."""
         return len(self._ids(question, None))
 
     def schema(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the JSON schema of the answer to a prompt."""
+        """Return the JSON schema for the answer to a prompt."""
         question, kept = prompt.question, prompt.kept
         return self.prompting.schema(question, question.context[slice(*kept)] if kept else question.context)
 
@@ -158,9 +164,10 @@ class Prompter:
         return self.tokenize([self._text(question, context)])[0]
 
     def tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        """Return each text's tokens, with the special tokens that begin a prompt."""
-        # A chat template writes the special tokens into the text; a second beginning would be wrong. Truncation is
-        # off, whatever the tokenizer was saved with: only `fit` cuts, and records it.
+        """Tokenize texts, adding the special tokens at the beginning of a plain-text prompt."""
+        # A chat template adds the special tokens to the text, so they must not be added twice. Truncation is
+        # disabled regardless of the tokenizer's saved settings, because only `fit` truncates prompts, and
+        # records it.
         found: Sequence[Sequence[int]] = self.tokenizer(
             list(texts), add_special_tokens=not self.chat, truncation=False, padding=False, verbose=False
         )["input_ids"]
@@ -170,17 +177,17 @@ class Prompter:
         if not self.chat:
             return self.prompting.text(question, context)
         switches = {}
-        if self.effort is not None:  # templates ignore names that they don't know
+        if self.effort is not None:  # templates ignore variables they don't use
             switches = {"reasoning_effort": self.effort, "enable_thinking": self.effort != "none"}
         return _render_chat(self.tokenizer, self.prompting.messages(question, context), switches)
 
 
 def room(positions: int | None, advised: int | None, asked: int | None, answer: int) -> int | None:
-    """Return the longest prompt in tokens; None for no limit.
+    """Return the maximum prompt length in tokens, or None for no limit.
 
-    `positions` is the model's number of positions, and `advised` the limit saved with its tokenizer, which the
-    requested limit `asked` overrides. `answer` is the number of tokens to leave free if prompt and answer share
-    the window.
+    `positions` is the model's maximum sequence length. `advised` is the limit saved with the tokenizer; it is
+    ignored if the user requested a limit (`asked`). `answer` is the number of tokens to reserve if prompt and
+    answer share the window.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
@@ -188,7 +195,10 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
 
 
 def _render_chat(tokenizer: Any, messages: Sequence[Message], switches: Mapping[str, Any]) -> str:
-    """Apply the chat template. If it refuses or drops the system text, put that into the user's first turn."""
+    """Apply the chat template.
+
+    If the template rejects or drops the system message, that message is moved into the first user turn.
+    """
     from jinja2 import TemplateError
 
     turns = [{"role": message.role, "content": message.content} for message in messages]
@@ -218,9 +228,9 @@ def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]], switches
 
 
 def _stop_clock(template: str) -> str:
-    """Replace a template's clock with one that always shows DAY.
+    """Replace a template's clock by a macro that always returns DAY.
 
-    It is replaced by a macro because transformers does not pass our functions to a template.
+    transformers doesn't pass custom functions to templates.
     """
     if "strftime_now" not in template:
         return template
@@ -231,29 +241,31 @@ def _stop_clock(template: str) -> str:
 
 
 CLOSE = 2e-5
-"""The largest relative gap between scores that is too close: five times the worst measured difference."""
+"""The largest relative gap between scores that counts as too close, five times the largest difference
+measured.
+"""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How tokens are chosen, and where an answer ends."""
+    """Settings for choosing tokens and ending answers."""
 
     task: str
-    """The task's name, part of the random seed."""
+    """The task name, which is part of the random seed."""
     max_new_tokens: int
-    """The longest answer in tokens."""
+    """The maximum answer length in tokens."""
     stop: tuple[str, ...] = ()
-    """Texts that end an answer and are not part of it."""
+    """Texts that end an answer and are removed from it."""
     temperature: float = 0.0
-    """The sampling temperature; 0 is greedy decoding."""
+    """The sampling temperature; 0 for greedy decoding."""
     top_p: float | None = None
-    """The share of probability in nucleus sampling."""
+    """The cumulative probability for nucleus sampling."""
     seed: int = 0
-    """Random seed for sampling."""
+    """The random seed for sampling."""
     reasoning_room: int = 0
-    """Tokens to add for an answer that was cut while the model reasoned."""
+    """Additional tokens for answers that were cut off during reasoning."""
     positions: int | None = None
-    """The longest sequence of the model; None for no limit."""
+    """The model's maximum sequence length; None for no limit."""
 
     def with_room(
         self,
@@ -262,7 +274,9 @@ class Decoding:
         prompter: Prompter,
         ask: Callable[[Decoding, Sequence[Prompt]], list[Answer]],
     ) -> list[Answer]:
-        """Return the answers, in which those that were cut while the model reasoned are asked again with more room."""
+        """Generate answers that were cut off during reasoning again with a higher limit, and return all
+        answers.
+        """
         cut = [row for row, prompt in enumerate(prompts) if self._is_cut(prompt, answers[row], prompter)]
         most = max((len(prompts[row].ids) for row in cut), default=0) + self.max_new_tokens
         room = (
@@ -281,27 +295,27 @@ class Decoding:
             return False
         shown = prompter.text_of(prompt).rstrip()
         last = shown[max(shown.rfind("<"), shown.rfind("[")) :]
-        opens = is_cut_in_reasoning(Answer(last, "length"))  # as the templates of some models do
+        opens = is_cut_in_reasoning(Answer(last, "length"))  # some templates open the reasoning in the prompt
         return is_cut_in_reasoning(answer, last if opens else "")
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A model, set up for one task."""
+    """A model prepared for a single task."""
 
     loaded: Loaded
     """The model and its tokenizer."""
     decoding: Decoding
-    """How it decodes."""
+    """The decoding settings."""
     watchful: bool
-    """Whether an answer that the batch may have changed is generated again alone."""
+    """Whether to generate an answer again by itself if the batch may have changed it."""
     prompter: Prompter
-    """Makes the prompts."""
+    """Builds the prompts."""
     enforcer: Enforcer | None = None
-    """Enforces the schemas of answers; None if nothing is enforced."""
+    """Enforces a JSON schema on answers; None to leave them unconstrained."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """Answer a batch of prompts, in order. Errors from torch are not caught."""
+        """Return the answers to a batch of prompts, in order. Errors from torch are not caught."""
         answers, sure = self._run(prompts)
         for row, is_sure in enumerate(sure):
             if not is_sure:
@@ -314,7 +328,7 @@ class Generator:
         )
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers, and for each answer whether it is certain not to depend on the other prompts."""
+        """Return the answers, and whether each is certain not to depend on the rest of the batch."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -343,8 +357,10 @@ class Generator:
         return made, watch.sure([answer.completion_tokens or 0 for answer in made])
 
     def _pad(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Pad to (batch, longest): on the left for causal models, because the answer must directly follow the
-        prompt."""
+        """Pad prompts to the longest.
+
+        Causal models are padded on the left because the answer must directly follow the prompt.
+        """
         import torch
 
         longest = max(len(prompt.ids) for prompt in prompts)
@@ -379,15 +395,15 @@ class Generator:
 
 
 class _Stops:
-    """Stops a row once one of the texts has appeared in its answer.
+    """A stopping criterion that ends a row when its answer contains one of the texts.
 
-    Replaces transformers' `stop_strings`, which takes half a second to set up for a vocabulary of 50,000, does not
-    report the number of tokens before the stop, and also finds texts that begin in the prompt.
+    transformers' `stop_strings` takes half a second to set up for a vocabulary of 50,000, doesn't report the
+    number of tokens before the stop, and also matches texts that start in the prompt.
     """
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
         self.at: list[int | None] = [None] * rows
-        """The number of tokens after which each row was stopped; None for rows that were not."""
+        """The number of tokens after which each row stopped, or None if it didn't."""
         self._tokenizer = tokenizer
         self._texts = texts
         self._lasts = {text[-1] for text in texts}
@@ -395,7 +411,9 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Return whether each row is done, (batch,). Called for every token; decodes those that may end a text."""
+        """Return whether each row is done, of shape (batch,). Rows are decoded only if a text may end in the
+        last token.
+        """
         import torch
 
         if self._begin is None:
@@ -409,9 +427,9 @@ class _Stops:
         return torch.tensor([at is not None for at in self.at], device=input_ids.device)
 
     def _can_end(self, id_: int) -> bool:
-        """Whether a text may end in this token.
+        """Whether one of the texts may end in this token.
 
-        A piece may hide a space, or hold only the last bytes of a character, which decodes as U+FFFD.
+        Decoding may drop a space. A token with only some bytes of a character decodes as U+FFFD.
         """
         if id_ not in self._may_end:
             piece = _decode(self._tokenizer, [id_])
@@ -421,15 +439,17 @@ class _Stops:
 
 
 class _Watch:
-    """Records at every step whether each row's best token was clearly the best."""
+    """Records at every step whether each row's best token was best by a clear margin."""
 
     def __init__(self, constraint: Constraint | None) -> None:
         self._constraint = constraint
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), unchanged; the best score is temporarily removed to avoid a
-        copy."""
+        """Return the scores unchanged, of shape (batch, vocabulary).
+
+        The best score is temporarily removed in place to avoid a copy.
+        """
         import torch
 
         best, at = scores.max(dim=-1, keepdim=True)
@@ -449,10 +469,10 @@ class _Watch:
 
 
 class _Gumbel:
-    """Adds a draw from Gumbel's distribution to every score: the largest sum is then a draw from the softmax.
+    """Samples tokens by adding Gumbel noise to the scores. The largest sum is then a draw from the softmax.
 
-    Replaces transformers' `do_sample`, whose rows share one generator. Here each row has its own, so an answer depends
-    only on the seed and the example.
+    With transformers' `do_sample`, all rows share a random generator. Here each row has a separate generator,
+    so an answer depends only on the seed and the example.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -462,12 +482,12 @@ class _Gumbel:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores, (batch, vocabulary), with a draw added to each."""
+        """Return the scores with noise added, of shape (batch, vocabulary)."""
         import torch
 
         size = scores.shape[-1]
         draws = torch.stack([torch.empty(size).exponential_(generator=made) for made in self._generators])
-        smallest = torch.finfo(draws.dtype).tiny  # a draw of 0 would choose its token, whatever the score
+        smallest = torch.finfo(draws.dtype).tiny  # a draw of 0 would always select its token
         return scores - draws.clamp_min(smallest).log().to(scores.device)
 
 

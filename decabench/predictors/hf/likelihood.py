@@ -1,9 +1,7 @@
-"""Score the labels of a question by their likelihood after the prompt, with the prompt's keys and values
-computed once.
+"""Score labels by their likelihood after the prompt. The prompt's keys and values are computed only once.
 
-Prompt and label are tokenized together and split where the prompt's own tokens end, and a label without a
-prompt follows the first special token of the vocabulary, as in lm-evaluation-harness (`lm_eval/api/model.py`,
-`_encode_pair`).
+Prompt and label are tokenized together and split after the prompt's own tokens. A label without a prompt
+follows the BOS or EOS token. Both are as in lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
 """
 
 from __future__ import annotations
@@ -24,29 +22,29 @@ __all__ = ["ChoiceScorer"]
 @dataclass(frozen=True)
 class _Rows:
     shared: Sequence[int]
-    """The tokens that all rows begin with, at most those of the prompt."""
+    """The tokens shared by the prompt and all rows."""
     begin: int
-    """The number of tokens in the prompt; the label's tokens follow."""
+    """The number of tokens in the prompt, after which the label begins."""
     wholes: Sequence[Sequence[int]]
-    """The prompt with each label."""
+    """The prompt followed by each label."""
 
 
 @dataclass(frozen=True)
 class ChoiceScorer:
-    """A causal model that answers with the likeliest label of a question."""
+    """A causal model that answers with the most likely label."""
 
     loaded: Loaded
     """The model and its tokenizer."""
     decoding: Decoding
-    """Its limit of new tokens is the room that labels need."""
+    """Decoding settings. The limit on new tokens reserves space for the labels."""
     prompter: Prompter
-    """Makes the prompts."""
+    """Builds the prompts."""
     watchful: bool
-    """Whether each question is scored alone, so that no score depends on the batch."""
+    """Whether to score each question by itself, so that scores don't depend on the batch."""
     _alone: dict[str, float] = field(default_factory=dict)
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """Answer a batch of prompts, in order. Errors from torch are not caught."""
+        """Return the answers to a batch of prompts, in order. Errors from torch are not caught."""
         batches = [[prompt] for prompt in prompts] if self.watchful else [prompts]
         return [answer for batch in batches for answer in self._score(batch)]
 
@@ -85,7 +83,10 @@ class ChoiceScorer:
             self._alone[label] = total
 
     def _sums(self, rows: Sequence[_Rows]) -> list[list[float]]:
-        """Return the log-likelihood of each label, running the prompts once and then the rest of each row."""
+        """Return the log-likelihood of each label.
+
+        Each prompt is processed once, followed by the rest of each row.
+        """
         import torch
 
         model, device = self.loaded.model, self.loaded.model.device
@@ -125,7 +126,7 @@ class ChoiceScorer:
 
 
 def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Any, Any]:
-    """Return ids and mask, (rows, longest)."""
+    """Return ids and mask, both of shape (rows, longest)."""
     import torch
 
     longest = max(map(len, rows))

@@ -1,4 +1,4 @@
-"""Find the files of a model, reject files that could run code or are incomplete, and load the weights."""
+"""Find a model's files, reject incomplete models and files that could run code, and load the weights."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 SMALL = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "*.tiktoken", "*.vocab")
-"""Configuration and tokenizer, which are checked before a run."""
+"""Configuration and tokenizer files, which are checked before a run."""
 
 WEIGHTS = "*.safetensors"
-"""The only weights that are fetched and loaded; pickles can run code."""
+"""The only weights to download and load. Pickle files can run code."""
 
 NOT_FETCHED = ("*/*", "consolidated*")
-"""Other formats of the same weights in the same repository."""
+"""The same weights in other formats."""
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
-"""Files from which a tokenizer can be read; one of them is enough."""
+"""Tokenizer files, of which one is enough."""
 
 _ADAPTER = "adapter_config.json"
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -51,25 +51,28 @@ _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """The place of a model, as a small value that can be pickled.
+    """The location of a model. It is small and can be pickled.
 
-    A folder must be at the same path on every machine that opens it.
+    A model folder must have the same path on every machine that loads it.
     """
 
     name: str
-    """Name of the repository, or the last part of the path."""
+    """The repository's name, or the last part of the path."""
     folder: str | None = None
-    """The folder, for a model on disk."""
+    """The folder of a local model."""
     commit: str | None = None
-    """The full commit, for a model on the hub."""
+    """The full commit hash of a model on the Hub."""
     gguf: str | None = None
-    """The file in the folder or repository, for a GGUF model."""
+    """The GGUF file in the folder or repository, if any."""
     adapter: str | None = None
-    """The folder of a PEFT adapter, which is on the machine that made this."""
+    """The local folder of a PEFT adapter, if any."""
 
 
 def find_source(target: str, revision: str | None) -> ModelSource:
-    """Find the model that `target` names; a name on the hub is resolved to its commit. Raises DecabenchError."""
+    """Find the model named by `target`, resolving a name on the Hub to its commit.
+
+    Raises DecabenchError.
+    """
     path = Path(target).expanduser()
     if target and path.is_file():
         if path.suffix != ".gguf":
@@ -77,7 +80,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
                 f"hf: expects a folder, a .gguf file or a name on the hub, but {target} is another kind "
                 "of file."
             )
-        # The hub's cache keeps a link with the file's name to a blob without one: only the folder is resolved.
+        # In the Hub's cache, the file is a link to a blob without a suffix, so only the folder is resolved.
         return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
     if target and path.is_dir():
         return _in_folder(path.resolve())
@@ -93,7 +96,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
 
 
 def require_packages(*more: str) -> None:
-    """Raise DecabenchError if the extra is not installed, or another package that an option needs."""
+    """Raise DecabenchError if a package of the extra, or one of the given packages, is not installed."""
     missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
     if "bitsandbytes" in missing:
         raise DecabenchError("hf: needs bitsandbytes for --quantize: run pip install bitsandbytes.")
@@ -102,7 +105,10 @@ def require_packages(*more: str) -> None:
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
-    """Return the source of a model with an adapter, a folder or a name on the hub. Raises DecabenchError."""
+    """Add an adapter to a model. `adapter` is a folder or a name on the Hub.
+
+    Raises DecabenchError.
+    """
     require_packages("peft")
     folder = Path(adapter).expanduser()
     if not folder.is_dir():
@@ -118,9 +124,10 @@ def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
 
 
 def local_folder(source: ModelSource, weights: bool = True) -> Path:
-    """Return a model's folder, fetching missing files from the hub, but weights only on request.
+    """Return a model's folder, downloading missing files from the Hub.
 
-    A GGUF file is always fetched whole. Raises DecabenchError.
+    Without `weights`, only small files are downloaded, but a GGUF file is always downloaded completely.
+    Raises DecabenchError.
     """
     if source.folder is not None:
         folder = Path(source.folder)
@@ -166,7 +173,7 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    if (folder / _ADAPTER).exists():  # with a config.json, transformers would load it unrecorded
+    if (folder / _ADAPTER).exists():  # with a config.json, transformers would load the adapter unrecorded
         raise DecabenchError(
             f"hf: {name} is an adapter: name the model that it belongs to, as in hf:MODEL --adapter {name}."
         )
@@ -188,7 +195,7 @@ def _kernels(config: Any) -> Iterator[str]:
     elif isinstance(config, dict):
         for key, value in config.items():
             if key == "quant_method" and value == "mxfp4":
-                yield "kernels-community/triton_kernels"  # fetched for that format regardless of other settings
+                yield "kernels-community/triton_kernels"  # always fetched for this format
             elif key.endswith("_implementation"):
                 yield from map(str, value.values() if isinstance(value, dict) else (value,))
             else:
@@ -221,7 +228,7 @@ def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) 
 
 @contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
-    """Replace the hub's errors with our own message, because they may quote a token."""
+    """Convert the Hub's errors to our own messages, because the originals may contain a token."""
     from huggingface_hub import errors
 
     at, unreachable = f"{repository} at {revision}" if revision else repository, ""
@@ -255,25 +262,25 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""The largest plausible limit: tokenizers without a limit report a far larger number."""
+"""The largest plausible limit. Tokenizers without a limit report a far larger number."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in memory, ready to generate."""
+    """A model in memory, ready for use."""
 
     model: Any
-    """A transformers model, in evaluation mode."""
+    """The transformers model, in evaluation mode."""
     tokenizer: Any
-    """Its tokenizer."""
+    """The model's tokenizer."""
     is_encoder_decoder: bool
-    """Whether the prompt goes to an encoder, which leaves the decoder's window to the answer."""
+    """Whether prompts are passed to an encoder, which leaves the decoder's whole window for the answer."""
     ends: frozenset[int]
-    """The tokens that end an answer."""
+    """Tokens that end an answer."""
     pad: int
-    """The token used for padding, which the attention mask hides."""
+    """The padding token. It is hidden by the attention mask."""
     tokens: int
-    """The size of the vocabulary: a higher id would crash a process on a GPU."""
+    """The vocabulary size. A token id beyond it would crash the process on a GPU."""
 
 
 def load_config(source: ModelSource, folder: Path) -> Any:
@@ -306,8 +313,10 @@ def load_model(
     device_map: str | None = None,
     quantize: str | None = None,
 ) -> Loaded:
-    """Load the weights. Raises DecabenchError, also for missing tensors, which transformers would initialize
-    randomly."""
+    """Load a model's weights.
+
+    Raises DecabenchError. This includes missing tensors, which transformers would initialize randomly.
+    """
     import torch
     import transformers
 
@@ -315,7 +324,8 @@ def load_model(
     tokenizer = load_tokenizer(source, folder)
     given: dict[str, Any] = {"device_map": device_map} if device_map else {}
     if source.gguf:
-        # Packed blocks are multiplied by compiled kernels, which transformers would fetch from the hub: unpack them.
+        # Packed weights need compiled kernels, which transformers would fetch from the Hub, so they are
+        # unpacked.
         config_class = getattr(
             transformers, "GgufConfig", None
         )  # versions without this setting always unpack
@@ -324,7 +334,7 @@ def load_model(
         given |= {"use_safetensors": True}
     if quantize:
         given = {"device_map": {"": device}} | given | {"quantization_config": _quantization(quantize, dtype)}
-    # Unpacking GGUF draws a progress bar that no setting of transformers turns off.
+    # Unpacking a GGUF file draws a progress bar that transformers has no setting for.
     with _errors(source.name, "weights"), redirect_stderr(io.StringIO()) if source.gguf else nullcontext():
         kind: Any = transformers.AutoModelForCausalLM
         if config.is_encoder_decoder:
@@ -358,14 +368,14 @@ def _adapted(model: Any, folder: Path, merges: bool) -> Any:
     from peft import PeftModel
 
     with _errors(folder.name, "adapter"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft uses names that transformers is about to drop
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses names that transformers has deprecated
         warnings.filterwarnings("error", message=".*missing adapter keys")
         adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True, use_safetensors=True)
         return adapted.merge_and_unload() if merges else adapted.get_base_model()
 
 
 def positions(config: Any) -> int | None:
-    """Return the longest sequence that the model has positions for; None if positions are relative."""
+    """Return the model's maximum sequence length, or None if positions are relative."""
     found = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     return found if isinstance(found, int) and 0 < found < SANE else None
 
@@ -388,7 +398,11 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
 
 
 def _ready(model: Any, tokenizer: Any) -> Loaded:
-    """Keep only the special tokens of the saved generation settings; decabench sets sampling, penalties and limits."""
+    """Prepare a loaded model.
+
+    Of the saved generation settings, only special tokens are kept. decabench controls sampling, penalties and
+    limits.
+    """
     import transformers
 
     settings: Any = transformers.GenerationConfig  # untyped
@@ -429,19 +443,21 @@ def _errors(name: str, part: str) -> Iterator[None]:
         ) from error
 
 
-_SHORT, _LONG = 6, 15  # tokens of the two prompts of the probe
+_SHORT, _LONG = 6, 15  # lengths of the two test prompts, in tokens
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""Relative to the largest score. Masked padding changes scores by about 1e-6, visible padding by 0.1 or more."""
+"""Relative to the largest score. Masked padding changes scores by about 1e-6, and visible padding by at least
+0.1.
+"""
 
-_COARSE = 0.1  # for number formats with only two or three digits
+_COARSE = 0.1  # for data types with only two or three digits
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Return whether padding leaves a model's answers unchanged, by comparing a prompt with and without padding.
+    """Whether padding leaves answers unchanged, determined by running a prompt with and without padding.
 
-    Recurrent models that ignore the attention mask (RWKV, RecurrentGemma), and models with relative attention
-    such as XLNet read padding as text, so they can process only one prompt at a time.
+    Models that read padding as text can only process a single prompt at a time. Examples are recurrent models
+    that ignore the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]
@@ -451,7 +467,7 @@ def pads_safely(loaded: Loaded) -> bool:
 
 
 def _scores(loaded: Loaded, lengths: list[int]) -> Any:
-    """Return the scores of the first token, (batch, vocabulary), as float32."""
+    """Return the scores of the first token as float32, of shape (batch, vocabulary)."""
     import torch
 
     longest = max(lengths)
@@ -459,7 +475,7 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
     mask = torch.zeros_like(ids)
     for row, length in enumerate(lengths):
         at = slice(0, length) if loaded.is_encoder_decoder else slice(longest - length, longest)
-        # Any tokens work, as long as every prompt begins with the same ones.
+        # Any tokens work if all prompts start with the same ones.
         ids[row, at] = torch.arange(7, 7 + length) % loaded.tokens
         mask[row, at] = 1
     device = loaded.model.device

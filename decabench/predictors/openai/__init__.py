@@ -1,1 +1,1 @@
-"""`openai:`: any server that speaks the OpenAI API."""
+"""`openai:` predictors for any server with an OpenAI-compatible API."""

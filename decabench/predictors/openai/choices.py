@@ -1,4 +1,4 @@
-"""Read the answer in a reply: its text, its reasoning, how it ended, and the model that wrote it."""
+"""Parse the answer in a server's reply, with its reasoning, finish reason and model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 
 
 class UnreadableReplyError(Exception):
-    """A reply without an answer; a retry may succeed. The message describes the content of the reply."""
+    """Raised for a reply without an answer. A retry may succeed. The message describes the reply."""
 
 
 class ToolCallError(Exception):
-    """A reply that calls a tool instead of answering; a retry would not help."""
+    """Raised for a reply that calls a tool instead of answering. A retry would not help."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -45,22 +45,22 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""Words in a finish_reason that show how the answer ended; the first match counts."""
+"""Patterns in a finish_reason that show how the answer ended. The first match wins."""
 
 LARGEST_COUNT = 10**9
-"""Tokens; larger counts are ignored as implausible."""
+"""The largest plausible token count. Larger counts are ignored."""
 
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """An answer, with the other relevant parts of the reply."""
+    """An answer and other relevant parts of the reply."""
 
     answer: Answer
-    """The answer."""
+    """The parsed answer."""
     model: str
-    """The model that answered, according to the server; empty if unknown."""
+    """The model that answered, as reported by the server; empty if unknown."""
     unknown_end: str
-    """An unknown finish_reason; the answer is treated as complete."""
+    """The finish_reason if it isn't recognized. The answer is then treated as complete."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,10 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reply's choice with index 0, the only one requested, or else the first.
+    """Return the choice with index 0, or else the first choice.
 
-    Empty if there is none. A server that sends several may send them in order of completion.
+    Only one choice is requested, but a server may send several in order of completion. If there are none, the
+    result is empty.
     """
     choices = content.get("choices")
     given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
@@ -84,9 +85,9 @@ def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
-    """Parse the answer in the reply of either API.
+    """Parse the answer in a reply of the chat or completions API.
 
-    Raises UnreadableReplyError for a reply without one, and ToolCallError.
+    Raises UnreadableReplyError for a reply without an answer and ToolCallError for a reply that calls a tool.
     """
     choice = first_choice(content)
     if not choice:
@@ -124,8 +125,9 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
 def parse_likelihoods(
     content: Mapping[str, Any], labels: Sequence[str], alone: Mapping[str, float]
 ) -> ServedAnswer:
-    """Parse the likelihoods of labels at the ends of prompts, in a reply that repeats the prompts with
-    log-probabilities. Raises UnreadableReplyError if log-probabilities are missing.
+    """Parse label likelihoods from a reply that echoes the prompts with log-probabilities.
+
+    Each prompt ends in a label. Raises UnreadableReplyError if log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []
@@ -144,10 +146,9 @@ def parse_likelihoods(
 
 
 def _label_values(logprobs: object, label: str) -> list[float]:
-    """Return the log-probabilities of the tokens that end in a label; a token generated after the label is left
-    out.
+    """Return the log-probabilities of a label's tokens at the end of the prompt.
 
-    Raises UnreadableReplyError.
+    A token generated after the label is ignored. Raises UnreadableReplyError.
     """
     record = logprobs if isinstance(logprobs, dict) else {}
     tokens, values = record.get("tokens"), record.get("token_logprobs")
@@ -176,10 +177,10 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 
 
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
-    """Raise an error for a reply without text, unless the model evidently meant to write none.
+    """Raise an error for a reply without text, unless the empty answer seems intended.
 
-    That is assumed if the model wrote reasoning, or if the server gives a finish_reason and did not report 0 tokens
-    (the end of an answer is a token).
+    It is if the model wrote reasoning, or if the server sent a finish_reason and didn't report 0 tokens. Even
+    an empty answer takes a token to end.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
@@ -197,8 +198,9 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-"""Where a message holds its reasoning: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM. The first
-match counts."""
+"""Keys of a message's reasoning, in order of preference: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter;
+LiteLLM.
+"""
 
 
 def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
@@ -231,10 +233,10 @@ def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
 
 
 def _read_part(part: object) -> tuple[str, str]:
-    """Return the kind of a part of a message, and its text or its name.
+    """Return the kind of a message part, and its text or name.
 
-    Parts called text and output_text hold an answer. Parts called thinking and reasoning, or with a `thought`
-    as in Gemini's replies, do not.
+    Parts of type text or output_text contain an answer. Parts of type thinking or reasoning, or with
+    `thought` as in Gemini's replies, do not.
     """
     if isinstance(part, str):
         return "text", part
@@ -266,7 +268,7 @@ def _joined(value: object) -> str:
 
 
 _TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
-"""Keys that may hold a part's text."""
+"""Keys that may contain a part's text."""
 
 
 def _tool_name(call: object) -> str:
@@ -278,14 +280,14 @@ def _tool_name(call: object) -> str:
 _SNAPSHOT = re.compile(
     r"(?:[-_@:.](?:latest|free|beta|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?:\.\d+)*))+$"
 )
-"""The end of a model's name that distinguishes versions of the model: `-2024-08-06`, `-0613`, `:latest`."""
+"""A version suffix in a model name, such as `-2024-08-06`, `-0613` or `:latest`."""
 
 
 def is_same_model(asked: str, served: str) -> bool:
-    """Return whether a server's name for a model may be another spelling of the requested name.
+    """Whether the server's model name may be another spelling of the requested name.
 
-    Folders and case are ignored. A date may be added or left out, but different dates mean different models.
-    `any` and `default` stand for any model.
+    Case and folders are ignored. A date may be added or left out, but different dates mean different models.
+    A request for `any` or `default` accepts every model.
     """
     wanted, given = (
         re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)
@@ -297,7 +299,7 @@ def is_same_model(asked: str, served: str) -> bool:
 
 
 def read_count(value: object) -> int | None:
-    """Return a plausible count; None for anything else."""
+    """Return a plausible count, or None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value <= LARGEST_COUNT and value == int(value) else None

@@ -1,9 +1,9 @@
-"""Send requests to a server that speaks the OpenAI API, and retry if that can help.
+"""Client for servers with an OpenAI-compatible API, with rate limits and retries.
 
-This uses plain HTTP rather than the openai package, which costs 3 ms more CPU per request and 0.6 s on import.
-That package also lacks features that thousands of questions need: one pause for all requests after a 429,
-Retry-After of up to ten minutes, retries within the rate limit, one time limit for the whole reply, a cap on
-its size, and a key that appears in no error or answer.
+Plain HTTP is used because the openai package takes 3 ms more CPU time per request and 0.6 s to import. It
+also lacks features needed for thousands of questions: a shared pause for all requests after a 429,
+Retry-After of up to ten minutes, retries that count towards the rate limit, a timeout for the whole reply, a
+limit on its size, and a key that never appears in errors or answers.
 """
 
 from __future__ import annotations
@@ -61,18 +61,20 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0
-"""The longest Retry-After to honour, in seconds; longer values are reduced to this."""
+"""The longest Retry-After to honor, in seconds. Longer values are reduced to it."""
 
 LONGEST_BACK_OFF = 60.0
-"""The longest pause between tries, in seconds."""
+"""The longest pause between attempts, in seconds."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
-"""Signs that a server truncates prompts: the number of prompts that share the largest token count, the ratio of
-their longest to their shortest length, and the minimum length of the longest, in characters.
+"""Thresholds for detecting that a server truncates prompts.
+
+These are the number of prompts with the same, largest token count, the ratio between the longest and the
+shortest of them, and the minimum length of the longest in characters.
 """
 
 SHOWN_WAIT = 5.0
-"""Waits of at least this many seconds are logged, so that the program doesn't seem to hang."""
+"""The minimum wait to log, in seconds, so that the program doesn't seem to hang."""
 
 _log = logging.getLogger("decabench")
 
@@ -86,15 +88,15 @@ class RequestClock:
     """The client's clock. Tests replace it to avoid waiting."""
 
     now: Callable[[], float] = time.monotonic
-    """Returns seconds from a fixed but arbitrary moment."""
+    """Returns the time in seconds from an arbitrary starting point."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits for a number of seconds."""
     date: Callable[[], datetime.datetime] = _utc_now
-    """Returns the date and time, for a Retry-After that states a date."""
+    """Returns the current date and time, for Retry-After headers that contain a date."""
 
 
 class Pace:
-    """Spaces requests evenly, and sends none during a pause. Belongs to one event loop."""
+    """Spaces requests evenly and holds them back during a pause. Each instance belongs to one event loop."""
 
     def __init__(self, clock: RequestClock, per_minute: float | None) -> None:
         self._clock = clock
@@ -103,15 +105,15 @@ class Pace:
         self._paused_until = -math.inf
 
     async def turn(self) -> None:
-        """Wait until a request may be sent."""
+        """Wait until the next request may be sent."""
         slot = self._take_slot()
         while (wait := slot - self._clock.now()) > 0:
             await self._clock.sleep(wait)
-            if self._clock.now() < self._paused_until:  # a pause began meanwhile
+            if self._clock.now() < self._paused_until:  # a pause started in the meantime
                 slot = self._take_slot()
 
     def pause(self, seconds: float) -> None:
-        """Pause all requests for `seconds`."""
+        """Pause all requests for a number of seconds."""
         self._paused_until = max(self._paused_until, self._clock.now() + seconds)
 
     def _take_slot(self) -> float:
@@ -121,12 +123,15 @@ class Pace:
 
 
 def draw_back_off(tries: int) -> float:
-    """Draw the seconds to wait after `tries`, uniformly from 0 to 2, 4, … 60, so that clients do not retry together."""
+    """Return a random wait in seconds before the next attempt.
+
+    It is drawn uniformly from 0 to 2, 4, … 60, so that clients don't all retry at once.
+    """
     return random.uniform(0, min(LONGEST_BACK_OFF, 2.0**tries))
 
 
 def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
-    """Parse the seconds, or the date, of a Retry-After header; None if it is absent or invalid."""
+    """Parse a Retry-After header into seconds. Returns None if it is absent or invalid."""
     if not header:
         return None
     try:
@@ -134,7 +139,7 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
     except ValueError:
         try:
             date = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):  # an impossible year
+        except (ValueError, OverflowError):  # the year is out of range
             return None
         zoned = date if date.tzinfo else date.replace(tzinfo=datetime.UTC)
         seconds = (zoned - clock.date()).total_seconds()
@@ -142,76 +147,78 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
 
 
 RETRIED = frozenset({408, 409, 425, 429})
-"""Statuses after which another try may succeed, in addition to every 5xx."""
+"""Statuses to retry, in addition to all 5xx."""
 
 LARGEST_REPLY = 16 << 20
-"""The largest reply to read, in bytes; an answer has a few thousand."""
+"""The maximum size of a reply in bytes. A typical answer has a few thousand."""
 
 _NEEDED = ("model", "messages", "prompt")
-"""Parameters that every request needs."""
+"""Parameters required in every request."""
 
 MOST_SAID = 20
-"""The maximum number of logged messages: a server may name a different model in every answer."""
+"""The maximum number of messages to log, since a server may name a different model in every answer."""
 
 
 class RefusedError(Exception):
-    """The server refuses this question; a retry would not help."""
+    """Raised if the server rejects a question. A retry would not help."""
 
 
 class UnsupportedError(Exception):
-    """The server refuses or ignores optional parameters."""
+    """Raised if the server rejects or ignores optional parameters."""
 
 
 class FilteredError(Exception):
-    """The server's content filter stopped this question."""
+    """Raised if a question is blocked by the server's content filter."""
 
 
 class GaveUpError(Exception):
-    """Every try for this question failed."""
+    """Raised if all attempts at a question failed."""
 
 
 class PromptOverflowError(Exception):
-    """The prompt of this question is too long for the server."""
+    """Raised if a prompt is too long for the server."""
 
     def __init__(self, overflow: Overflow, message: str) -> None:
         super().__init__(message)
         self.overflow = overflow
-        """The lengths that the server reported."""
+        """The lengths reported by the server."""
 
 
 class _RetryableError(Exception):
-    """A failure that another try may overcome; the message continues "the server"."""
+    """Raised for a failure that may be temporary. The message continues a sentence that starts with "the
+    server".
+    """
 
     def __init__(
         self, message: str, wait: float | None = None, for_all: bool = False, unreachable: bool = False
     ) -> None:
         super().__init__(message)
         self.wait = wait
-        """Seconds that the server asks to wait first."""
+        """The wait requested by the server, in seconds."""
         self.for_all = for_all
         """Whether all requests must wait."""
         self.unreachable = unreachable
-        """Whether there was no connection at all."""
+        """Whether no connection could be made."""
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """How much load to put on a server."""
+    """Limits on the load for a server."""
 
     concurrency: int = 8
-    """Requests in flight."""
+    """The maximum number of concurrent requests."""
     per_minute: float | None = None
-    """Requests per minute, retries included; None for no limit."""
+    """The maximum number of requests per minute, including retries; None for no limit."""
     timeout: float = 120.0
-    """Seconds from sending a request to receiving its whole reply."""
+    """The maximum time from sending a request to receiving its whole reply, in seconds."""
     retries: int = 5
-    """Further tries after the first."""
+    """The number of retries after the first attempt."""
     clock: RequestClock = field(default_factory=RequestClock)
-    """The clock for waits."""
+    """The clock used for waiting."""
 
 
 class Client:
-    """A connection pool to one server, for one event loop, with what has been learned about the server."""
+    """A connection pool for one server, bound to one event loop. It remembers what the server supports."""
 
     def __init__(self, url: str, model: str, key: ApiKey, limits: RequestLimits) -> None:
         self.url = url
@@ -222,10 +229,10 @@ class Client:
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._limit_name = "max_tokens"
         self._has_replied = False
-        self._stopped = ""  # the reason to send no further requests
+        self._stopped = ""  # why no more requests are sent
         self._announced_until = -math.inf
         self._said: set[str] = set()
-        # The largest count of tokens, and the characters of prompts with it.
+        # The largest token count, and the lengths in characters of the prompts with that count.
         self._longest: tuple[int, list[int]] = (0, [])
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
@@ -242,7 +249,7 @@ class Client:
         self._connections.close()
 
     def redact(self, answer: str) -> str:
-        """Remove the key from an answer, because a server may echo its input and the answer is recorded."""
+        """Remove the key from an answer. Answers are recorded, and a server may echo its input."""
         return self._key.redact_answer(answer)
 
     async def ask(
@@ -253,10 +260,10 @@ class Client:
         parse: Callable[[Mapping[str, Any]], ServedAnswer] = parse_answer,
         is_optional: bool = False,
     ) -> ServedAnswer:
-        """Send a POST until the reply is an answer, and return it.
+        """Send a POST request, retrying until the reply contains an answer.
 
-        With `is_optional`, a refusal of the request's parameters is an UnsupportedError. Raises RefusedError,
-        FilteredError, GaveUpError and PromptOverflowError for this question only, and ModelError if all other
+        With `is_optional`, rejected parameters raise UnsupportedError. RefusedError, FilteredError,
+        GaveUpError and PromptOverflowError affect only this question. ModelError is raised if all other
         questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
@@ -275,7 +282,7 @@ class Client:
                 seconds = draw_back_off(tried) if fault.wait is None else fault.wait
                 self._announce(seconds, fault)
                 if fault.for_all:
-                    self._pace.pause(seconds)  # the next turn waits for this
+                    self._pace.pause(seconds)  # the next turn waits for this pause
                 else:
                     await self._limits.clock.sleep(seconds)
         tries = f"{tried} tries" if tried > 1 else "one try"
@@ -287,14 +294,16 @@ class Client:
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log a message that concerns many questions only once; `about` identifies it."""
+        """Log a warning about several questions only once. `about` identifies the warning."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
 
     def note_length(self, characters: int, tokens: int) -> None:
-        """Warn if prompts of very different lengths all have the largest number of tokens, because the server
-        truncates them at that number. Ollama does so silently at its num_ctx.
+        """Record a prompt's length, and warn if the server seems to truncate prompts.
+
+        The warning appears if prompts of very different lengths all have the largest token count. Ollama
+        silently truncates prompts at its num_ctx.
         """
         largest, sizes = self._longest
         if tokens > largest:
@@ -311,7 +320,7 @@ class Client:
                 )
 
     def _compare(self, served: ServedAnswer) -> None:
-        """Warn about an answer from a different model, or with an unknown finish_reason."""
+        """Warn if another model answered or the finish_reason is unknown."""
         if served.model and not is_same_model(self.model, served.model):
             name = excerpt(self._key.redact(served.model), 80)
             self.say_once(
@@ -328,7 +337,7 @@ class Client:
             )
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
-        """Log a long wait, unless one is already in progress."""
+        """Log a long wait, unless another wait is in progress."""
         now = self._limits.clock.now()
         if seconds < SHOWN_WAIT or now < self._announced_until:
             return
@@ -340,7 +349,7 @@ class Client:
     async def _content(
         self, path: str, body: Mapping[str, Any], max_tokens: int | None, is_optional: bool = False
     ) -> dict[str, Any]:
-        """Return the JSON object of a reply that is not an error."""
+        """Return the JSON body of a successful reply."""
         name = self._limit_name
         sent = dict(body) if max_tokens is None else {**body, name: max_tokens}
         reply = await self._send("POST", path, sent)
@@ -373,7 +382,7 @@ class Client:
         raise RefusedError(f"The server refused the request with status {reply.status}: {said}.")
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> ServerReply:
-        """Send one request and read its whole reply."""
+        """Send a request and read the whole reply."""
         content = None if body is None else json.dumps(body).encode()
         async with self._slots:
             await self._pace.turn()
@@ -395,13 +404,13 @@ class Client:
             try:
                 text = received.decode("utf-8-sig")
             except UnicodeDecodeError:
-                if 200 <= status < 300:  # replacement characters would change the answer that is scored
+                if 200 <= status < 300:  # replacement characters would change the answer
                     raise _RetryableError("sent a reply that is not UTF-8") from None
                 text = received.decode("utf-8", "replace")
             return ServerReply(status, text, headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
-        """Explain why every other question would fail too; empty if another question might succeed."""
+        """Return why all other questions would fail too, or an empty string if they might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
@@ -433,11 +442,11 @@ class Client:
         return f"{url} does not accept {name} with {self.model}: {said}. {remedy}"
 
     def _keeps_a_key(self) -> bool:
-        """Whether the environment has an OpenAI key that was not sent, because this is not OpenAI's server."""
+        """Whether an OpenAI key is set but was not sent because this isn't an OpenAI server."""
         return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Explain whether the server does not know the model or the URL."""
+        """Explain whether the model or the URL is unknown."""
         try:
             models = _list_models(await self._send("GET", "/models"))
         except _RetryableError:
@@ -454,14 +463,14 @@ class Client:
 
 
 def _list_models(reply: ServerReply) -> list[str]:
-    """Return the model names from GET /models; an empty list if the reply is not a list."""
+    """Return the model names from a GET /models reply, or an empty list if it can't be read."""
     data = (reply.content or {}).get("data")
     rows = data if isinstance(data, list) else []
     return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
 
 class LoopThread:
-    """A thread that runs coroutines inside a `with` block; leaving it cancels those still running."""
+    """A context manager for a thread that runs coroutines. On exit, running coroutines are cancelled."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -476,7 +485,7 @@ class LoopThread:
         self._thread.join()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine, and return a future for its result."""
+        """Start a coroutine and return a future for its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -486,9 +495,9 @@ class LoopThread:
     def stream(
         self, ask: Callable[[Question], Coroutine[Any, Any, T]], questions: Iterable[Question], window: int
     ) -> Generator[tuple[str, T], None, None]:
-        """Yield (id, result) as results arrive, with up to `window` questions in progress.
+        """Yield (id, result) pairs as results arrive, with up to `window` questions in progress.
 
-        Closing it cancels those in progress.
+        Closing the generator cancels the remaining questions.
         """
         source = iter(questions)
         done: SimpleQueue[concurrent.futures.Future[T]] = SimpleQueue()

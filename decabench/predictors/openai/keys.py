@@ -1,5 +1,7 @@
-"""The key for a server and other secret headers: where they come from, which servers get them, and how they
-stay secret."""
+"""API keys and other secret headers.
+
+This covers where they come from, which servers receive them, and how they are redacted.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,31 @@ from decabench.predictors.protocol import Header
 __all__ = ["OPENAI_VARIABLE", "VARIABLE", "ApiKey", "is_overheard", "read_key"]
 
 VARIABLE = "DECABENCH_API_KEY"
-"""The environment variable for the key of any server; an empty value means no key."""
+"""Environment variable with the key for any server. An empty value means no key."""
 
 OPENAI_VARIABLE = "OPENAI_API_KEY"
-"""The variable used for OpenAI's own servers if the other is not set. Its value is never sent to another server."""
+"""Fallback variable for OpenAI's own servers. Its value is never sent to other servers."""
 
 SECRET_LENGTH = 8
-"""Shorter keys (`EMPTY`, `none`) are ordinary words that an answer may contain, not secrets."""
+"""The minimum length of a secret key. Shorter keys, such as `EMPTY` or `none`, may occur in answers as
+ordinary words.
+"""
 
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key and other headers, which are sent only to the server."""
+    """An API key and additional headers, sent only to the server."""
 
     value: str = field(default="", repr=False)
-    """The key; empty for none."""
+    """The key; empty if there is none."""
     variable: str = VARIABLE
-    """Where the key comes from."""
+    """The environment variable that the key is read from."""
     others: tuple[Header, ...] = ()
-    """Headers given by the user. Any of them may hold a secret, and one of them may replace the key."""
+    """Headers set by the user. They may contain secrets, and one of them may replace the key."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that carry the key, and the other headers."""
+        """All headers to send, including the key."""
         others = {header.name: header.value for header in self.others}
         is_replaced = "authorization" in map(str.lower, others)
         return (
@@ -47,14 +51,14 @@ class ApiKey:
 
     @property
     def given(self) -> str:
-        """The name of the key and of other headers, in words that fit `the server refuses …`."""
+        """A description of the key and headers that fits after "the server refuses"."""
         names = [header.name for header in self.others]
         key = f"the key in {self.variable}" if self.value else "" if names else "requests without a key"
         headers = f"the header{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
         return " with ".join(filter(None, (key, headers)))
 
     def redact(self, text: str) -> str:
-        """Replace the key with `[key]`, and the values of other headers with `[header]`, in a text from a server."""
+        """Replace the key with `[key]` and header values with `[header]` in a text from a server."""
         text = _replace(text, self.value, "[key]")
         for header in self.others:
             for secret in (header.value, *header.value.split()):
@@ -62,7 +66,7 @@ class ApiKey:
         return text
 
     def redact_answer(self, text: str) -> str:
-        """Redact an answer, unless the key may be an ordinary word."""
+        """Redact an answer. Short keys are kept because they may be ordinary words."""
         hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
         return hidden.redact(text)
 
@@ -74,9 +78,9 @@ def _replace(text: str, secret: str, shown: str) -> str:
 
 
 def read_key(headers: Sequence[Header], url: str) -> ApiKey:
-    """Read the key for a server, and headers that name a variable, from the environment.
+    """Read the key for a server, and headers that refer to a variable, from the environment.
 
-    Raises DecabenchError for a variable that is not set, or that a header cannot hold.
+    Raises DecabenchError if a variable isn't set or has an invalid value for a header.
     """
     variable = OPENAI_VARIABLE if VARIABLE not in os.environ and _is_openai(url) else VARIABLE
     value = os.environ.get(variable, "").strip()
@@ -94,7 +98,7 @@ def _is_openai(url: str) -> bool:
 
 
 def is_overheard(url: str) -> bool:
-    """Return whether requests go to another machine without encryption."""
+    """Whether requests are sent to another machine without encryption."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:

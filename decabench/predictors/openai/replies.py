@@ -1,6 +1,6 @@
-"""Recognize refusals, failures and overlong prompts in a server's errors.
+"""Recognize content filters, failures and overlong prompts in server errors.
 
-Each server words them differently. The tables of patterns name the servers; add a line for a new server's wording.
+Every server words them differently. The pattern tables name the servers; add a line for each new wording.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _FILTERED = _any_of(
     r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
 _FILTER_CODES = frozenset({"1301", "1026", "1027"})
-"""The filter codes of Zhipu and, for prompts and for answers, MiniMax."""
+"""Filter codes of Zhipu (the first) and MiniMax (for prompts and answers)."""
 _FLAGS = ("reasons", "flagged_input")
-"""Keys in the metadata of OpenRouter's errors that say why a prompt was flagged."""
+"""Metadata keys in OpenRouter errors that say why a prompt was flagged."""
 _NOT_THE_PROMPT = _any_of(
     r"(?:account|resource|organi[sz]ation|project|user|key|you)(?: (?:has|have|been|is|are|was|temporarily))*"
     r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
     r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
 )
-"""Words of a filter in errors that affect other prompts too, or are temporary."""
+"""Phrases that match a filter but mean a temporary error, or one that affects other prompts too."""
 
 _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
@@ -64,7 +64,7 @@ _TOO_LONG = _any_of(
     r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
 )
 _RATE = _any_of(r"per minute|per day|\bTPM\b|rate[ _-]?limit|quota|throttl|too many requests")
-"""Account limits, which Groq reports with 413. Shortening the context would hide them."""
+"""Account limits, which Groq reports as 413. Shortening the context would only hide them."""
 _LIMITS = (
     r"maximum (?:context|model|prompt|input|allowed)(?: input)?[ _](?:length|limit|size)(?: is| of|:)? ?\(?(\d+)",
     r"with (\d+) maximum context length",  # Mistral
@@ -99,10 +99,10 @@ _UNSUPPORTED = _any_of(
 )
 
 LONGEST_ERROR = 10_000
-"""The number of characters to read of an error; longer errors repeat the request."""
+"""The maximum number of characters to read from an error. Longer errors repeat the request."""
 
 _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
-"""Keys of an error that repeat the request or carry no information."""
+"""Keys of an error that repeat the request or contain no information."""
 
 
 def _leaves(value: object) -> Iterator[str]:
@@ -119,12 +119,12 @@ def _leaves(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Overflow:
-    """The lengths in tokens that a server reports for a prompt that is too long; None if it doesn't."""
+    """Lengths that a server reports for an overlong prompt, in tokens. Unreported lengths are None."""
 
     limit: int | None
-    """The maximum number of tokens in prompt and answer together."""
+    """The maximum number of tokens for prompt and answer together."""
     prompt: int | None
-    """The tokens of this prompt; None if the server says only "at least"."""
+    """The number of tokens in this prompt; None if the server only says "at least"."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ class ServerReply:
     """A complete HTTP reply."""
 
     status: int
-    """The HTTP status."""
+    """The HTTP status code."""
     text: str
-    """The body."""
+    """The response body."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers."""
+    """The response headers."""
 
     @cached_property
     def _json(self) -> Any:
@@ -147,14 +147,14 @@ class ServerReply:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """The body as a JSON object; None for anything else."""
+        """The body as a JSON object, or None if it isn't one."""
         return self._json if isinstance(self._json, dict) else None
 
     @cached_property
     def error(self) -> dict[str, Any]:
-        """The error object in the body, or in its first choice; empty if there is none.
+        """The error object in the body or its first choice; empty if there is no error.
 
-        Some servers send a string, the bare object, or a list with the object (Gemini).
+        Some servers send a string, a bare object, or a list containing the object (Gemini).
         """
         content = self._json[0] if isinstance(self._json, list) and self._json else self._json
         content = content if isinstance(content, dict) else {}
@@ -174,19 +174,17 @@ class ServerReply:
 
     @cached_property
     def message(self) -> str:
-        """The error's message with its cause, or all of its words, or the whole body."""
+        """The error message with its cause, or else all text in the error, or the whole body."""
         message = self.error.get("message") or self.error.get("detail")
         if not isinstance(message, str):
             return self._said or self.text
         metadata = self.error.get("metadata")
-        raw = (
-            metadata.get("raw") if isinstance(metadata, dict) else None
-        )  # the message that OpenRouter received
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None  # from the upstream provider
         return f"{message} ({raw})" if raw and isinstance(raw, str) else message
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a content filter stopped this prompt, or the answer to it."""
+        """Whether a content filter blocked the prompt or its answer."""
         if self.status in (401, 402, 404, 429):
             return False
         content = self.content or {}
@@ -201,7 +199,7 @@ class ServerReply:
 
     @property
     def overflow(self) -> Overflow | None:
-        """The lengths in an error about a prompt that is too long; None for any other error."""
+        """Lengths reported by an error about an overlong prompt, or None for any other error."""
         said = self._said or (self.text[:LONGEST_ERROR] if self.status >= 400 else "")
         text = re.sub(r"(?<=\d),(?=\d{3})", "", said)
         if self.status in (401, 403, 404, 429) or _RATE.search(text):
@@ -214,12 +212,12 @@ class ServerReply:
         )
 
     def find_refused(self, sent: Sequence[str]) -> str:
-        """Find the sent parameter that an error rejects; empty if there is none."""
+        """Return the parameter rejected by the error, or an empty string."""
         if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
             return ""
         located = [self.error.get("param"), *_locations(self._json)]
         names = "|".join(map(re.escape, sorted(sent, key=len, reverse=True)))
-        # `stop` is a common word, so it counts only in quotes, or as the name of a parameter
+        # `stop` is a common word, so it must be in quotes or named as a parameter.
         bare = rf"\b(?!stop\b)({names})\b|(?:parameter|argument|field|model)s?:? (stop)\b|\b(stop) sequence"
         found = re.search(rf"['\"`]({names})\\?['\"`]", self._said) or re.search(bare, self._said)
         named = found[found.lastindex or 0] if found else ""
@@ -227,12 +225,12 @@ class ServerReply:
 
 
 def _says(error: object) -> bool:
-    """Whether an error has any content: some servers send an empty error with every answer."""
+    """Whether an error has any content. Some servers send an empty error with every answer."""
     return error not in (None, False) and any(_leaves(error))
 
 
 def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the error that a failed MiniMax reply states in its own format."""
+    """Return the error in a failed MiniMax reply, which has its own format."""
     status = content.get("base_resp")
     if not isinstance(status, dict) or not status.get("status_code"):
         return {}
@@ -240,7 +238,7 @@ def _failed_status(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _locations(body: object) -> Iterator[str]:
-    """Yield the names of fields that pydantic complains about, at any depth: `{"loc": ["body", "seed"]}`."""
+    """Yield field names in pydantic errors at any depth, as in `{"loc": ["body", "seed"]}`."""
     waiting = [body]
     while waiting:
         item = waiting.pop()
@@ -253,7 +251,7 @@ def _locations(body: object) -> Iterator[str]:
 
 
 def _parse_int(digits: str) -> int | None:
-    """Parse a JSON number; None if it has so many digits that parsing could take long."""
+    """Parse a JSON integer. Returns None if it is too long, since parsing could be slow."""
     return int(digits) if len(digits) <= 20 else None
 
 

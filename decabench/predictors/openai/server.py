@@ -1,4 +1,4 @@
-"""`openai:BASE_URL`: a model behind any server that speaks the OpenAI API."""
+"""Models behind any server with an OpenAI-compatible API (`openai:BASE_URL`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ USED = (
     "timeout",
     "retries",
 )
-"""The options that the backend uses."""
+"""Options used by this backend."""
 
 _OWN = {
     "model": "--model",
@@ -77,28 +77,29 @@ _OWN = {
     "n": "--samples",
     "stream": "never",
 }
-"""Parameters that are not part of the body, and the options that decide them."""
+"""Parameters that --body can't set, and the options that control them."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters per token, for guessing a prompt's length before the server has counted it."""
+"""Used to estimate a prompt's length until the server has counted its tokens."""
 
 CUTS = 6
-"""How many times to shorten a context that the server still rejects as too long."""
+"""How often a context is shortened if the server still rejects it as too long."""
 
 SILENTLY_CUT = (8_000, 8)
-"""A long prompt has more than one token per this many characters; with fewer, the server did not read all of
-it.
+"""The minimum length of a long prompt, and the maximum number of characters per token.
+
+If the server counts fewer tokens, it has not read the whole prompt.
 """
 
 SHORTEST_ECHO = 40
-"""The shortest beginning of a prompt that no answer repeats by chance, in characters."""
+"""The minimum length of a prompt, in characters, for an answer that starts with it to count as an echo."""
 
 ECHO_AT = 40
-"""A repeated prompt begins within this many characters, after spaces or a start-of-text token."""
+"""An echoed prompt starts within this many characters, after whitespace or a start-of-text token."""
 
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
-    """Make the backend for a base URL. Raises DecabenchError for an invalid URL or option."""
+    """Create a backend for a base URL. Raises DecabenchError for an invalid URL or option."""
     url = _parse_base_url(target)
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
@@ -121,7 +122,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
 
 
 def _parse_base_url(target: str) -> str:
-    """Check a base URL, which must not contain secrets, because it is recorded. Errors never show secrets."""
+    """Check a base URL. It is recorded, so it must not contain secrets. Errors never show any."""
     try:
         parts = urlsplit(target)
         host, _ = parts.hostname, parts.port
@@ -150,7 +151,7 @@ _ENDPOINTS = ("/chat/completions", "/completions", "/models", "/responses")
 
 
 def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
-    """Whether a stop string may have ended an answer before its first word."""
+    """Whether an answer may have been ended by a stop string before its first word."""
     is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
     return is_nothing and any(not end.strip() for end in body.get("stop", ()))
 
@@ -159,9 +160,11 @@ _WAYS = {
     "choices": ("echo",),
     "json": ("response_format", "json_object", "structured_outputs", "guided_json"),
 }
-"""The ways to enforce a protocol. echo: vLLM and llama-cpp-python return the log-probabilities of the prompt.
-response_format: OpenAI, vLLM, SGLang, llama-server, Ollama. json_object: llama-cpp-python. structured_outputs: vLLM
-from 0.12; guided_json: earlier vLLM. All programs that run llama.cpp turn the schema into its grammar.
+"""How to enforce each protocol, in order of preference.
+
+echo: vLLM and llama-cpp-python return log-probabilities of the prompt. response_format: OpenAI, vLLM, SGLang,
+llama-server, Ollama. json_object: llama-cpp-python. structured_outputs: vLLM from 0.12. guided_json: earlier
+vLLM. Programs based on llama.cpp convert the schema to a grammar.
 """
 
 
@@ -180,26 +183,29 @@ def _asks_chat(options: ModelOptions) -> bool:
 
 @dataclass(frozen=True)
 class OpenAIBackend:
-    """A server, before the first request. It does not hold the key; `open` reads that from the environment."""
+    """A server that hasn't received any requests yet.
+
+    The API key isn't stored; `open` reads it from the environment.
+    """
 
     url: str
-    """The base URL, without a trailing slash: `http://localhost:8000/v1`."""
+    """The base URL without a trailing slash, such as `http://localhost:8000/v1`."""
     options: ModelOptions
-    """The options that were given."""
+    """The requested options."""
     clock: RequestClock = field(default_factory=RequestClock)
-    """The clock for waits."""
+    """The clock used for waiting."""
 
     prompted = True
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols in addition to `tag` and `prose`: labels are scored as completions."""
+        """Supported protocols besides `tag` and `prose`. Labels can be scored only by the completions API."""
         return ("json",) if _asks_chat(self.options) else ("json", "choices")
 
     def describe(self) -> dict[str, Any]:
-        """Record the server, the model and how it decodes."""
+        """Return the server, the model and its decoding settings, to be recorded in the submission."""
         options = self.options
-        # Journals from before chats had stop strings lack this key and are not continued.
+        # Older journals without stop strings in chats lack this key, so they can't be resumed.
         stops = _asks_chat(options) and "stop" not in options.omit
         return {
             "url": self.url,
@@ -211,12 +217,14 @@ class OpenAIBackend:
 
     @property
     def label(self) -> str:
-        """Its name in a submission: the model, not the server's address, which may be private."""
+        """The name in a submission. It contains only the model because the server's address may be
+        private.
+        """
         return f"openai:{self.options.model}"
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Set up the connections and the rate limit, which all tasks share. Sends nothing yet."""
+        """Set up connections and rate limits, which are shared by all tasks. No request is sent yet."""
         options, usual = self.options, RequestLimits()
         limits = RequestLimits(
             concurrency=options.concurrency or usual.concurrency,
@@ -243,29 +251,29 @@ class OpenAIBackend:
 
 @dataclass(frozen=True)
 class OpenAIPredictor:
-    """Answers the questions of one task, many at once, and cuts contexts that are too long."""
+    """Answers the questions of a single task concurrently, truncating contexts that are too long."""
 
     client: Client
     """The connections, which belong to the event loop."""
     loop: LoopThread
-    """Where requests run."""
+    """The event loop that runs requests."""
     prompting: Prompting
-    """How a question becomes a prompt."""
+    """How questions are turned into prompts."""
     options: ModelOptions
-    """The API, how to decode, and the longest prompt by the server's count."""
+    """Request options, including the maximum prompt length as counted by the server."""
     window: int
-    """The number of questions in progress: those in flight, and as many that wait for a turn or another try."""
+    """The maximum number of questions in progress, including those waiting for a slot or a retry."""
     ways: list[str] = field(default_factory=list)
-    """The ways to enforce an answer that the server has not refused, in the order in which they are tried."""
+    """Ways to enforce an answer that the server hasn't rejected yet, in the order they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """The ways that the server has followed."""
+    """Ways that the server has accepted."""
     alone: dict[str, float] = field(default_factory=dict)
-    """The log-likelihood of each label after the template's `Answer:` alone."""
+    """The log-likelihood of each label after the template's `Answer:` without a question."""
     discarded: list[Answer] = field(default_factory=list)
-    """The answers to earlier requests for one question, whose tokens count too."""
+    """Discarded answers to the question, whose tokens are counted as well."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) as answers arrive. Closing it cancels the requests in flight."""
+        """Yield (id, outcome) pairs as answers arrive. Closing the generator cancels pending requests."""
         return self.loop.stream(self._outcome, questions, self.window)
 
     async def _outcome(self, question: Question) -> Outcome:
@@ -277,7 +285,7 @@ class OpenAIPredictor:
         return add_tokens(outcome, own.discarded) if isinstance(outcome, Answer) else outcome
 
     async def _answer(self, question: Question) -> Outcome:
-        """Ask with the longest context that fits; `kept` is the number of its characters, None for all."""
+        """Answer a question, using as much of the context as fits."""
         limit = self.options.max_prompt_tokens
         kept = None
         if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
@@ -289,7 +297,7 @@ class OpenAIPredictor:
             except PromptOverflowError as error:
                 if not may_cut:
                     raise
-                # A server's limit is for prompt and answer together.
+                # The server's limit includes the answer.
                 total, prompt = error.overflow.limit, error.overflow.prompt
                 room = None if total is None else total - self._max_new_tokens
                 kept = self._shorten(question, kept, Overflow(room, prompt), cut)
@@ -406,7 +414,7 @@ class OpenAIPredictor:
             body.pop(name, None)
         answer = await self._send(path, body, is_optional=bool(way))
         if _is_cut_at_once(answer, body):
-            # This model's answer follows an empty line, which ends the answers of other models.
+            # The model starts its answer with an empty line, which ends the answers of other models.
             self.client.say_once(
                 "blank",
                 f"{self.client.model} begins its answers with an empty line, which is a stop string of "
@@ -480,11 +488,11 @@ class OpenAIPredictor:
         return math.ceil(self._size(question, context) / CHARACTERS_PER_TOKEN)
 
     def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
-        """Return how much of the context to keep after a prompt was too long: always less than before.
+        """Return the number of context characters to keep after a prompt was too long.
 
-        Uses the server's token count for this prompt if there is one; otherwise a guess: a quarter less each
-        time, then half. Nothing is carried over from other questions, so the order of questions does not
-        matter.
+        The result is always smaller than before. It is based on the server's token count for this prompt if
+        there is one. Otherwise the prompt is shortened by a quarter twice, and then by half each time. Other
+        questions have no influence, so their order doesn't matter.
         """
         context = self._context(question, kept)
         characters = self._size(question, context)
