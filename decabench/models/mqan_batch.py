@@ -126,10 +126,10 @@ def padded_length(lengths: Mapping[str, Integers]) -> Integers:
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for batches: the lengths of the context (in steps of eight), question and answer.
 
-    Answers of up to 16 words count as equally long. Sorting by their length would fill nearly every batch
-    with one kind of answer: 71 % of WOZ's batches had no `none`, although it makes up a third of the answers.
-    Longer answers are sorted by powers of two, because the decoder's loop runs for the length of a batch's
-    longest answer.
+    Answers of up to 16 tokens, including <init> and <eos>, count as equally long. Sorting by their length
+    would fill nearly every batch with one kind of answer: 71 % of WOZ's batches had no `none`, although it
+    makes up a third of the answers. Longer answers are sorted by powers of two, because the decoder's loop
+    runs for the length of a batch's longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 

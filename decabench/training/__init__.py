@@ -1,6 +1,6 @@
-"""Training: data encoding, schedules, the training loop and exact resumption. Needs the extra `train`.
+"""Data encoding, schedules, the training loop and exact resumption. Requires the extra `train`.
 
-The names are in `__init__.pyi` and load on first use, because most of them need torch.
+The public names are listed in `__init__.pyi` and loaded on first use, because most of them need torch.
 """
 
 from decabench.lazy import lazy_names

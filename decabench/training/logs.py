@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the rows of a CSV file; an empty list if the file does not exist. Raises DataError."""
+    """Read the rows of a CSV file, or return an empty list if it does not exist. Raises DataError."""
     if not path.exists():
         return []
     try:
@@ -37,21 +37,25 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def has_steps(output: Path) -> bool:
-    """Whether a folder has a run's log of steps."""
+    """Whether a folder contains the step log of a run."""
     file = output / STEPS
     return file.exists() and file.read_bytes()[:1_000].startswith(",".join(_COLUMNS[STEPS]).encode())
 
 
 class TrainingLog:
-    """Appends to a run's logs, after removing lines beyond `step` that a killed run left behind.
+    """The log files of a run, opened for appending.
 
-    Raises DataError for files with these names that are not logs, and StorageError.
+    Lines after `step` left behind by a killed run are removed. Raises DataError if a file with the name of a
+    log is not a log, and StorageError.
     """
 
     def __init__(
         self, output: Path, step: int, losses: Sequence[str] = (), trackers: Trackers | None = None
     ) -> None:
-        """Open the logs; `losses` get a separate column `loss.NAME`, and `trackers` receive the same numbers."""
+        """Open the logs.
+
+        Each of `losses` gets a column `loss.NAME`. The same numbers are sent to `trackers`.
+        """
         self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
@@ -66,14 +70,14 @@ class TrainingLog:
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
         self._board = _open_board(output / "tensorboard", step)
-        # Line-buffered, so that a run can be watched.
+        # Line-buffered, so that the logs can be followed during a run.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
             for name in self._columns
         }
 
     def step(self, row: Mapping[str, Any]) -> None:
-        """Log one optimizer step."""
+        """Log an optimizer step."""
         self._write(STEPS, row)
         measured = [key for key in row if key.startswith("loss") or key == "gradient_norm"]
         numbers = {f"{key}/{row['task']}": row[key] for key in measured}
@@ -85,7 +89,7 @@ class TrainingLog:
             self._trackers.log(numbers, row["step"])
 
     def validation(self, step: int, scores: Mapping[str, float]) -> None:
-        """Log one validation."""
+        """Log the scores of a validation."""
         for task, score in scores.items():
             self._write(VALIDATION, {"step": step, "task": task, "score": f"{score:.4f}"})
             if self._board is not None:
@@ -98,7 +102,7 @@ class TrainingLog:
             csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)
 
     def close(self) -> None:
-        """Close the files. Raises StorageError."""
+        """Close the log files. Raises StorageError."""
         for name, file in self._files.items():
             with storage_errors(self._output / name):
                 file.close()
@@ -107,14 +111,14 @@ class TrainingLog:
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
-    # A run that was killed while writing leaves half a line.
+    # A run killed while writing leaves an incomplete line.
     return None not in row.values() and (row["step"] or "").isdecimal()
 
 
 def _open_board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # TensorBoard needs another extra; the CSV files have the same numbers
+    except ImportError:  # TensorBoard needs another extra; the CSV files contain the same numbers
         return None
     try:
         return SummaryWriter(str(folder), purge_step=step + 1)
@@ -126,7 +130,7 @@ def _open_board(folder: Path, step: int) -> Any:
 
 
 class ProgressReport:
-    """Reports progress: as a bar on a terminal, otherwise as a line from time to time."""
+    """Reports progress with a bar on a terminal, or by printing a line at regular intervals."""
 
     def __init__(
         self,
@@ -139,7 +143,7 @@ class ProgressReport:
     ) -> None:
         """Start after `step` of `steps`, with `time_left` seconds left.
 
-        Without a `bar`, `say` is called with a line at regular intervals.
+        If `bar` is false, `say` is called with a line at regular intervals.
         """
         self._bar: Any = None
         if bar:
@@ -152,7 +156,7 @@ class ProgressReport:
         self._losses: dict[str, float] = {}
 
     def step(self, row: Mapping[str, Any]) -> None:
-        """Count one step, given its row of the log."""
+        """Count a step, given its row of the log."""
         task, loss = row["task"], float(row["loss"])
         self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
         self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]
@@ -185,7 +189,7 @@ class ProgressReport:
         self._bar.refresh()
 
     def close(self) -> None:
-        """Close the bar."""
+        """Close the progress bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -197,7 +201,10 @@ def _format_duration(seconds: float) -> str:
 
 
 def plot_curves(output: Path) -> Path | None:
-    """Plot loss (a running mean) and score by task to `curves.png`. Returns None if matplotlib is not installed."""
+    """Plot the loss (a running mean) and score of each task to `curves.png` and return its path.
+
+    Returns None if matplotlib is not installed.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -228,7 +235,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Average each value with the `window - 1` values before it, or all of them if there are fewer."""
+    """Return the mean of each value and the `window - 1` values before it, or all if there are fewer."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

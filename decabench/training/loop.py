@@ -1,7 +1,8 @@
-"""The training loop: take the steps of the schedule, validate with the real metrics, and write checkpoints.
+"""The training loop, which trains, validates with the tasks' own metrics and writes checkpoints.
 
-A step's random numbers depend only on the seed, the step and the process, and its batches only on each task's position
-in its data. A resumed run therefore ends with the same weights as an uninterrupted run, bit for bit on a CPU.
+The random numbers of a step depend only on the seed, the step and the process. Its batches depend only on
+each task's position in its data. A resumed run therefore ends with the same weights as an uninterrupted run,
+bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -74,24 +75,25 @@ _READ_EVERY = 50  # steps; reading a loss makes a GPU wait
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """The outcome of a run."""
+    """The outcome of a training run."""
 
     checkpoint: Path
-    """The best checkpoint, or the last checkpoint of a run without validation."""
+    """The best checkpoint, or the last checkpoint if the run has no validation."""
     step: int
     """The last step."""
     best: float | None
-    """The best score according to `best_by` (with "last", the last total); None without a score."""
+    """The best score according to `best_by` (the last total if `best_by` is "last"); None if there is no
+    score."""
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
     ended: str = ""
     """Why the run ended early; empty if it reached its last step."""
     goes_on: bool = False
-    """Whether the run ran out of time and can be resumed."""
+    """Whether the run reached its time limit and can be resumed."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised when Ctrl-C or SIGTERM ended a run; the message names the last checkpoint and how to continue."""
+    """Raised if Ctrl-C or SIGTERM ended a run. The message names the last checkpoint and how to continue."""
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
@@ -104,9 +106,9 @@ class TrainingInterrupted(KeyboardInterrupt):
 def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
-    Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises DecabenchError, for a wrong
-    configuration before any data is read. Raises TrainingInterrupted, a KeyboardInterrupt, if the run was interrupted
-    and can be continued.
+    Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises TrainingInterrupted, a
+    KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError; errors in the
+    configuration are raised before any data is read.
     """
     pick_device(run.device)
     check_run(run)
@@ -120,9 +122,9 @@ def run_training(run: TrainingRun) -> FinishedRun:
             return _Trainer(run, group).train()
         except TrainingInterrupted:
             raise
-        except KeyboardInterrupt:  # at once
+        except KeyboardInterrupt:  # interrupted immediately
             if (saved := latest_checkpoint(run.output)) is None:
-                raise  # nothing to continue: the same command starts the run again
+                raise  # there is no checkpoint, so the same command starts the run again
             lost = "; later steps are lost"
             raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
@@ -142,7 +144,7 @@ class _Trainer:
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
-        self.log: TrainingLog | None = None  # of the first process
+        self.log: TrainingLog | None = None  # only in the first process
         self.interruption = _Interruption(group.size == 1, self._say)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
@@ -164,7 +166,7 @@ class _Trainer:
 
     def _read_data(self, begins_with: Checkpoint | None) -> None:
         run, config = self.run, self.config
-        vectors = join_vectors(config.vectors)  # before tokenizing, because vectors may be missing
+        vectors = join_vectors(config.vectors)  # before tokenizing, because vectors could be missing
         self.data = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
@@ -183,7 +185,7 @@ class _Trainer:
             for task, data in self.data.tasks.items()
         }
         self.schedule = self._schedule(config)
-        if config.cooldown > self.schedule.steps:  # unknown until now for runs in epochs
+        if config.cooldown > self.schedule.steps:  # only known now for runs in epochs
             raise DecabenchError(
                 f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most that number."
             )
@@ -218,7 +220,7 @@ class _Trainer:
             return
         try:
             self.run.report(text)
-        except BrokenPipeError:  # the reader of the output has closed it, but a long run must not be lost
+        except BrokenPipeError:  # whoever read the output closed it, but a long run must not be lost
             if self.group.size > 1:
                 raise
             self.interruption.signal = signal.SIGPIPE
@@ -314,7 +316,7 @@ class _Trainer:
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
         shares = self._take_shares(step - 1) if self.ahead is None else self.ahead.result()
         self.ahead = self._begin_next()
-        # Seeded at each step, so that its random numbers do not depend on earlier steps.
+        # Seed each step, so that its random numbers do not depend on earlier steps.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
         self._call_hooks(stretch, tasks, shares)
         self.wrapped.train()
@@ -326,7 +328,8 @@ class _Trainer:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        # DistributedDataParallel averages over processes, but each has already divided by the count over all of them.
+        # DistributedDataParallel averages over processes, but losses are already divided by the count over
+        # all of them.
         factors = [config.weights.get(task, 1.0) * group.size for task in tasks]
         objective = sum(loss * factor for loss, factor in zip(losses, factors, strict=True))
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
@@ -342,7 +345,7 @@ class _Trainer:
             "learning_rate": f"{rate:.6g}",
             "examples": sum(share.examples for share in shares),
         }
-        named: dict[str, list[Tensor]] = {}  # each loss of each task, if the model has several losses
+        named: dict[str, list[Tensor]] = {}  # each task's losses by name, if the model has several losses
         for own in means if len(self.family.losses) > 1 else ():
             for name, (value, _) in own.items():
                 named.setdefault(name, []).append(group.total(value.detach().clone()))
@@ -352,8 +355,8 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Share]] | None:
         """Start building the next step's batches in a thread.
 
-        A validation or a checkpoint needs the current words and stream positions, and the batches of a custom family
-        may draw random numbers: then the batches are built later.
+        Batches are built later if a validation or checkpoint comes first, since these need the current words
+        and stream positions. The same applies to custom families, whose batches may draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:
@@ -396,8 +399,10 @@ class _Trainer:
         return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows), begins)
 
     def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
-        """Divide each loss by its count over all processes; return this process's part of the mean, and that
-        count."""
+        """Divide each loss by its count over all processes.
+
+        Returns this process's part of each mean, and the count.
+        """
         made = {}
         for name, (value, count) in losses.items():
             own = torch.as_tensor(count, device=self.group.device).reshape(1) * share.weight
@@ -413,7 +418,7 @@ class _Trainer:
     # Validation and checkpoints
 
     def _validate(self) -> bool:
-        """Score the validation sample, and return whether this is the best checkpoint until now."""
+        """Score the validation sample and return whether this is the best checkpoint so far."""
         state, config, tasks = self.state, self.config, self.run.tasks
         if self.validator is not None and self.log is not None:
             cuts, outputs = config.cut_context, self.data.outputs
@@ -421,7 +426,7 @@ class _Trainer:
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
             try:
                 found = self.validator(model)
-            except Exception:  # for example in a custom metric: a resumed run begins with this validation
+            except Exception:  # for example from a custom metric; a resumed run repeats this validation first
                 state.unvalidated = True
                 self._checkpoint(is_best=False)
                 raise
@@ -466,13 +471,14 @@ class _Share:
     """One process's part of a batch."""
 
     batch: Any
-    """Its examples. If there are more processes than examples, a single example that does not count."""
+    """The process's examples. If there are more processes than examples, this is a single example with weight
+    0."""
     weight: int
-    """1, or 0 if the share does not count."""
+    """1, or 0 if the examples of this process do not count."""
     examples: int
     """The number of examples in the batch over all processes."""
     begins_pass: int
-    """The number, from 1, of the pass that the batch begins; 0 if it does not begin a pass."""
+    """The number of the pass that starts with the batch, counted from 1; 0 if no pass starts."""
 
 
 @dataclass(frozen=True)
@@ -480,18 +486,18 @@ class _UnreadStep:
     """A step's row of the log, with values that are still on the device."""
 
     row: Mapping[str, Any]
-    """The columns that are known without the device."""
+    """The columns that can be filled in without waiting for the device."""
     losses: Sequence[Tensor]
-    """Each task's loss."""
+    """The loss of each task."""
     norm: Tensor
     """The norm of the gradient."""
     tokens: Sequence[Tensor]
     """The number of tokens, by task."""
     named: Mapping[str, Sequence[Tensor]]
-    """Each of the model's losses for each task, if it has several."""
+    """Each of the model's losses, by task, if the model has several losses."""
 
     def wait(self) -> None:
-        """Wait until a GPU has finished this step."""
+        """Wait until the GPU has finished this step."""
         float(self.norm)
 
     def read(self, seconds: float) -> dict[str, Any]:
@@ -518,10 +524,10 @@ class _UnreadStep:
 
 
 class _Interruption:
-    """Turns the first Ctrl-C or SIGTERM into a request to stop after the next step; the second ends the process.
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the next step.
 
-    It works only in the main thread of a single process, because several processes would have to agree. Handlers that
-    the program has set are kept.
+    A second signal ends the process. This works only in the main thread of a run with a single process,
+    because several processes would have to agree. Signal handlers set by the program are kept.
     """
 
     def __init__(self, alone: bool, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Optimizers by name, their state by parameter name, and the learning rate at each step."""
+"""Optimizers, their state by parameter name, and the learning rate at each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from decabench.training.config import TrainConfig
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate."""
+    """Create an optimizer for all parameters that are not frozen for the whole run.
+
+    Its learning rate is set at each step.
+    """
     free = [
         parameter
         for name, parameter in network.named_parameters()
@@ -37,14 +40,17 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
-    """Scale all gradients, dense or sparse, to a common norm of at most `limit`; return their norm before."""
+    """Clip dense and sparse gradients to a total norm of at most `limit`.
+
+    Returns the norm before clipping.
+    """
     own = [parameter for parameter in parameters if parameter.grad is not None]
     if not any(cast(Tensor, parameter.grad).is_sparse for parameter in own):
         return nn.utils.clip_grad_norm_(own, limit)
     values: list[Tensor] = []
     for parameter in own:
         gradient = cast(Tensor, parameter.grad)
-        if gradient.is_sparse:  # entries of the same row are summed first
+        if gradient.is_sparse:  # sums entries of the same row
             parameter.grad = gradient = gradient.coalesce()
             gradient = gradient.values()
         values.append(gradient)
@@ -56,7 +62,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
 
 
 def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the state of an optimizer, with keys `PARAMETER/KEY`."""
+    """Return the state of an optimizer, keyed by `PARAMETER/KEY`."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
     return {
         f"{names[parameter]}/{key}": value
@@ -69,7 +75,7 @@ def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
 ) -> None:
-    """Load the state that `optimizer_state` returned into an optimizer. Raises DataError."""
+    """Restore an optimizer from the state returned by `optimizer_state`. Raises DataError."""
     parameters = dict(network.named_parameters())
     counts_on_device = bool(optimizer.defaults.get("fused"))
     for name, value in state.items():
@@ -87,12 +93,11 @@ def restore_optimizer(
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
-    """Compute the learning rate of a step out of `steps`.
+    """Return the learning rate of a step out of `steps`.
 
-    Steps and epochs count from 1; epoch 0 means no epochs.
-
-    `inverse-root` is from Appendix D of the decathlon paper, `epoch-decay` from Hashimoto et al. 2017 (section
-    5.2). `cooldown` is in neither paper; it lowers the rate linearly to reach 0 just after the last step.
+    Steps and epochs are counted from 1; epoch 0 means that the run has no epochs. `inverse-root` is from
+    Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al. 2017 (section 5.2). `cooldown`
+    is in neither paper; it lowers the rate linearly to reach 0 just after the last step.
     """
     rate = config.learning_rate
     match config.rate:
@@ -105,10 +110,10 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
-    """Freeze the parameters within the named parts, and unfreeze all others except those in `fixed`.
+    """Freeze the parameters in the named parts and unfreeze all others, except those in `fixed`.
 
-    The model's family froze the parameters in `fixed`, and may unfreeze them later from a hook. Raises
-    DecabenchError for unknown parts, and if nothing is left to train.
+    The parameters in `fixed` were frozen by the model's family, which can unfreeze them from a hook. Raises
+    DecabenchError if a part is unknown or if no parameters are left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
@@ -120,17 +125,17 @@ def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[
 
 
 def fixed_parameters(network: nn.Module) -> frozenset[str]:
-    """Return the names of the parameters that a network does not train as its family built it."""
+    """Return the names of the parameters that the model's family has frozen."""
     return frozenset(name for name, parameter in network.named_parameters() if not parameter.requires_grad)
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:
-    """Whether a parameter is within one of the named parts of a network; always true without parts."""
+    """Whether a parameter is in one of the named parts of a network. Always true if there are no parts."""
     return not parts or any(name == part or name.startswith(f"{part}.") for part in parts)
 
 
 def require_part(part: str, names: Iterable[str], what: str) -> None:
-    """Check that a network with parameters of these names has the part. Raises DecabenchError."""
+    """Check that a network with these parameter names has the part. Raises DecabenchError."""
     names = list(names)
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})

@@ -1,4 +1,4 @@
-"""Requests for training runs, and every check that can be made before reading data."""
+"""Planning of training runs, and all checks that need no data."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 _USUAL_DIMENSION = 300
-"""The dimension to assume for word vectors when only the size of a network matters, since opening vector files
-is slow."""
+"""The dimension of word vectors to assume when only the size of a network matters, because opening vector
+files is slow."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,18 @@ class TrainingRun:
     output: Path
     """The folder to write to."""
     device: str = "auto"
-    """`auto`, `cpu`, `cuda`, ..."""
+    """The device, such as `auto`, `cpu` or `cuda`."""
     resume: bool = False
-    """Whether to resume from the folder's latest checkpoint, if there is one."""
+    """Whether to resume from the latest checkpoint in the folder, if it contains any."""
     report: Callable[[str], None] = print
     """Called with each progress message."""
     bar: bool = False
-    """Whether to show a progress bar instead of printing a line a minute."""
+    """Whether to show a progress bar instead of printing a line every minute."""
     stop_after: float = 0.0
-    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for no limit."""
+    """The number of seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for no
+    limit."""
     trackers: Trackers | None = None
-    """Trackers to send losses and scores to, not started."""
+    """Trackers to send losses and scores to, not yet started."""
 
 
 def plan_training(
@@ -76,7 +77,7 @@ def plan_training(
     report: Callable[[str], None] = print,
     trackers: Trackers | None = None,
 ) -> TrainingRun:
-    """Plan a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
+    """Return the run described by the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder, path = Path(output), Path(config) if config else None
     if ":" in (named := named_model(settings, model)):
         find_family(named)  # imported before reading the file, because a file must not choose the code to run
@@ -85,13 +86,13 @@ def plan_training(
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
-    if init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
+    if init:  # sizes and vectors come from that checkpoint, or from the run itself when resuming
         begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
     made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
-    for key in ("skip_context", "cut_context"):  # for any task, like the defaults
+    for key in ("skip_context", "cut_context"):  # any known task is allowed, as in the defaults
         for task in getattr(made, key):
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
@@ -157,9 +158,9 @@ def check_run(run: TrainingRun) -> None:
             "Sparse gradients of embeddings do not work with adam, momentum or weight_decay: set "
             "model.sparse_gradients=false, or use sgd or adagrad without momentum and weight_decay."
         )
-    # The same network with an empty vocabulary: enough to check its size, and the names of parts to freeze.
+    # The same network with an empty vocabulary is enough to check its size and the names of parts to freeze.
     outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
-    if name in FAMILIES:  # a custom one may read files while it is built
+    if name in FAMILIES:  # a custom family may read files when building its network
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
         check_size(lambda: family.build(config.model, outputs, none))
     if config.freeze or any(phase.freeze for phase in phases):

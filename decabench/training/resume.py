@@ -1,4 +1,4 @@
-"""Resume a run, start from another checkpoint's weights, and check that they are compatible."""
+"""Resuming runs, initializing from other checkpoints, and the compatibility checks for both."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ from decabench.training.schedule import Schedule
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
-"""The file in a run's folder with its identifiers at trackers, which a resumed run continues."""
+"""The file in a run's folder with the run's identifiers at trackers, which are reused when resuming."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
-"""Names that decabench gives to files in a run's folder of checkpoints."""
+"""Names of the files that decabench creates in a run's folder of checkpoints."""
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
-    """Lock a folder for one run at a time. Raises DecabenchError on entry if another run is writing to it."""
+    """Return a lock that allows only one run at a time to write to a folder.
+
+    Raises DecabenchError on entry if another run is writing to the folder.
+    """
     refusal = (
         f"Another process is training in {output}: wait for it to finish, or give this run another --output."
     )
@@ -55,16 +58,17 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
 
 
 def is_unstarted(output: Path) -> bool:
-    """Whether a folder is empty, or has only the files of a run that ended before its first checkpoint.
+    """Whether a folder is empty, or contains only files of a run that ended before its first checkpoint.
 
-    A `config.toml` counts only next to a log of steps, which shows that a run wrote it; others are never overwritten.
+    A `config.toml` counts as a run's file only next to a step log. Any other `config.toml` is never
+    overwritten.
     """
     found = names_in(output)
     if not found <= {"config.toml", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}:
         return False
     if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
-    if newest_checkpoint(output) is not None:  # without pointers
+    if newest_checkpoint(output) is not None:  # the pointer files may be missing
         return False
     return has_steps(output) or not found
 
@@ -72,7 +76,7 @@ def is_unstarted(output: Path) -> bool:
 def describe_run(
     config: TrainConfig, data: TrainingData, words: WordTable, processes: int
 ) -> CheckpointRecord:
-    """Record the origin of a run's checkpoints: configuration, fingerprints of the data, vectors, versions."""
+    """Return the record for a run's checkpoints, with the configuration and the versions of its inputs."""
     outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
         config=to_mapping(config),
@@ -104,24 +108,28 @@ def config_of(checkpoint: Checkpoint) -> TrainConfig:
 
 @dataclass
 class RunState:
-    """The progress of a run: what a checkpoint stores besides weights and optimizer state."""
+    """The progress of a run, which checkpoints store along with the weights and optimizer state."""
 
     step: int = 0
-    """Number of steps done."""
+    """The number of completed steps."""
     best: float | None = None
-    """The best score until now, according to `best_by`; None before the first validation."""
+    """The best score so far according to `best_by`; None before the first validation."""
     stale: int = 0
-    """Number of validations since the best one."""
+    """The number of validations since the best score."""
     scores: dict[str, float] = field(default_factory=dict)
     """The scores of the last validation, by task."""
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Each task's position in its data: (pass, batch) of its next batch."""
+    """The pass and batch number of each task's next batch."""
     unvalidated: bool = False
-    """Whether the validation that was due after the step failed."""
+    """Whether the validation due after this step failed."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
-        """Read a checkpoint's state; the best score is kept only if `best_by` is the same in `config`."""
+        """Read the state in a checkpoint.
+
+        The best score is dropped if `best_by` or `validation_examples` has changed in `config`. Raises
+        DataError.
+        """
         before = config_of(checkpoint)
         comparable = (before.best_by, before.validation_examples) == (
             config.best_by,
@@ -151,7 +159,7 @@ class RunState:
 
 
 def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:
-    """Restore network and optimizer from a checkpoint, bit for bit. Raises DataError."""
+    """Restore the network and optimizer from a checkpoint, bit for bit. Raises DataError."""
     checkpoint.check_files(optimizer=True)
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
@@ -167,16 +175,15 @@ _MAY_CHANGE = {
     *("validate_every", "checkpoint_every", "validation_examples", "best_by"),
     "vectors",
 }
-"""Settings that may change when a run is resumed, because they affect its length and reports but not the
-training.
+"""Settings that can change when a run is resumed, because they affect only its length and reports.
 
-Vector files may have moved: `check_vectors` compares their content. `check_same_course` decides whether the
-length may change.
+Vector files may have moved; `check_vectors` compares their content. `check_same_course` decides whether the
+length can change.
 """
 
 
 def differences(before: Any, now: Any, name: str) -> list[str]:
-    """Describe how two values of a setting differ, key by key if they are tables."""
+    """Return descriptions of the differences between two values of a setting; tables are compared by key."""
     if before == now:
         return []
     if isinstance(before, Mapping) and isinstance(now, Mapping) and before and now:
@@ -230,7 +237,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Check that a new length does not change the run's completed steps. Raises DecabenchError."""
+    """Check that a new length does not affect the run's completed steps. Raises DecabenchError."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -266,12 +273,12 @@ def copy_weights(
     outputs: Mapping[str, Output],
     config: TrainConfig,
 ) -> None:
-    """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon
-    paper).
+    """Initialize a network, or its `init_parts`, with the weights of a checkpoint.
 
-    Values that only training reads are not copied, because training sets them first and exports lack them.
-    Tables with a row for each word or n-gram copy the rows that are in both vocabularies. Heads of tasks that
-    are not in the checkpoint keep their random values. Raises DecabenchError if the networks differ in size.
+    This is section 4.3 of the decathlon paper. Values used only in training are not copied, because training
+    sets them first and exports leave them out. Tables with a row for each word or n-gram copy the rows that
+    are in both vocabularies. Heads of tasks that are not in the checkpoint keep their random values. Raises
+    DecabenchError if the networks differ in size.
     """
     origin.check_files()
     left_out = find_family(config.model.name).training_only

@@ -1,6 +1,6 @@
-"""The schedule: which tasks are trained at which step.
+"""The schedule, which determines the tasks that are trained at each step.
 
-Phases are split into stretches; only the step number matters.
+Phases are split into stretches. The tasks of a step depend only on the number of the step.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from decabench.training.config import ORDERS_BY_PASS, Phase, TrainConfig
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
-"""Tasks that the paper's anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
+"""Tasks that the paper's anti-curriculum trains first. SQuAD alone was the best choice tried (Appendix F)."""
 
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
-    """List the phases of a configuration, each with its tasks in round-robin order.
+    """Return the phases of a configuration, each with its tasks in round-robin order.
 
-    A task with several `iterations` is listed that many times. Raises DecabenchError if tasks and schedule do not fit.
+    A task with several `iterations` is repeated that number of times. Raises DecabenchError if the tasks and
+    the schedule are incompatible.
     """
     if not config.tasks:
         raise DecabenchError("There are no tasks to train on: name them with --tasks.")
@@ -91,24 +92,27 @@ def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str,
 
 @dataclass(frozen=True)
 class Stretch:
-    """Steps that choose their tasks in the same way: a phase, one of its epochs, or a task's whole pass."""
+    """Consecutive steps that choose their tasks in the same way.
+
+    A stretch is a phase, an epoch of a phase, or a whole pass over a task.
+    """
 
     start: int
-    """The number of steps before it."""
+    """The number of steps before the stretch."""
     steps: int
-    """The number of steps it has."""
+    """The number of steps in the stretch."""
     phase: int
-    """The number of its phase, from 1."""
+    """The number of the phase, counted from 1."""
     epoch: int
-    """The number of its epoch within the run, from 1; 0 if it is counted in steps."""
+    """The number of the epoch within the run, counted from 1; 0 if the stretch is counted in steps."""
     begins_phase: bool
-    """Whether it is the first of its phase."""
+    """Whether the stretch is the first of its phase."""
     begins_epoch: bool
-    """Whether it is the first of its epoch."""
+    """Whether the stretch is the first of its epoch."""
     plan: Phase
-    """Its tasks and their order."""
+    """The tasks of the stretch and their order."""
     whole_pass: int | None = None
-    """The number of the pass, from 0, if the stretch is a task's whole pass."""
+    """The number of the pass, counted from 0, if the stretch is a task's whole pass."""
 
 
 class Schedule:
@@ -118,19 +122,22 @@ class Schedule:
     """
 
     def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
-        """Plan all steps. `count_batches(task, epoch)` returns the number of batches in a pass, numbered from 0."""
+        """Plan all steps.
+
+        `count_batches(task, epoch)` returns the number of batches in a pass; passes are numbered from 0.
+        """
         self._config = config
         self.phases = plan_phases(config)
         self.stretches: list[Stretch] = []
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
         passes = dict.fromkeys(config.tasks, 0)
-        # The next pass that has not begun: steps in another order may leave a pass unfinished.
+        # The next pass that has not started, because steps in another order may leave a pass unfinished.
         begun = dict(passes)
         epoch = 0
 
         def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
             self.stretches.append(Stretch(self.steps, steps, number, epoch, first, new_epoch, phase))
-            for task in phase.tasks:  # more than enough: passes differ little in size
+            for task in phase.tasks:  # more than enough, because passes differ little in size
                 begun[task] += 2 * (steps // max(1, self._sizes[task])) + 2
 
         for number, phase in enumerate(self.phases, 1):
@@ -168,13 +175,13 @@ class Schedule:
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
 
     def stretch_at(self, step: int) -> Stretch:
-        """Return the stretch of a step, counted from 0. Raises IndexError after the last step."""
+        """Return the stretch that contains a step, counted from 0. Raises IndexError after the last step."""
         if not 0 <= step < self.steps:
             raise IndexError(step)
         return self.stretches[bisect_right(self._starts, step) - 1]
 
     def tasks_at(self, step: int) -> tuple[str, ...]:
-        """Return the tasks that are trained at a step, counted from 0: one, or all that train together."""
+        """Return the tasks trained at a step, counted from 0; only tasks that train together share a step."""
         stretch = self.stretch_at(step)
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
@@ -188,7 +195,7 @@ class Schedule:
     def _share(self, task: str, order: str) -> float:
         if order == "random":
             return 1.0
-        # As shares of the largest, so that no power is too large for a float.
+        # Sizes are relative to the largest, so that no power overflows.
         return float((self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature))
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
@@ -206,7 +213,7 @@ class Schedule:
         ]
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether an epoch, or a phase counted in steps, ends after this many steps."""
+        """Whether an epoch, or a phase counted in steps, ends after this number of steps."""
         if not 0 < step < self.steps:
             return step == self.steps
         stretch = self.stretch_at(step)

@@ -1,4 +1,4 @@
-"""`train` for Python, which loads torch only when it is called."""
+"""The Python function `train`, which loads torch only when it is called."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def train(
     report: Callable[[str], None] = print,
     trackers: Trackers | None = None,
 ) -> FinishedRun:
-    """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
+    """Train a model on prepared tasks, by default the decathlon's, and write checkpoints to a folder.
 
-    Args:
-        model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
-        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override `config`, a TOML file.
-        init: A checkpoint, or a run's folder, whose weights to start from.
-        resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
-        include: Files that define tasks.
-        report: Called with each progress message.
-        trackers: Trackers to send losses and scores to, such as `decabench.exchange.make_trackers(["wandb"])` returns.
+     Args:
+         model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
+         settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override the TOML file `config`.
+         init: A checkpoint or a run's folder to initialize the weights from.
+         resume: Continue from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
+         include: Files that define tasks.
+         report: Called with each progress message.
+         trackers: Trackers to send losses and scores to, as returned by `decabench.exchange.make_trackers(["wandb"])`.
 
     Raises DecabenchError, also if torch is missing. Errors in the configuration are raised before any data is
     read.

@@ -1,4 +1,4 @@
-"""Validation: a fixed sample of each task, scored with decabench's own metrics."""
+"""Validation on a fixed sample of each task, scored with decabench's own metrics."""
 
 from __future__ import annotations
 
@@ -17,37 +17,40 @@ from decabench.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """The headline scores of a validation, 0–100 unless the metric has another range."""
+    """The headline scores of a validation, from 0 to 100 unless a metric has another range."""
 
     tasks: Mapping[str, float]
     """The scores, by task."""
 
     @property
     def total(self) -> float:
-        """The sum of the scores; over all examples of the ten tasks this is the decaScore."""
+        """The sum of the scores. Over all examples of the ten tasks, this is the decaScore."""
         return sum(self.tasks.values())
 
     def by(self, choice: str) -> float:
-        """Return the score of the task with this name, or else the total."""
+        """Return the score of the task with this name, or the total if there is no such task."""
         return self.tasks[choice] if choice in self.tasks else self.total
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether higher is better for all tasks or for none; otherwise a sum of scores is meaningless."""
+    """Whether higher scores are better for all tasks, or for no task; otherwise a sum is meaningless."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a task's headline, or a sum (None): with one decimal, or three if it is a small error."""
+    """Format a score with one decimal, or three if it is a small error.
+
+    `task` is None for a sum of scores.
+    """
     is_error = task is not None and math.isinf(find_metric(task.metric).range[1]) and score < 10
     return f"{score:.3f}" if is_error else f"{score:.1f}"
 
 
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
-    """Return whether a higher score of `best_by` is better.
+    """Return whether a higher score is better for the run's `best_by`.
 
-    Raises DecabenchError if it is a sum of scores for some of which lower is better; with `last`, only if
-    `patience` compares such sums.
+    Raises DecabenchError if `best_by` is a sum of scores and lower is better for only some of them. With
+    `last`, this is an error only if `patience` compares sums.
     """
     if config.best_by == "last" and not config.patience:
         return True
@@ -63,11 +66,11 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
 
 
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
-    """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
+    """Return a fixed sample of the validation split, in the order of the data.
 
-    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole. Taking
-    the first examples would be worse: they are often similar, and WOZ's first dialogues are easier than the
-    others.
+    The sample has `limit` examples; 0 means all. Examples are chosen by digests of their ids, or of their
+    innermost units if units must stay whole. The first examples would be a worse sample, because they are
+    often similar, and WOZ's first dialogues are easier than its others.
     """
     if not limit:
         return list(store.examples(task, "validation"))
@@ -88,7 +91,7 @@ def sample_validation(store: Store, task: str, limit: int, whole_units: bool) ->
 
 
 class Validator:
-    """Answers and scores the same examples each time it is called."""
+    """Answers and scores the same validation examples each time it is called."""
 
     def __init__(self, store: Store, tasks: Iterable[Task], limit: int) -> None:
         self._tasks: list[tuple[Task, list[Example]]] = []
@@ -97,7 +100,7 @@ class Validator:
             self._tasks.append((task, sample_validation(store, task.name, limit, whole)))
 
     def __call__(self, model: TrainedModel) -> ValidationScores:
-        """Answer and score the examples. Raises DecabenchError if a metric fails or gives no number."""
+        """Answer and score the examples. Raises DecabenchError if a metric fails or returns no number."""
         scores = {}
         for task, examples in self._tasks:
 

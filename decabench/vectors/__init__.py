@@ -1,6 +1,6 @@
-"""Words as numbers and as vectors: the tokenizer, and vectors from files, from character n-grams and from encoders.
+"""Words as numbers and vectors, with a tokenizer and vectors from files, n-grams and encoders.
 
-Needs the extra `models`. The names are in `__init__.pyi` and load on first use.
+Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use.
 """
 
 from decabench.lazy import lazy_names

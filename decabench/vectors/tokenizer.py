@@ -1,4 +1,4 @@
-"""A reversible tokenizer, and a lexicon that numbers words and begins with the model's vocabulary."""
+"""A reversible tokenizer and a lexicon of numbered words."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from decabench.untrusted import parse_json, read_text
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""Between two neighbours without a space, the one with the higher priority gets the half-space. Invisible characters
-(line breaks, control characters) never do."""
+"""Between two tokens without a space, the token with the higher priority gets the half-space. Invisible
+characters (line breaks, control characters) never get it."""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
 _HALVES = re.compile(" +")
 
 
 class _Classes(dict[int, str]):
-    """A cache from code point to the letter of its Unicode class."""
+    """A cache that maps code points to the letter of their Unicode class."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -40,22 +40,23 @@ _CLASSES = _Classes()
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into its tokens, without spaces: `the cat,` gives ["the", "cat", ","]."""
+    """Split a text into tokens without spaces: `the cat,` becomes ["the", "cat", ","]."""
     return [word for token in tokenize(text) if (word := token.strip())]
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into tokens that keep their half of each space: `the cat,` gives [" the ", " cat ", ","].
+    """Split a text into tokens with half-spaces: `the cat,` becomes [" the ", " cat ", ","].
 
-    As in RevTok, every token carries its share of the spaces around it, so `detokenize` restores the text exactly.
+    As in RevTok, every token contains its half of the spaces around it, so `detokenize` restores the text
+    exactly.
     """
     tokens: list[str] = []
-    priority = 0  # for the previous token
+    priority = 0  # the priority of the previous token
     after_space = False
     for run in _RUN.finditer(text.translate(_CLASSES)):
         letter, (start, end) = run.group()[0], run.span()
         if letter == _HALF:
-            # k spaces are 2k half-spaces: one for each neighbour, the others as separate tokens.
+            # k spaces are 2k half-spaces. Each neighbour gets one; the others become separate tokens.
             tokens[-1:] = [tokens[-1] + _HALF] if tokens else [_HALF]
             tokens += [_HALF * 2] * (end - start - 1)
             after_space = True
@@ -77,42 +78,46 @@ def tokenize(text: str) -> list[str]:
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens into a text; for tokens from `tokenize`, this is the original text."""
+    """Join tokens into a text. For tokens from `tokenize`, this is the original text."""
     return _HALVES.sub(lambda run: _HALF * (len(run.group()) // 2), "".join(tokens))
 
 
 Ids = npt.NDArray[np.int32]
-"""Word numbers in order."""
+"""Word numbers, in the order of the text."""
 
 SPECIALS = ("<pad>", "<unk>", "<init>", "<eos>")
-"""Words that cannot occur in a text: the tokenizer would split each of them into three."""
+"""Words that can't occur in a text, because the tokenizer would split each of them into three."""
 PAD, UNKNOWN, INIT, EOS = range(4)
 
 FORMAT = "decabench.vocabulary/1"
 
 
 _LIMIT, _BRACKETS = 1 << 25, 10_000
-"""The maximum size of a vocabulary file in bytes, and of its number of brackets: millions of words fit."""
+"""The maximum size of a vocabulary file in bytes, and the maximum number of brackets in it. The size allows
+for millions of words."""
 
 
 class Lexicon:
-    """A growing list of words. The first `size` words are the vocabulary (v in Eq. 11); their numbers never change."""
+    """A growing list of numbered words, which begins with the model's vocabulary.
+
+    The first `size` words are the vocabulary (v in Eq. 11). The number of a word never changes.
+    """
 
     def __init__(self, vocabulary: Sequence[str] = ()) -> None:
-        """Start with `vocabulary`, given without the special words; later words are numbered after it."""
+        """Start with a vocabulary, given without the special words."""
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
             raise DataError("The vocabulary contains a word twice: list each word once.")
         self.size = len(self.words)
         self.counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """How often each word occurs in the training data; empty if unknown, as in a checkpoint."""
+        """The number of times each word occurs in the training data; empty if unknown, as in a checkpoint."""
 
     def __len__(self) -> int:
         return len(self.words)
 
     def number(self, words: Iterable[str]) -> array[int]:
-        """Return the numbers of words, adding words that are new."""
+        """Return the numbers of words, adding new words to the lexicon."""
         numbers, found = self._numbers, array("i")
         for word in words:
             number = numbers.get(word)
@@ -123,14 +128,17 @@ class Lexicon:
         return found
 
     def encode(self, text: str, limit: int | None = None) -> Ids:
-        """Number <init>, the tokens of the lower-cased text (at most `limit` of them) and <eos>; add new words."""
+        """Return the numbers of <init>, the lower-cased text's tokens (at most `limit`) and <eos>.
+
+        New words are added to the lexicon.
+        """
         found = array("i", [INIT])
         found += self.number(tokenize(text.lower())[:limit])
         found.append(EOS)
         return np.frombuffer(found, dtype=np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Convert numbers to text, up to the first <eos>, without special words."""
+        """Return the text of word numbers up to the first <eos>, without special words."""
         kept: list[str] = []
         for number in numbers:
             if number == EOS:
@@ -147,7 +155,7 @@ class Lexicon:
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """Read a vocabulary that `write` wrote. Raises DataError."""
+        """Read a vocabulary written by `write`. Raises DataError."""
         try:
             text = read_text(path, _LIMIT)
             if text.count("[") + text.count("{") > _BRACKETS:  # empty lists can take gigabytes of memory

