@@ -1,4 +1,4 @@
-"""Markers, introductions, wrappers and invented examples around an answer in a model's text."""
+"""Strip markers, introductions, wrappers and invented examples around an answer in a model's output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "without_tags",
 ]
 
-# Lines and the marks around them
+# Lines and their markup
 
 _FENCE = re.compile(r"```\w*")
 _MARKS = ("```", "**", "__", "``", "`", "*")
@@ -36,13 +36,13 @@ _REMARK = re.compile(
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines that are more than a code fence."""
+    """Return the non-empty lines, without code fences."""
     lines = map(bare, text.splitlines())
     return [line for line in lines if line and not _FENCE.fullmatch(line)]
 
 
 def unwrapped(line: str, quotes: bool) -> str:
-    """Remove the marks of bold, code or (with `quotes`) quotation around a whole line."""
+    """Remove bold or code markup around a whole line, and also quotation marks if `quotes` is set."""
     pairs = [(mark, mark) for mark in _MARKS] + (list(_QUOTES) if quotes else [])
     for start, end in pairs:
         inner = line[len(start) : len(line) - len(end)].strip()
@@ -53,22 +53,22 @@ def unwrapped(line: str, quotes: bool) -> str:
 
 
 def is_remark(line: str) -> bool:
-    """Return whether a line is a comment on the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
+    """Whether a line is a comment on the answer, such as `Note: …`, `Explanation: …` or `Let me know …`."""
     return bool(_REMARK.match(line))
 
 
-# Text after an answer: another example that the model invents
+# Text after an answer, such as another example invented by the model
 
 _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
 _TRIES = 8
-"""The maximum number of stop strings to try; each try reads the text before it."""
+"""The maximum number of stop strings to try. The text before each of them has to be parsed."""
 
 
 def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: Callable[[str], bool]) -> str:
-    """Return the text up to the first stop string at the start of a line, if `reads` finds an answer before it.
+    """Return the text before the first stop string at the start of a line, if `reads` finds an answer in it.
 
-    A text that begins with a stop string repeats its prompt: that part is skipped, and the answer is searched
-    for after a marker.
+    A text that starts with a stop string repeats its prompt. That part is skipped, and the answer is expected
+    after a marker.
     """
     names = [re.escape(stop.strip()) for stop in (*stops, *_ROLES) if stop.strip()]
     pattern = re.compile(rf"^[ \t>*_]*(?:{'|'.join(names)})", re.MULTILINE)
@@ -87,7 +87,7 @@ def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: 
     return text[begin:].strip()
 
 
-# Introductions of an answer: markers, lead-ins, wrappers
+# Introductions: markers, lead-ins and wrappers
 
 _DECORATION = r"[ \t>*_#`-]*"
 _ANSWER = (
@@ -104,10 +104,10 @@ _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
-    """Match a marker at the start of a line, in bold or not, so that a colon within an answer does not count.
+    """Return a pattern that matches a marker at the start of a line, optionally in bold.
 
-    A heading needs no colon: `### Answer`. Words that are also common in answers, such as `Output:`, count only
-    at the start.
+    A colon within an answer therefore doesn't match. Headings such as `### Answer` don't need a colon. Words
+    that also occur in answers, such as `Output:`, match only at the start of the text.
     """
     names = "|".join(
         [_ANSWER, *(re.escape(marker.strip(_COLONS)) for marker in markers if marker.strip(_COLONS))]
@@ -123,7 +123,8 @@ def _marker(markers: Sequence[str]) -> re.Pattern[str]:
 def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
     r"""Return the text after the last `Answer:`, or after the last of `markers`, that is followed by text.
 
-    Without such a marker, return the whole text. With `in_sentences`, `the answer is` and \boxed{} count too.
+    If there is no marker, the whole text is returned. With `in_sentences`, `the answer is` and \boxed{} also
+    count as markers.
     """
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
@@ -136,7 +137,7 @@ def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Remove the end of bold text that began before the marker: `**Answer: x**` leaves `x`."""
+    """Remove the end of bold markup that started before the marker, as in `**Answer: x**`."""
     line, _, rest = text.partition("\n")
     if line.count("**") == 1 and line.rstrip().endswith("**"):
         line = line.rstrip().removesuffix("**").rstrip()
@@ -149,7 +150,7 @@ _LEAD_IN = re.compile(
     r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
     re.IGNORECASE,
 )
-# Not "Okay", which is also German, and sometimes a whole translation.
+# "Okay" is missing because it is also German, and sometimes a whole translation.
 _AGREED = re.compile(r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*", re.IGNORECASE)
 _HERE_IS = re.compile(
     r"(?:(?:sure|certainly|of course|okay|ok)[,.!]+\s+)?(?:here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
@@ -157,12 +158,12 @@ _HERE_IS = re.compile(
     r"(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?[:\uff1a]\s*)?",
     re.IGNORECASE,
 )
-"""An introduction on the same line as the answer: `Sure! Here is the answer:`."""
+"""An introduction on the same line as the answer, such as `Sure! Here is the answer:`."""
 _HEADING = re.compile(r"#{1,6}\s+\S")
 
 
 def without_lead_in(lines: Sequence[str]) -> list[str]:
-    """Remove introductions: `Sure!`, `Here is the translation:` and, on their own lines, headings."""
+    """Remove introductions such as `Sure!` or `Here is the translation:`, and headings on their own line."""
     kept = list(lines)
     while len(kept) > 1 and _leads_in(kept[0]):
         kept.pop(0)
@@ -193,8 +194,10 @@ _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 
 
 def without_tags(text: str) -> str:
-    """Return the content of the last `<answer>…</answer>`, and of GLM's last box inside it; otherwise the whole
-    text."""
+    """Return the content of the last `<answer>…</answer>`, and of GLM's last box in it.
+
+    A text without tags is returned unchanged.
+    """
     for tags, tagged in ((_TAGS, _TAGGED), (_BOX, _IN_BOX)):
         if tags.search(text):
             found = [inner for match in tagged.finditer(text) if (inner := match["inner"].strip())]
@@ -207,9 +210,9 @@ _SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that makes up a text, or one of its lines or code blocks; else None.
+    """Return the object or list that makes up a text, a line or a code block, or None.
 
-    It may be JSON or a Python literal with single quotes.
+    It can be JSON or a Python literal with single quotes.
     """
     places = [match.end() for match, _ in zip(_BEFORE_JSON.finditer(text), range(20 * _TRIES), strict=False)]
     for spelling in (text, _SINGLE_QUOTE.sub('"', text)) if places else ():
@@ -243,7 +246,9 @@ _LOOSE = re.compile(
 
 
 def is_refusal(text: str, loosely: bool = False) -> bool:
-    """Return whether a text begins like a refusal; with `loosely`, whether it may be a refusal because it is
-    not in the form of an answer."""
+    """Whether a text starts like a refusal.
+
+    With `loosely`, vaguer phrases count as well, for texts that contain no answer.
+    """
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

@@ -1,4 +1,4 @@
-"""Formats that answers may be in by mistake (subwords, HTML, JSON, another encoding), and how to decode each."""
+"""Formats that answers may be in by mistake, such as subwords, HTML or JSON, and how to decode them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["FORMATS", "Format"]
 
 
 class Format(NamedTuple):
-    """A format that answers may be in."""
+    """A format that answers may be written in."""
 
     phrase: str
-    """A description of answers in the format, such as `are JSON`."""
+    """A phrase that describes answers in this format, such as `are JSON`."""
     advice: str
-    """How to avoid the format."""
+    """Advice on how to avoid the format."""
     decode: Callable[[str], str]
-    """Decodes a text, or removes the format's marks; other texts stay unchanged."""
+    """Decodes a text or removes the format's markup. Other texts are returned unchanged."""
     is_style: bool = False
-    """Whether the format may be intended, so that only a higher score without it shows that it is a mistake."""
+    """Whether the format may be intended. If so, it is a mistake only if decoding raises the score."""
     looks: Callable[[str], bool] | None = None
-    """Whether a text is in the format; None if that is the case exactly when `decode` changes it."""
+    """Whether a text is in the format. None if that is the case whenever `decode` changes it."""
 
     def is_seen(self, text: str) -> bool:
-        """Return whether a text is in the format."""
+        """Whether a text is in this format."""
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 
@@ -82,7 +82,7 @@ def _without_markdown(text: str) -> str:
 
 def _without_quotes(text: str) -> str:
     line = text.strip()
-    inside = line[1:-1].replace('""', "\0")  # doubled, as in CSV
+    inside = line[1:-1].replace('""', "\0")  # doubled quotation marks, as in CSV
     is_quoted = len(line) > 1 and _QUOTES.get(line[0]) == line[-1] and line[0] not in inside
     return inside.replace("\0", '"') if is_quoted else text
 
@@ -138,22 +138,22 @@ def _unescaped(text: str) -> str:
 
 def _without_entities(text: str) -> str:
     pattern = r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
-    for _ in range(3):  # `&amp;quot;` was escaped twice
+    for _ in range(3):  # entities may be escaped repeatedly, as in `&amp;quot;`
         text = re.sub(pattern, lambda found: html.unescape(found[0]), text)
     return text
 
 
 def _reread(text: str) -> str:
-    """Read a text as UTF-8 after it was read, once or twice, in another encoding."""
+    """Decode UTF-8 that was read in another encoding once or twice."""
     return _by_word(_reread_word, _by_word(_reread_word, text))
 
 
 def _reread_word(word: str) -> str:
-    if not re.search("[^\x00-\x7f]{2}", word):  # the replacement for each character beyond ASCII
+    if not re.search("[^\x00-\x7f]{2}", word):  # a wrongly decoded character becomes at least two
         return word
     for encoding in ("cp1252", "latin-1", "mac_roman", "cp437", "cp850", "cp1250", "cp1251"):
         try:
-            # Programs that read cp1252 leave bytes without a character unchanged.
+            # Decoders of cp1252 leave undefined bytes unchanged.
             raw = [char.encode(encoding if not "\x80" <= char <= "\x9f" else "latin-1") for char in word]
             return b"".join(raw).decode()
         except UnicodeError:
@@ -207,4 +207,4 @@ FORMATS: tuple[Format, ...] = (
         "are tokenized", "join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),
 )
-"""All formats, in decoding order. Styles are last."""
+"""All formats in decoding order, with styles at the end."""

@@ -1,4 +1,4 @@
-"""Answers as JSON whose schema a server or a library enforces: `{"answer": "positive"}`."""
+"""JSON answers with a schema enforced by a server or library, such as `{"answer": "positive"}`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SHAPES: Mapping[Kind, str] = {
 
 
 def json_request(kind: Kind) -> str:
-    """Return the sentence of a prompt that asks for JSON."""
+    """Return the sentence in a prompt that asks for JSON."""
     shape = _SHAPES.get(kind, '{"answer": "…"}')
     return f"Write the answer as JSON, and nothing else: {shape}."
 
 
 def answer_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
-    """Return the JSON schema of an answer to a question with these labels."""
+    """Return the JSON schema for the answer to a question with these labels."""
     return _object({"answer": _value_schema(form, labels, context)}, ["answer"])
 
 
@@ -43,9 +43,10 @@ _COLUMNS = re.compile(r"The table has columns (.+?) and key words ", re.DOTALL)
 
 
 def _query_pattern(context: str) -> str | None:
-    """Return a regular expression of WikiSQL's queries over the columns that a context names; None if it names none.
+    """Return a regular expression for WikiSQL queries over the columns listed in the context.
 
-    A column whose name has a comma counts as several, so that its parts can be written, but not the whole.
+    Returns None if the context lists no columns. A column name with a comma counts as several columns, so
+    only its parts are accepted.
     """
     if not (named := _COLUMNS.match(context)):
         return None
@@ -57,7 +58,7 @@ def _query_pattern(context: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as a regular expression that servers read alike: only marks with a meaning get a backslash."""
+    """Escape a text for a regular expression in a way that all servers understand."""
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
@@ -87,7 +88,7 @@ def _value_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict
 
 
 def write_json(answer: str, kind: Kind) -> str:
-    """Return the answer of a worked example as the model should write it."""
+    """Return the answer of a worked example in the JSON that the model is asked for."""
     value: Any = answer
     if kind in ("tags", "tree"):
         value = answer.split()
@@ -104,7 +105,7 @@ def write_json(answer: str, kind: Kind) -> str:
 
 
 def read_json(text: str, kind: Kind) -> str | None:
-    """Return the answer from JSON in the task's schema, in the task's own form; None for any other text."""
+    """Convert a JSON answer to the task's own form. Returns None for any other text."""
     try:
         value = json.loads(text)["answer"]
         if kind in ("tags", "tree"):

@@ -1,4 +1,4 @@
-"""Find the answer in a language model's text, by rules for the answer's form."""
+"""Extract answers from a language model's output, with rules for each form of answer."""
 
 from __future__ import annotations
 
@@ -29,28 +29,33 @@ from decabench.text import bare, well_formed
 __all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
 
 EXTRACTION_VERSION = 8
-"""Incremented whenever the same raw text would give a different answer."""
+"""Incremented whenever the same raw text would result in a different answer."""
 
 Protocol = Literal["tag", "choices", "json", "prose"]
-"""How a language model is asked for an answer, and how its reply is read. tag: the prompt asks for
-`<answer>…</answer>`. choices: the label with the highest likelihood. json: the server enforces a schema. prose:
-the answer is found in the text.
+"""How to ask a language model for an answer and read its reply.
+
+tag: the prompt asks for `<answer>…</answer>`. choices: the most likely label is chosen. json: the server
+enforces a schema. prose: the answer is found in free text.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """An answer, and the rules that produced it."""
+    """An answer and the rules that produced it."""
 
     answer: str
-    """The answer; a best guess if the form was not found."""
+    """The answer, or a best guess if none was recognized."""
     rule: str
-    """Rules in the order applied, joined with `+`; the last may be `empty`, `unparseable` or `refused`."""
+    """Rules in the order applied, joined with `+`. The last rule may be `empty`, `unparseable` or
+    `refused`.
+    """
 
 
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
-    """Return the form with the labels and scale that a task's output declares, so that labels aren't taken from
-    questions. `words` maps labels to a variant's words. Labels from a template are kept.
+    """Return the form with the labels and scale of a task's output, so that they aren't inferred from
+    questions.
+
+    `words` maps labels to their words in a variant. Labels from a template are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -71,13 +76,11 @@ def extract(
     protocol: Protocol = "prose",
     is_opened: bool = False,
 ) -> Extracted:
-    """Return the answer in a raw text and the rules that made it.
+    """Extract the answer from a raw text. Never raises, and the same input always gives the same answer.
 
-    Never raises; equal input gives an equal answer.
-
-    `finish` says how the answer ended. A `refused` answer becomes empty, because a filter may stop a text just
-    after a word that would count as right. Tags and heads are aligned with the words of the context.
-    `is_opened` says that the prompt ended in the opening tag of the protocol `tag`.
+    `finish` says how the answer ended. A `refused` answer becomes empty because a filter might cut a text off
+    right after a correct word. Tags and heads are aligned with the words of the context. `is_opened` says
+    that the prompt ended with the opening tag of the `tag` protocol.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -90,7 +93,7 @@ def extract(
     if turn.calls_tool and form.kind != "raw":
         return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
     if not turn.text:
-        if "reasoning" not in rules:  # only tokens that end a turn
+        if "reasoning" not in rules:  # only special tokens
             return Extracted("", "template+empty")
         return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
     if protocol != "prose":
@@ -108,12 +111,12 @@ def extract(
     answer, more = reading.find(kept)
     if not bare(answer) and more[-1:] not in (["unparseable"], ["refused"]):
         more = [*more, "unparseable"]
-    # an escape in JSON may be half of a surrogate pair, which no file can hold
+    # JSON escapes may contain half of a surrogate pair, which can't be stored
     return Extracted(well_formed(bare(answer)), "+".join([*rules, *more]) or "as-is")
 
 
 def silent_rule(finish: str) -> str:
-    """Return the rules of an answer that consists only of reasoning."""
+    """Return the rules for an answer that consists only of reasoning."""
     return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"
 
 
@@ -132,7 +135,7 @@ class _Reading:
         return before_stop(text, self.form.stop, self.form.markers, lambda part: self._says(part))
 
     def _says(self, part: str) -> bool:
-        """Return whether a text contains an answer, so that any text after it is not part of the answer."""
+        """Whether a text contains an answer, in which case any following text isn't part of it."""
         if self.form.kind in _BY_KIND:
             return len(without_lead_in([*lines_of(part), ""])) > 1
         return self.find(part)[1][-1:] not in (["unparseable"], ["refused"])
@@ -172,7 +175,7 @@ class _Reading:
 
 
 _OWN_JSON = ("state", "tags", "tree")
-"""The forms with their own rules for JSON."""
+"""Kinds of answers with their own rules for JSON."""
 _NAMES: Mapping[Kind, Sequence[str]] = {
     "span": ("Span", "The span is", "Shortest span"),
     "line": ("Translation", "The translation is"),
@@ -180,7 +183,7 @@ _NAMES: Mapping[Kind, Sequence[str]] = {
     "tree": ("Parse",),
     "number": ("Score", "Rating", "The score is"),
 }
-"""Words other than `Answer:` with which models introduce an answer of each kind."""
+"""Phrases that models use to introduce each kind of answer, in addition to `Answer:`."""
 _VALUE_KEYS = (
     *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
     *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
@@ -213,7 +216,7 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 
 def _tidied(lines: list[str], form: AnswerForm) -> str:
     if len(lines) == 1:
-        return unwrapped(lines[0], form.unquote)  # a span may begin with a dash or a number
+        return unwrapped(lines[0], form.unquote)  # a span may start with a dash or number
     return unwrapped(BULLET.sub("", lines[0]), form.unquote)
 
 
@@ -232,7 +235,7 @@ def _first_line(text: str, form: AnswerForm) -> _Found:
 
 
 def says_nothing(line: str) -> bool:
-    """Return whether a line means `unanswerable`."""
+    """Whether a line means `unanswerable`."""
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
 
 
@@ -264,7 +267,7 @@ _SAYS_NOTHING = re.compile(
     r"|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
     re.IGNORECASE,
 )
-"""Sentences that mean `unanswerable`."""
+"""Matches sentences that mean `unanswerable`."""
 _NAMES_NONE = re.compile(
     r"(?:there (?:are|is) )?none\b(?: in the (?:sentence|text))?\.?$|n/a\.?$"
     r"|(?:the (?:sentence|text) \w+ not \w+ any|(?:there (?:are|is) )?no) (?:[\w-]+ ){0,3}"
@@ -272,9 +275,9 @@ _NAMES_NONE = re.compile(
     r"|times|percentages)\b[^,;:]{0,60}$",
     re.IGNORECASE,
 )
-"""Sentences that mean `None` in answers about entities."""
+"""Matches sentences that mean `None` for questions about entities."""
 _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
-"""A word after which the sentence may continue with an answer."""
+"""Matches words after which an answer may follow."""
 
 
 def _all_lines(text: str, form: AnswerForm) -> _Found:
@@ -300,7 +303,10 @@ _SELECT = re.compile(
     r"|\b(?P<capitals>(?-i:SELECT)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""In the middle of a sentence, `select` begins a query only in capitals, or after a colon or a quotation mark."""
+"""Matches the start of a query.
+
+Within a sentence, `select` must be in capitals, or follow a colon or quotation mark.
+"""
 _GOES_ON = re.compile(
     r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]", re.IGNORECASE
 )
@@ -308,7 +314,9 @@ _IS_OPEN = re.compile(r"(?:\b(?:select|distinct|from|where|and|or|by|on|having)|
 
 
 def find_sql(text: str) -> str | None:
-    """Return a SELECT statement on one line, from the last code block that has one, else from the text itself."""
+    """Return a SELECT statement as a single line, from the last code block that contains one or from the
+    text.
+    """
     blocks = [block for block in _BLOCK.findall(text) if re.search(r"\bselect\b", block, re.IGNORECASE)]
     part = blocks[-1] if blocks else text
     part = re.sub(r"^[ \t]*(?:--|#).*\n?", "", part, flags=re.MULTILINE) if blocks else part
@@ -319,7 +327,7 @@ def find_sql(text: str) -> str | None:
         return None
     begin = found.start(found.lastgroup or 0)
     before = part[:begin].rpartition("\n")[2].strip()
-    if re.search(r"\bas\s*\(", part[:begin], re.IGNORECASE):  # a named subquery, which is not the statement
+    if re.search(r"\bas\s*\(", part[:begin], re.IGNORECASE):  # a named subquery rather than the statement
         return None
     kept, *others = part[begin:].splitlines()
     for line in map(str.strip, others):
@@ -332,7 +340,7 @@ def find_sql(text: str) -> str | None:
         kept = f"{kept.rstrip()} {line}"
     kept = kept.rstrip(" ;")
     for opening, closing in {"(": ")", "**": "**", "`": "`", '"': '"', "'": "'"}.items():
-        if before.endswith(opening) and closing in kept:  # the statement may contain pairs of its own
+        if before.endswith(opening) and closing in kept:  # the statement itself may contain pairs
             ends = [match.start() for match in re.finditer(re.escape(closing), kept)]
             inner = [kept[:end] for end in ends if kept.count(closing, 0, end) % 2 == 0 or closing == ")"]
             whole = next((each for each in inner if re.search(r"\bfrom\s+\S", each, re.IGNORECASE)), kept)

@@ -1,6 +1,7 @@
-"""Placeholders for missing answers: `nan`, `None`, `N/A`, and U+FFFD in place of letters.
+"""Detect placeholders for missing answers, such as `nan`, `None`, `N/A` or U+FFFD.
 
-Tables and programs write them for failed rows, and they score as wrong answers. Nothing here changes a score.
+Tables and programs write them for failed rows, and they score as wrong answers. These checks never change a
+score.
 """
 
 from __future__ import annotations
@@ -22,34 +23,37 @@ __all__ = ["GivenAnswers", "describe_fillers"]
 
 @dataclass(frozen=True)
 class GivenAnswers:
-    """The answers of a file, with their examples."""
+    """The answers in a file, with their examples."""
 
     output: Output
-    """The task's output."""
+    """The task's output type."""
     metric: Metric
-    """Its headline metric."""
+    """The headline metric."""
     places: Sequence[str]
-    """The place of each answer, for messages: `line 3`, or an id."""
+    """The location of each answer for messages, such as `line 3` or an id."""
     texts: Sequence[str]
-    """The answers, in the order of the data."""
+    """The answers, in dataset order."""
     references: Sequence[Item] | None = None
-    """The example of each answer, with its gold answers, which no message shows; None if they are unknown or
-    hidden."""
+    """Examples with gold answers, which messages never show; None if they are unknown or hidden."""
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
-    """Reads the question and the context of each example, by id; called only if answers may be copies of these."""
+    """Returns the question and context of each example by id. Called only if answers may be copies of
+    them.
+    """
     read_form: Callable[[], AnswerForm] = AnswerForm
-    """Reads the form of the task's answers, which may include special words such as `None`."""
+    """Returns the form of the task's answers, which may include special words such as `None`."""
 
 
 _UNANSWERABLE = "unanswerable"
 _LONGEST = 300
-"""Longer answers are never placeholders."""
+"""The maximum length of a placeholder, in characters."""
 _MISSING = re.compile(
     r"[^\w\\/]*(?:nan|none|null|nil|na|n/a|undefined|nonetype|object (?:object|undefined|null)|\\n"
     r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
     re.IGNORECASE,
 )
-"""How tables and programs write a missing value: pandas `<NA>`, Excel `#N/A`, JavaScript `[object Object]`."""
+"""Missing values as written by other programs, such as pandas `<NA>`, Excel `#N/A` or JavaScript `[object
+Object]`.
+"""
 _NO_ANSWER = re.compile(
     r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
     r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
@@ -57,11 +61,14 @@ _NO_ANSWER = re.compile(
     r"|unable to (?:answer|determine|say|tell)"
     r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
 )
-"""Other texts that mean `unanswerable`, in lower case and without marks."""
+"""Other phrases for `unanswerable`, in lower case and without punctuation."""
 
 
 def describe_fillers(given: GivenAnswers) -> Iterator[str]:
-    """Yield sentences about placeholders among the answers; texts of gold answers and labels are not placeholders."""
+    """Yield sentences about placeholders among the answers.
+
+    The text of a gold answer or label never counts as a placeholder.
+    """
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = _may_be_unanswerable(given)
     takes = takes_for(given.metric)
@@ -77,7 +84,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         return total > 1 and 100 * total >= len(given.texts)
 
     words = set(filter(is_filler, counts))
-    if are_several():  # otherwise there is no need to read gold answers
+    if are_several():  # otherwise gold answers are not needed
         own = _own_words(given, 2 * max(map(len, words)))
         words = {text for text in words if _plain(text) not in own}
     if are_several():

@@ -1,9 +1,8 @@
-"""Mistakes in a whole file of answers: a different format, order or language.
+"""Detect mistakes that affect a whole file of answers: a different format, order or language.
 
-A score near 0 then says little about the model. Nothing here changes a score; these checks explain why it is
-low. One rule finds a format: many answers are in it, the gold answers are not, and the metric scores the
-answers higher once both are decoded. Without gold answers, most answers must be in a format that is never
-intended.
+A score near 0 then says little about the model. These checks explain low scores and never change them. A
+format is reported if many answers are in it, the gold answers are not, and the metric scores the answers
+higher after both are decoded. Without gold answers, most answers must be in a format that is never intended.
 """
 
 from __future__ import annotations
@@ -27,23 +26,26 @@ from decabench.text import excerpt
 __all__ = ["describe_format"]
 
 _SAMPLE = 200
-"""The sample size; all answers are read only to count those in a format."""
+"""The sample size. The remaining answers are read only to count those in a format."""
 _FEWEST = 5
-"""The minimum number of answers needed to judge."""
+"""The minimum number of answers for these checks."""
 _LONGEST = 20_000
-"""How many characters of each answer to read."""
+"""The number of characters to read from each answer."""
 _MOST = 0.5
-"""The minimum share of answers in a format if the score doesn't prove the format."""
+"""The fraction of answers that must be in a format if the score doesn't prove it."""
 _GAIN = 1.0
-"""How many score points decoding must gain to prove a format."""
+"""The minimum increase in score points that proves a format."""
 _RIGHT = 95.0
-"""The score above which answers count as neither mixed up nor truncated."""
+"""Above this score, answers are assumed to be neither mixed up nor truncated."""
 _UNKNOWN = -1e9
-"""The score to assume if a metric fails."""
+"""Used as the score if a metric fails."""
 
 
 def describe_format(given: GivenAnswers) -> str:
-    """Describe the answers' format, their number, a remedy and the possible score; empty if they are fine."""
+    """Describe the answers' format, with their number, a remedy and the possible score.
+
+    The description is empty if nothing is wrong.
+    """
     found = _describe_most(given)
     are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
     fillers = [] if are_labels else list(describe_fillers(given))
@@ -69,15 +71,15 @@ def _describe_most(given: GivenAnswers) -> str:
 @dataclass(frozen=True)
 class _Sample:
     given: GivenAnswers
-    """All answers of the file."""
+    """All answers in the file."""
     places: Sequence[int]
-    """The positions of the sampled answers."""
+    """Positions of the sampled answers."""
     found: tuple[Format, ...] = ()
-    """The formats to decode from; gold answers in the same format are decoded too."""
+    """Formats to decode. Gold answers in these formats are decoded too."""
 
     @classmethod
     def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        if len(places) > _SAMPLE:  # not at regular intervals, because neighbours may be pairs
+        if len(places) > _SAMPLE:  # irregular steps, since neighbors may be pairs
             steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
             places = sorted({places[int(len(places) * step)] for step in steps})
         return cls(given, places, found)
@@ -110,12 +112,12 @@ class _Sample:
         return replace(self, found=(*self.found, format))
 
     def ignores(self, decoded: _Sample) -> bool:
-        """Return whether the metric treats these answers like the decoded ones."""
+        """Whether the metric scores these answers the same as the decoded answers."""
         items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
         given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
         if (
             wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better
-        ):  # the metric reads more than an answer
+        ):  # the metric needs more than the answer
             return self.score == decoded.score > 0
         return given >= wanted - 0.02 * abs(wanted) > _UNKNOWN
 
@@ -142,7 +144,7 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
     try:
         metric = metric.for_data(items)
         value = score_rows(metric, metric.statistics(texts, items)).value
-    except Exception:  # a custom metric may fail or need more of an example than its answer
+    except Exception:  # a custom metric may fail or need more than the answer
         return _UNKNOWN
     return value if metric.higher_is_better else -value
 
@@ -164,8 +166,10 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 
 
 def _is_found(format: Format, sample: _Sample) -> bool:
-    """Return whether many answers are in a format that the gold answers are not in, or the other way round, and
-    whether the score proves it."""
+    """Whether a format explains low scores.
+
+    Many answers must be in the format but few gold answers, or vice versa, and the score must support it.
+    """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
     larger = max(share, gold_share)
@@ -207,7 +211,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     return f"{said}. With that fixed, {len(sample.texts)} {whose} score {scores}"
 
 
-# Common beginnings or ends of answers
+# Common prefixes or suffixes of answers
 
 _LEAD_IN = (
     r"\W*(?:(?:the|my|final|correct|best|predicted)\s+)*(?:answer|label|output|response|prediction|predicted|summary"
@@ -240,10 +244,10 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the common beginning of nearly all texts, or else of most."""
+    """Return the common prefix of nearly all texts, or else of most texts."""
     if not texts:
         return ""
-    middle = sorted(texts)[len(texts) // 2]  # sorted texts with the same beginning are neighbours
+    middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
     for share in (0.95, _MOST):
 
         def is_rare(end: int, share: float = share) -> bool:
@@ -255,7 +259,8 @@ def _shared_start(texts: Sequence[str]) -> str:
     return ""
 
 
-# Mistakes that cannot be decoded: leading prompts, wrong order or language. Each function describes one, or returns "".
+# Mistakes that can't be decoded: echoed prompts, wrong order or language. Each function returns a description
+# or an empty string.
 
 
 def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
@@ -263,7 +268,10 @@ def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
 
 
 def _echoes(sample: _Sample) -> str:
-    """Find answers that begin with their id, question or context; a context alone is a baseline's answer."""
+    """Detect answers that start with their id, question or context.
+
+    The context alone doesn't count because it is the answer of a baseline.
+    """
     if sample.items is None:
         return ""
     theirs = {"id": [item.id for item in sample.items]}
@@ -289,14 +297,14 @@ def _echoes(sample: _Sample) -> str:
 
 
 def _order(sample: _Sample) -> str:
-    """Find answers to other examples: they resemble those gold answers more than their own."""
+    """Detect shifted answers, which resemble the gold answers of other examples more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
     advice = "they are in another order: write each answer with the id of its example"
     for step, name in ((1, "further down"), (-1, "further up")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
-        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # more than by chance
+        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # larger than chance
             seen = [gain > 0 for gain in gains]
             sentence = f"resemble the gold answer of the example 1 place {name} more than their own: {advice}"
             return sample.say(seen, sentence)
@@ -309,7 +317,7 @@ def _order(sample: _Sample) -> str:
 
 
 def _swapped(sample: _Sample) -> str:
-    """Find swapped labels: each is given mostly where one other label is right."""
+    """Detect swapped labels, where each label is mostly given in place of another."""
     if not isinstance(sample.given.output, Label):
         return ""
     texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
@@ -341,7 +349,7 @@ def _numbers(sample: _Sample) -> str:
 
 
 def _cut(sample: _Sample) -> str:
-    """Find truncated answers: many have the maximum length, and gold answers are longer."""
+    """Detect truncated answers: many have the same, maximum length, while gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]

@@ -1,7 +1,7 @@
-"""Answers that score as wrong because of their form although a person understands them: `Positive.`, `DET, NOUN`.
+"""Detect answers that score as wrong only because of their form, such as `Positive.` or `DET, NOUN`.
 
-Extracted answers of language models rarely have such a form, but files from other programs do. Nothing here
-changes a score; it explains low scores.
+These are rare in extracted answers but common in files from other programs. The checks explain low scores and
+never change them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "
 
 
 class FormCounts:
-    """Counts answers in forms that the metric does not read."""
+    """Counts answers in a form that the metric can't read."""
 
     def __init__(
         self,
@@ -43,20 +43,22 @@ class FormCounts:
     ) -> None:
         self._kind, self._advice, self._fault, self._between = kind, advice, fault, between
         self.answers = 0
-        """The number of answers read."""
+        """The number of answers counted so far."""
         self.forms = Counter[str]()
-        """How often each form occurs."""
+        """The number of answers in each form."""
         self._example = ""
         self._others = Counter[str]()
         self._first: dict[str, str] = {}
 
     @property
     def are_most(self) -> bool:
-        """Whether most answers have the fault, so that one sentence covers everything."""
+        """Whether most answers share the fault."""
         return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
 
     def describe_forms(self) -> str:
-        """Describe answers in other forms: their number, the forms and an example; empty if there are none."""
+        """Describe answers in other forms, with their number and an example. The result is empty if there are
+        none.
+        """
         return ". ".join([*self._describe_counted(), *self._describe_others()])
 
     def _describe_counted(self) -> Iterator[str]:
@@ -80,15 +82,17 @@ class FormCounts:
 
 
 class AnswerForms(FormCounts):
-    """Counts answers that are numbers, lists or dialogue states."""
+    """Base class for counting numbers, lists or dialogue states."""
 
     def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer; `gold` is its reference, if known."""
+        """Count an answer. `gold` is the reference answer, if known."""
         raise NotImplementedError
 
 
 def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
-    """Return empty counts for answers that are numbers, lists or dialogue states; None for those of other outputs."""
+    """Return a counter for the answers to an output, or None unless they are numbers, lists or dialogue
+    states.
+    """
     kind = default_form(output, metric.name).kind
     match output:
         case Number(low=low, high=high):
@@ -120,7 +124,7 @@ _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 class NumberForms(AnswerForms):
-    """Counts answers whose number is unreadable for the metric (`3 points`), missing, or off the scale."""
+    """Counts answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
 
     def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
         super().__init__("number", "write only the number")
@@ -158,15 +162,15 @@ class NumberForms(AnswerForms):
             )
 
     def _is_read(self, text: str, number: str) -> bool:
-        """Return whether the metric gives a text the statistics of the number, or fails.
+        """Whether the metric treats a text like the number, or fails.
 
-        Metrics reject numbers with hundreds of digits, and a custom metric may need more of an example than its
-        answer. Such errors do not matter, because the gold answers here are made up.
+        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an
+        example. Such errors don't matter because the gold answers here are made up.
         """
         references = [
             Item((number,)),
             Item(("-1000000",)),
-        ]  # a second value, so that gold answers have a range
+        ]  # two values, so that gold answers have a range
         try:
             given, wanted = (self._metric.statistics([each, "0"], references)[0] for each in (text, number))
         except Exception:
@@ -175,7 +179,9 @@ class NumberForms(AnswerForms):
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
-    """Return a text's number and how its form differs; None if it has no number or several."""
+    """Return the number in a text and how its form differs. Returns None unless there is exactly one
+    number.
+    """
     text = text.strip()
     number = find_number(text, scale)
     if number is None:
@@ -193,9 +199,10 @@ _HEAD = re.compile("-?[0-9]{1,9}")
 
 
 class ListForms(AnswerForms):
-    """Counts answers that are lists of tags or heads in another notation: with commas, as JSON, one per line.
+    """Counts lists of tags or heads in another notation, such as with commas, as JSON, or one per line.
 
-    Chunks in another scheme and invalid trees are counted too, and reported if most answers have them.
+    Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have
+    them.
     """
 
     def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
@@ -227,7 +234,7 @@ class ListForms(AnswerForms):
         name = find_spelling(tags, self._schemes)
         if self._output == "tree":
             heads = [item.partition(":")[0] for item in items]
-            are_read = all(map(_HEAD.fullmatch, heads))  # others are counted as lists in another form
+            are_read = all(map(_HEAD.fullmatch, heads))  # other lists are counted by their form
             has_root = not are_read or (
                 min(map(int, heads)) >= 0 and not find_lost_word(list(map(int, heads)))
             )
@@ -250,7 +257,7 @@ class ListForms(AnswerForms):
 
 
 _OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
-"""The letters of BILOU and BMEWO that other schemes lack, and those of IOBES."""
+"""Letters of BILOU and BMEWO, with their equivalents in IOBES."""
 _SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
 _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     "BILOU or BMEWO": lambda tag: _OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:],
@@ -260,11 +267,13 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""How to convert tags of other tools to the tags of `SCHEMES`."""
+"""Converts tags from other tools to those of `SCHEMES`."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of a chunk tag scheme other than `schemes`, such as `BILOU`; empty if it is unclear."""
+    """Return the name of another chunk tag scheme used by the tags, such as `BILOU`, or an empty string if
+    unclear.
+    """
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
     if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
@@ -284,7 +293,7 @@ def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
 
 
 class StateForms(AnswerForms):
-    """Counts states that can be read only partly or not at all: `time: 3:30;`."""
+    """Counts dialogue states that can be read only in part or not at all, such as `time: 3:30;`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -310,7 +319,7 @@ def _parts_of_state(text: str) -> set[str]:
 
 
 def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
-    """Return a text's label and how its form differs; None without a label.
+    """Return the label in a text and how its form differs, or None without a label.
 
     The form is empty if the text is exactly a label.
     """
@@ -325,14 +334,13 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
     return None if found is None else (found, "a sentence around the label")
 
 
-_find_form = lru_cache(1 << 15)(find_label_form)  # answers repeat, and rows and reports both need their forms
+_find_form = lru_cache(1 << 15)(find_label_form)  # answers repeat, and both rows and reports need their forms
 
 
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
     """Return a function that checks whether a metric accepts a text for a reference label.
 
-    The check also succeeds if the metric needs more of an example than its answer, because it can't be decided
-    then.
+    The check also passes if the metric needs other fields of an example, since the question can't be decided.
     """
 
     @cache
@@ -348,7 +356,7 @@ def takes_for(metric: Metric) -> Callable[[str, str], bool]:
 
 
 class LabelForms(FormCounts):
-    """Counts answers that are labels in a form that the metric rejects, or not labels at all."""
+    """Counts answers that are not labels, or are labels in a form that the metric rejects."""
 
     def __init__(self, takes: Callable[[str, str], bool]) -> None:
         super().__init__("label", "write only the label")
@@ -357,7 +365,7 @@ class LabelForms(FormCounts):
         self._stray = ""
 
     def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
-        """Count an answer, and return `label_form`, `other_label`, or an empty text if it is a label."""
+        """Count an answer and return `label_form`, `other_label`, or an empty string if it is a label."""
         self.answers += 1
         found = _find_form(text, labels, question if text.startswith(question) else "")
         if found is None:
@@ -372,7 +380,9 @@ class LabelForms(FormCounts):
         return "label_form"
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Describe answers without a label, with an example; empty if all have labels."""
+        """Describe answers without a label, with an example. The result is empty if all answers have
+        labels.
+        """
         if not self._strays:
             return ""
         verb = "gives" if self._strays == 1 else "give"

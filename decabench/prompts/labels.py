@@ -1,4 +1,4 @@
-"""Labels: the options of a question, and the label in a text."""
+"""Find the labels offered by a question, and the label in a text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASKS_WHAT = re.compile(r"(?:which|what|who|how)\b", re.IGNORECASE)
 
 
 def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
-    """Return the labels that a question offers."""
+    """Return the labels offered by a question."""
     if not form.labels_from_question:
         return form.labels
     if form.labels and all(_pattern((label,))[0].search(question) for label in form.labels):
@@ -37,45 +37,53 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 
 
 def is_other_label(text: str, output: Output, question: str) -> bool:
-    """Return whether an answer in the dataset's own words is not a possible label, ignoring case and spaces.
+    """Whether an answer is not one of the possible labels, ignoring case and whitespace.
 
-    If an output declares no labels, the question's options are used. False for outputs that are not labels.
+    If the output declares no labels, the question's options are used. Always false for outputs that are not
+    labels.
     """
     labels = possible_labels(output, question)
     return bool(labels) and fold_label(text) not in map(fold_label, labels)
 
 
 def possible_labels(output: Output, question: str) -> tuple[str, ...]:
-    """Return the labels of an output, or else those that the question names; empty for outputs that are not
-    labels."""
+    """Return the labels of an output, or else those named in the question.
+
+    Empty for outputs that are not labels.
+    """
     return tuple(output.names or options(question)) if isinstance(output, Label) else ()
 
 
 def options(question: str) -> tuple[str, ...]:
-    """Return the options at the end of a question: `Who? Bob or Charlie?`, `-- yes, no, or maybe?`."""
+    """Return the options at the end of a question, as in `Who? Bob or Charlie?` or `-- yes, no, or
+    maybe?`.
+    """
     clause = _CLAUSE.split(question.strip().rstrip("?.! "))[-1]
     before, found, last = clause.rpartition(" or ")
     if not found:
         return ()
     first = [part.strip() for part in before.strip().rstrip(",").split(",")]
     if _ASKS_WHAT.match(first[0]) and len(first) > 1:
-        first = first[1:]  # `Which is it, negative or positive?`
+        first = first[1:]  # as in `Which is it, negative or positive?`
     elif _ASKS.match(first[0]):
-        first[0] = first[0].split()[-1]  # `Is this review negative or positive?`
+        first[0] = first[0].split()[-1]  # as in `Is this review negative or positive?`
     found_all = (*first, last.strip())
     return found_all if all(found_all) else ()
 
 
 _Mentions = list[tuple[int, int, str]]
-"""The labels in a text: their start, their end and their name."""
+"""Labels found in a text, as (start, end, label)."""
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""What follows a number that is a label: `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
+"""What may follow a numeric label. `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
 
 
 @lru_cache(256)
 def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Match any label, and return the label of each group. Labels that differ only in case are left out."""
+    """Return a pattern that matches any label, and the label for each group.
+
+    Labels that differ only in case are left out.
+    """
     counts = Counter(label.casefold() for label in labels)
     names = sorted((label for label in labels if counts[label.casefold()] == 1), key=len, reverse=True)
     words = (r"[\s_-]+".join(map(re.escape, label.split())) for label in names)
@@ -92,8 +100,10 @@ def _mentions(text: str, labels: Sequence[str]) -> _Mentions:
 
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that makes up a text, ignoring case, punctuation and an article; None for any other
-    text."""
+    """Return the label that makes up the whole text, or None.
+
+    Case, punctuation and articles are ignored.
+    """
     plain = text.strip()
     if plain in labels:
         return plain if plain else None
@@ -110,11 +120,11 @@ _ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the)\s+$", re.IGNORECASE)
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
-    """Return a text's label; None if the text has no label or several, or denies one.
+    """Return the label stated in a text. Returns None if there are several labels, none, or a negated one.
 
-    A label counts if it is a whole line, perhaps after a heading, or if it opens the first line. In a sentence it
-    counts only if the first or the last line names no other label and denies nothing, and the text is `finished`,
-    because a text that was cut off may have continued with the opposite.
+    A label must take up a whole line, optionally after a heading, or start the first line. A label in a
+    sentence is accepted only if the first or last line names no other label and negates nothing. The text
+    must also be `finished`, since a truncated text might have continued with the opposite.
     """
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
@@ -127,7 +137,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
         lines.pop()
     stated = {label for line in lines if (label := _stated(line, labels))}
     if not stated and (first := _opening(lines[0], labels)):
-        # several if the options are listed
+        # several labels if the options are listed
         stated = {first, *(label for line in lines[1:] if (label := _opening(line, labels)))}
     for line in lines[1:] if stated else ():
         if len(line) <= _LONGEST and _CORRECTS.search(line):
@@ -138,7 +148,9 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
 
 
 def _stated(line: str, labels: Sequence[str]) -> str | None:
-    """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
+    """Return a label that takes up a line by itself or after a heading: `Sentiment: positive`, `(B)
+    neutral`.
+    """
     if found := match_label(line, labels):
         return found
     start = _HEAD.match(line) or _OPTION.match(line)
@@ -150,7 +162,10 @@ def _stated(line: str, labels: Sequence[str]) -> str | None:
 
 
 def _opening(line: str, labels: Sequence[str]) -> str | None:
-    """Return the label at the start of a line, before punctuation; others may follow only in an explanation."""
+    """Return the label at the start of a line, before punctuation.
+
+    Other labels may follow only in an explanation.
+    """
     line = line.lstrip(_AROUND)[:_LONGEST]
     found = _mentions(line, labels)
     if not found or found[0][0]:
@@ -171,7 +186,7 @@ def _named(line: str, labels: Sequence[str]) -> str | None:
 
 
 _LONGEST = 10_000
-"""Longer lines are skipped, because reading all their mentions of labels would take minutes."""
+"""Longer lines are skipped because finding all labels in them would take minutes."""
 _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _DENIES = re.compile(
     r"\b(?:not|no|never|neither|nor|without|nothing|none|cannot|hardly|rather|instead|unless|if|whether|while|although"
@@ -179,7 +194,7 @@ _DENIES = re.compile(
     r"|seems?|initially|hard|difficult|want\w*|hop\w+|expect\w*|suppos\w+|less|anything|ruled?)\b|n['\u2019]t\b|\?",
     re.IGNORECASE,
 )
-"""Words after which a sentence may mean the opposite of the label that it names."""
+"""Words that may negate the label in a sentence."""
 _ENDS = re.compile(r"\s*(?:[!;)\]\n]|[.:](?!\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
 _EXPLAINS = re.compile(
     r"\s*(?:[.!;:)\n]|[–—-]\s|,\s(?:because|since|as|given|so|not|rather)\b)", re.IGNORECASE
@@ -190,7 +205,7 @@ _CORRECTS = re.compile(
 _SCORED = re.compile(r"\s*[:=–—-]\s*(?:no\b|not\b|false\b|yes\b|true\b|[\d.]+)", re.IGNORECASE)
 _HEAD = re.compile(r"\W*[^\W\d_]+(?:[ _][^\W\d_]+){0,3}(?:[ ]\([^()]*\))?[*_\"'`]*\s{0,3}[:=\uff1a]\s*")
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
-"""An unticked box of a list."""
+"""An unchecked box in a list."""
 _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
-"""Labels that are everyday words, so that no sentence can be taken to name them."""
+"""Labels that are too common as words to be recognized in a sentence."""

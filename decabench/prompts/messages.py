@@ -1,4 +1,4 @@
-"""Build the prompt for a language model: the turns of a chat, or one text, shortened to fit the model's window."""
+"""Build prompts for language models, as chat messages or plain text, and fit them into the model's window."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ __all__ = [
 ]
 
 PROMPT_VERSION = 1
-"""Incremented whenever the same template and question would give a different prompt."""
+"""Incremented whenever the same template and question would result in a different prompt."""
 
 Role = Literal["system", "user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a chat."""
+    """A chat message."""
 
     role: Role
-    """Who speaks."""
+    """The author of the message."""
     content: str
-    """The text of the turn."""
+    """The text of the message."""
 
 
 @dataclass(frozen=True)
 class Prompting:
-    """Makes the prompts of one task; it is small and can be pickled."""
+    """Builds the prompts for a task. Instances are small and can be pickled."""
 
     task: str
-    """The task's name."""
+    """The task name."""
     template: PromptTemplate
-    """The text that surrounds an example."""
+    """The text around each example."""
     template_name: str
     """The name of the template set."""
     system: str = ""
-    """The system message; if empty, none is sent."""
+    """The system message, which is left out if empty."""
     shots: tuple[Shot, ...] = ()
-    """Worked examples from the training split, in the order in which they are shown."""
+    """Worked examples from the training split, in the order shown."""
     protocol: Protocol = "prose"
     """How the prompt asks for the answer."""
 
@@ -71,7 +71,7 @@ class Prompting:
 
     @property
     def stop(self) -> tuple[str, ...]:
-        """Texts that end an answer in plain text."""
+        """Stop sequences for plain-text prompts."""
         return (CLOSING, *self.template.stop) if self._is_tagged else self.template.stop
 
     @property
@@ -83,7 +83,7 @@ class Prompting:
         return self.protocol == "json"
 
     def schema(self, question: Question, context: str) -> dict[str, Any]:
-        """Return the JSON schema of the answer to a question."""
+        """Return the JSON schema for the answer to a question."""
         return answer_schema(self.form, self.labels(question), context)
 
     @property
@@ -93,11 +93,11 @@ class Prompting:
 
     @property
     def gap(self) -> str:
-        """The space between a plain-text prompt and its answer."""
+        """The whitespace between a plain-text prompt and its answer."""
         return " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
 
     def labels(self, question: Question) -> tuple[str, ...]:
-        """Return the labels that may answer a question."""
+        """Return the labels that can answer a question."""
         return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:
@@ -108,30 +108,34 @@ class Prompting:
 
     @property
     def chat_stop(self) -> tuple[str, ...]:
-        """Texts that end an answer in a chat, namely beginnings of another example.
+        """Stop sequences for chats, which are the beginnings of another example.
 
-        An empty line is not among them, because a chat may put one between `Here is the answer:` and the
+        Empty lines are not included because models may write one between `Here is the answer:` and the
         answer.
         """
         return tuple(stop for stop in self.template.stop if stop.strip())
 
     @property
     def form(self) -> AnswerForm:
-        """The form of the answer, with the prompt's text before an answer and before an example.
+        """The form of an answer, including text from the prompt.
 
-        A model may repeat the former before its answer, and the latter after it.
+        Models may repeat the prompt's text before an answer, or continue with another example after it.
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
         return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
 
     def _headings(self) -> list[str]:
-        """Return other texts with which an example in the prompt begins: `Country:` for `Country: {question}`."""
+        """Return other text at the start of an example in the prompt, such as `Country:` for `Country:
+        {question}`.
+        """
         known = {text.strip() for text in (*self.template.stop, self.template.answer)}
         return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
-        """Return the turns of a chat; `context` replaces the question's own if that was shortened."""
+        """Return the chat messages for a question. `context` replaces the question's own context if it was
+        shortened.
+        """
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self._instruction}\n\n" if self._instruction else ""
         for shot in self.shots:
@@ -140,12 +144,14 @@ class Prompting:
                 Message("user", start + shown),
                 Message("assistant", self._shown(shot)),
             ]
-            start = ""  # only once, because the following turns illustrate it
+            start = ""  # only once, since the following turns illustrate it
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
-        """Return one plain text, for models without a chat template; the answer continues it, within an open
-        tag."""
+        """Return the prompt as plain text, for models without a chat template.
+
+        The model continues the text, inside an open tag for the `tag` protocol.
+        """
         space = self.gap
         shots = [
             self.template.layout(shot.question, shot.context) + space + self._shown(shot)
@@ -155,7 +161,7 @@ class Prompting:
         return "\n\n".join(part for part in (self.system, self._instruction, *shots, last) if part)
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that affects the prompt, as JSON values."""
+        """Return everything that affects the prompt, as JSON-compatible data."""
         return {
             "version": PROMPT_VERSION,
             "template": self.template_name,
@@ -163,7 +169,7 @@ class Prompting:
             "system": self.system,
             "shots": [shot.id for shot in self.shots],
             "shots_sha256": sha256_of([asdict(shot) for shot in self.shots]),
-            # Journals from before there were protocols lack this key, and `prose` continues them.
+            # Older journals have no protocols and lack this key, so `prose` can resume them.
             **({} if self.protocol == "prose" else {"protocol": self.protocol}),
         }
 
@@ -172,7 +178,7 @@ class Prompting:
 
 
 _TAG_TOKENS = 16
-"""How many tokens the tags around an answer may take."""
+"""The number of additional tokens for the tags around an answer."""
 _HEADING = re.compile(
     r"^[ \t]*([^\W\d_][^{}\n:]{0,40}:)[ \t]*\n?[ \t]*\{(?:question|context)\}", re.MULTILINE
 )
@@ -185,9 +191,9 @@ def make_prompting(
     shots: tuple[Shot, ...] = (),
     protocol: Protocol = "prose",
 ) -> Prompting:
-    """Return the prompting of a task with a set of templates.
+    """Return the prompting for a task, using a set of templates.
 
-    `system` replaces the template's system message: an empty text sends none, None keeps the template's. Raises
+    `system` replaces the template's system message: an empty string removes it, and None keeps it. Raises
     UnknownNameError if the set has no template for the task.
     """
     template = templates.for_task(task)
@@ -196,30 +202,32 @@ def make_prompting(
 
 
 def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
-    """Return the prompt for one question: the turns, with the role above each, or the plain text."""
+    """Return the prompt for a question, as plain text or as chat messages with their roles."""
     if not chat:
         return prompting.text(question)
     return "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in prompting.messages(question))
 
 
-# Fitting a context into a model's window
+# Fitting contexts into a model's window
 
 NEAR = 64
-"""Words longer than this many characters may be cut in the middle; shorter words are kept whole or dropped."""
+"""Only words longer than this many characters are cut in the middle. Shorter words are kept or dropped as a
+whole.
+"""
 
 _WORD = re.compile(r"\S+")
 
 
 class PromptTooLongError(DecabenchError):
-    """A prompt that does not fit even without its context."""
+    """Raised if a prompt doesn't fit even without its context."""
 
 
 def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
-    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None if all of it
-    fits.
+    """Return the part of the context, as [0, end), whose prompt fits into `budget` tokens, or None if all of
+    it fits.
 
-    `count` returns the tokens of the whole prompt for a given context; it is called about ten times. The
-    context is cut after a word, at its end. Raises PromptTooLongError.
+    `count` returns the number of tokens in the prompt for a given context, and is called about ten times. The
+    context is cut at the end, after a word. Raises PromptTooLongError.
     """
     context = question.context
     whole = count(context)
@@ -246,8 +254,10 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
 
 
 def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number in [low, high) for which `holds` is true: it is true for `low`, and false from
-    some number on. Steps away from the guess first grow, then halve, so a close guess takes few calls.
+    """Return the last number in [low, high) for which `holds` is true, assuming that it is true up to there.
+
+    `holds(low)` must be true. Steps away from the guess first grow and then halve, so a good guess takes few
+    calls.
     """
     step = 2
     probe = guess

@@ -1,4 +1,4 @@
-"""Find tags, heads and numbers in a model's text, and align tags and heads with the words of the question."""
+"""Find tags, heads and numbers in a model's output, and align them with the words of the question."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from decabench.prompts.clutter import find_json, lines_of
 __all__ = ["MISSING", "find_items", "find_number"]
 
 MISSING = "_"
-"""The item for a word that has no item in the text."""
+"""The item for words that have no item in the text."""
 
 _MOST_EXTRA = 100
-"""How many items beyond the last word to keep for the metric, because a text may go on endlessly."""
+"""The number of items to keep beyond the last word, since a text may go on endlessly."""
 
 
 def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] = ()) -> str | None:
-    """Return the tags (or the heads and relations, for `tree`) that a text gives to words: one for each, in
-    order.
+    """Return the tags, or the heads and relations for `tree`, that a text assigns to each word in order.
 
-    Items are placed by the number or the word in front of them, or else by their order if there are as many
-    items as words. A word without an item gets `_`. Items beyond the last word and items outside `names` are
-    kept for the metric to count. None if the text is not a sequence of items, or if the alignment is ambiguous.
+    Items are placed by the number or word before them, or by their order if there are as many items as words.
+    Words without an item get `_`. Items beyond the last word or outside `names` are kept for the metric to
+    count. Returns None if the text isn't a sequence of items or the alignment is ambiguous.
     """
     reading = _Reading(kind, names, words)
     value = find_json(text)
@@ -41,15 +40,15 @@ def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] 
 
 
 _Items = dict[int, str]
-"""Items by the number of their word."""
+"""Items by word number."""
 
 _NUMBERED = re.compile(r"[\s|*_`(\[-]*(\d{1,6})[.):\]*_`]{0,3}(?:\s*\|\s*|\s+)(\S.*)")
-"""A line that begins with a number: `1 From ADP`, `1. From: ADP`, `| 1 | From | ADP |`."""
+"""A line that starts with a number, such as `1 From ADP`, `1. From: ADP` or `| 1 | From | ADP |`."""
 _HEAD = re.compile(r"(\d{1,6})\s*[:,|\s]\s*([A-Za-z_][\w:.-]*)")
 _PARSED = re.compile(r"\d{1,6}:[A-Za-z_][\w:.-]*(?<!:)")
-"""A well-formed head and relation."""
+"""A well-formed pair of head and relation."""
 _MOST_CELLS = 4
-"""The maximum number of cells in a line about one word: the word, a mark, its head and its relation."""
+"""The maximum number of cells in a line about a single word: the word, a mark, its head and its relation."""
 _AROUND = "*`\"'()[]|"
 _OPENS = " -*•`\"'()[]|_"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
@@ -62,7 +61,7 @@ class _Reading:
         self._names = {name.casefold(): name for name in names}
 
     def lines(self, text: str) -> _Items | None:
-        """Return the items of lines that begin with the number of a word, or with the words themselves, in order."""
+        """Return items from lines that start with the number of a word, or with the words in order."""
         lines = lines_of(text)
         if (rows := self._word_lines(lines)) and self._are_mostly_known(rows):
             return dict(enumerate(rows, 1))
@@ -71,10 +70,10 @@ class _Reading:
         for match in filter(None, map(_NUMBERED.match, lines)):
             number, rest = int(match[1]), match[2]
             if number > 0 and number not in found and (item := self.item(rest, number)):
-                found[number], rests[number] = item, rest  # a second number 1 begins another example
+                found[number], rests[number] = item, rest  # a second number 1 starts another example
         if len(found) > 1 or (found and len(self.words) == 1):
             return found
-        # A single number may be a word: `15 – NUM`.
+        # A single number may be a word, as in `15 – NUM`.
         return {
             n: item
             for n, item in found.items()
@@ -82,8 +81,10 @@ class _Reading:
         }
 
     def _word_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the items of the last lines, if each word has a line with its item after the word; otherwise
-        nothing."""
+        """Return the items in the last lines if there is a line for each word, with the item after the word.
+
+        Otherwise, the result is empty.
+        """
         found = []
         last = lines[-len(self.words) :] if self.words else ()
         for word, line in zip(self.words, last, strict=False):
@@ -98,16 +99,18 @@ class _Reading:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def one_line(self, text: str) -> _Items | None:
-        """Return the items of one line, or of one line each, without numbers, if there is one for each word.
+        """Return items without numbers from a single line, or from one line per item, if their number matches
+        the words.
 
-        A single line may have too few or too many items; with several lines the alignment would be ambiguous.
+        A single line may have too few or too many items, but with several lines the alignment would be
+        ambiguous.
         """
         rows = [[cell.rstrip(",;") or cell for cell in line.strip("[]").split()] for line in lines_of(text)]
         sequences = [row for row in rows if self._is_sequence(row)]
         together, apart = ([cell for row in each for cell in row] for each in (rows, sequences))
         complete = [row for row in (together, apart, *rows) if len(row) == len(self.words)]
         if not complete and rows and len(sequences) == len(rows) and max(map(len, rows)) == 1:
-            complete = [together]  # an item a line
+            complete = [together]  # one item per line
         for row in [*complete, *(sequences if len(sequences) == 1 else [])]:
             if self._is_sequence(row):
                 return {number: self.item(cell, number) or MISSING for number, cell in enumerate(row, 1)}
@@ -126,7 +129,7 @@ class _Reading:
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
             for mark in ("/", "_", ":", "="):
-                # `From/ADP`; but `5:nummod` of the word 5 is its head and relation.
+                # As in `From/ADP`. However, `5:nummod` for the word 5 is a head and relation.
                 item = cells[0].removeprefix(word + mark)
                 cells = cells if self.is_tree and not _HEAD.fullmatch(item) else [item]
         elif len(cells) > 1 and word in (
@@ -153,7 +156,7 @@ class _Reading:
         return self._names.get(cell.casefold()) or self._names.get(cell.strip(_AROUND + ",;.").casefold())
 
     def _is_sequence(self, cells: Sequence[str]) -> bool:
-        """Return whether most of the cells can be items, so that prose is not mistaken for tags."""
+        """Whether most cells can be items, so that prose isn't mistaken for tags."""
         if not cells:
             return False
         if self.is_tree:
@@ -188,7 +191,7 @@ _SCALE = re.compile(
 _END_OF_SCALE = re.compile(rf"{_OF}(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})", re.IGNORECASE)
 _MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
 _DASH = re.compile(rf"(?:^|[=:(]|\s)[-\u2212\u2013]\s+{_NUMBER}")
-"""A minus sign or a list marker, which look the same on a scale with negative numbers."""
+"""A minus sign or a list marker. They can't be told apart on a scale with negative numbers."""
 _SIZED = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 _PERCENT = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:%|per ?cent\b)", re.IGNORECASE)
 _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
@@ -196,9 +199,9 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the number in a text: the only number in its first or last line with a number.
+    """Return the only number in the first or last line that contains any number.
 
-    The ends of scales do not count. `1,500` is 1500, or 1.500 if only that is on the scale.
+    The bounds of a scale are ignored. `1,500` is read as 1500, or as 1.500 if only that is on the scale.
     """
     lines = [line for line in lines_of(text) if _numbers(line)]
     found = set()
@@ -207,12 +210,12 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
         is_certain = len(numbers) == 1 and not _is_on_another_scale(line, scale)
         found.add(_plain_number(numbers.pop(), scale) if is_certain else None)
         if not _HAS_WORDS.search(_SCALE.sub(" ", line)):
-            break  # only a number, so the rest of the text explains it
+            break  # only a number, which the rest of the text explains
     return found.pop() if len(found) == 1 else None
 
 
 def _is_on_another_scale(line: str, scale: tuple[float, float] | None) -> bool:
-    """Return whether a line's number means something else: `3/10` on a scale to 5, `1.5 million`, `- 4`."""
+    """Whether a line's number has another meaning, as in `3/10` on a scale to 5, `1.5 million` or `- 4`."""
     if _SIZED.search(line):
         return True
     if scale is None:

@@ -1,4 +1,4 @@
-"""Worked examples for a prompt, drawn from the training split, never from the evaluated split."""
+"""Worked examples for prompts, drawn from the training split and never from the evaluated split."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from decabench.tasks import Example, Task
 __all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "Shot", "select_shots"]
 
 LONGEST = 2_000
-"""The length of a shot in characters (some 500 tokens); longer ones are used only if too few are shorter."""
+"""The maximum length of a shot in characters (about 500 tokens), unless there are too few shorter
+examples.
+"""
 
 SHARED_CONTEXT = 40
-"""The minimum length of a context, in bytes, for excluding training examples because the evaluated split shares
-it."""
+"""The minimum length of a context, in bytes, for excluding training examples that share it with the evaluated
+split.
+"""
 
 FEW_LABELS = 10
-"""Up to this many different answers are treated as labels, and the shots show each in turn."""
+"""The maximum number of different answers that are treated as labels. Shots then show each label in turn."""
 
 _Key = tuple[int, int]
-"""(characters over the limit, digest): examples with the smallest keys are drawn."""
+"""(characters over the limit, digest). Examples with the smallest keys are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One worked example."""
+    """A worked example."""
 
     id: str
-    """The id of the training example."""
+    """The training example's id."""
     question: str
     """The question."""
     context: str
-    """The text that the question is about."""
+    """The context of the question."""
     answer: str
-    """Its first answer."""
+    """The first answer."""
 
 
 def _normal(text: str) -> bytes:
@@ -49,7 +52,7 @@ def _digest(text: bytes) -> bytes:
 
 
 class _Evaluated:
-    """The questions and contexts of the evaluated split, as digests; case and spacing are ignored."""
+    """Digests of questions and contexts in the evaluated split, ignoring case and whitespace."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._latest: tuple[str, bytes, int] | None = None
@@ -61,15 +64,20 @@ class _Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Return whether the split contains this example or, if the split has many contexts, this example's
-        context."""
+        """Whether the split contains this example.
+
+        If the split has several contexts, sharing a context is enough.
+        """
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True
         return _digest(digest + _normal(question)) in self._pairs
 
     def _context(self, context: str) -> tuple[bytes, int]:
-        """Return digest and length; the last is cached, because questions about a context follow one another."""
+        """Return the digest and length of a context.
+
+        The latest result is cached because questions about the same context are usually adjacent.
+        """
         if self._latest is None or self._latest[0] != context:
             normal = _normal(context)
             self._latest = (context, _digest(normal), len(normal))
@@ -79,7 +87,7 @@ class _Evaluated:
 class _Best:
     def __init__(self, n: int) -> None:
         self._n = n
-        self._heap: list[tuple[int, int, Shot]] = []  # negative keys: the worst is on top
+        self._heap: list[tuple[int, int, Shot]] = []  # negated keys, with the worst on top
 
     def add(self, key: _Key, shot: Shot) -> None:
         entry = (-key[0], -key[1], shot)
@@ -101,13 +109,13 @@ def select_shots(
     n: int,
     seed: int = 0,
 ) -> tuple[Shot, ...]:
-    """Draw n worked examples from the training split, in the order to show them; none is in the evaluated
-    split.
+    """Draw n worked examples from the training split, in the order to show them.
 
-    `evaluated` are pairs of question and context. The draw depends on the sha256 of seed, task and id, so it is
-    the same everywhere, whatever the order of the data. If there are only a few different answers, each is
-    shown in turn. `training` is read once, with n examples in memory (ten times n for labels). Raises
-    MissingDataError if there are too few.
+    `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never drawn. The
+    draw depends only on a SHA-256 of the seed, task and id, so it is reproducible regardless of the data's
+    order. If there are only a few different answers, they are shown in turn. `training` is read once, keeping
+    n examples in memory (ten times as many for labels). Raises MissingDataError if there are too few
+    examples.
     """
     if n <= 0:
         return ()

@@ -1,6 +1,6 @@
-"""Read an answer inside the tag that the prompt asked for, or a text that is nothing but an answer.
+"""Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
 
-Prose is not searched: any other text is unparseable, and its answer is empty.
+Prose isn't searched. Any other text is unparseable and results in an empty answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 OPENING, CLOSING = "<answer>", "</answer>"
 
 TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENING}…{CLOSING}"
-"""The sentence of a prompt that asks for the tag."""
+"""The sentence in a prompt that asks for the tag."""
 
 _COMPLETE = re.compile(rf"{OPENING}((?:(?!{OPENING}).)*?){CLOSING}", re.DOTALL | re.IGNORECASE)
 _OPEN = re.compile(rf"{OPENING}((?:(?!</?answer>).)*)\Z", re.DOTALL | re.IGNORECASE)
@@ -41,8 +41,8 @@ def read_tagged(
 ) -> tuple[str, str]:
     """Return the answer in a text without reasoning, and the rule that found it.
 
-    JSON in the task's schema counts as an answer too. The last complete tag counts. A tag that a finished text
-    leaves open ends with the text. If the prompt ended in an opening tag (`is_opened`), the text continues it.
+    The last complete tag is used. In a finished text, an unclosed tag extends to the end. If the prompt ended
+    with an opening tag (`is_opened`), the text continues it. JSON in the task's schema is accepted too.
     """
     if (value := read_json(text, form.kind)) is not None:
         is_list = form.kind in ("tags", "tree", "state")
@@ -69,9 +69,9 @@ def _introduced(text: str, markers: Sequence[str]) -> str:
 
 
 def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagged: bool) -> str | None:
-    """Return the answer if a whole text is one, else None.
+    """Return the answer if the whole text is an answer, or None.
 
-    Free text is an answer only in its tag, because any introduction could be part of it.
+    Free text must be in a tag, because any introduction could be part of it.
     """
     lines = [unwrapped(line, form.kind != "span" or not is_tagged or form.unquote) for line in lines_of(text)]
     line = " ".join(lines)
@@ -99,9 +99,9 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 
 def is_in_context(answer: str, context: str) -> bool:
-    """Return whether an answer, or each part of a comma-separated list, is in the context as whole words.
+    """Whether an answer, or every part of a comma-separated list, occurs in the context as whole words.
 
-    Case and spaces are ignored.
+    Case and whitespace are ignored.
     """
     words = " ".join(context.split()).casefold()
     folded = " ".join(answer.split()).casefold()
@@ -134,7 +134,7 @@ _GOES_ON = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
 
 
 def _query(text: str) -> str | None:
-    """Return the only query in a text, on one line or in one code block.
+    """Return the query that makes up a text, on a single line or in a single code block, or None.
 
     A second sentence, a comment or a remark in parentheses would be read as part of the last value.
     """
@@ -146,16 +146,15 @@ def _query(text: str) -> str | None:
 
 
 NO_CHANGE = "None"
-"""The answer of a turn that changes nothing."""
+"""The answer for a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
 _NO_VALUE = frozenset("yes no true false none null unknown any unchanged requested asked".split())
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return a change of state in its canonical form, `slot: value, slot: value; slot`; None for any other
-    text.
+    """Return a state change in canonical form, `slot: value, slot: value; slot`, or None for any other text.
 
-    Without `slots`, any name is a slot. Words such as `yes` or `unknown` are not values.
+    Without `slots`, any name is accepted as a slot. Words such as `yes` or `unknown` are not values.
     """
     if match_label(text, (NO_CHANGE,)):
         return NO_CHANGE
@@ -179,8 +178,10 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
 
 
 def find_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the change that a text describes in prose: on its only readable line, on all of its lines, or as
-    JSON."""
+    """Return the state change described by a text.
+
+    It may be on the only readable line, spread over all lines, or in JSON.
+    """
     value = find_json(text)
     if isinstance(value, dict):
         return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)

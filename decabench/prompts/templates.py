@@ -1,4 +1,4 @@
-"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files in the same format."""
+"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files."""
 
 from __future__ import annotations
 
@@ -43,42 +43,45 @@ __all__ = [
 FORMAT = "decabench.template/1"
 
 BUILT_IN = ("default", "plain")
-"""The sets that come with decabench."""
+"""Template sets that come with decabench."""
 
 _AUTO = "auto"
-"""The form that is derived from a task's metric; only for [default]."""
+"""Derives the form from the task's metric; allowed only in [default]."""
 
 
 class TemplateError(DecabenchError, ValueError):
-    """A template file is not valid; the message lists every fault."""
+    """Raised for an invalid template file, with a message that lists every fault."""
 
 
 @dataclass(frozen=True)
 class TemplateSet:
-    """Templates for tasks by name, and one for all other tasks."""
+    """A set of templates for individual tasks, and a default for all others."""
 
     name: str
-    """`default`, or the stem of the file it was read from."""
+    """`default`, or the stem of the file name."""
     tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
-    """Each task's template, by name."""
+    """Templates by task name."""
     default: PromptTemplate | None = None
-    """The template for all other tasks; None rejects them."""
+    """The template for all other tasks. None rejects them."""
     auto_form: bool = False
-    """Whether the form of all other tasks is derived from their metric."""
+    """Whether the form for all other tasks is derived from their metric."""
     prefers_own: bool = False
-    """Whether a task's own prompt takes precedence over the templates of the set."""
+    """Whether a task's own prompt takes precedence over the set."""
     description: str = ""
-    """The purpose of the set."""
+    """What the set is for."""
 
     @property
     def sha256(self) -> str:
-        """A digest of all the set's templates, regardless of where it was read from."""
+        """A digest of all templates in the set, independent of their location."""
         default = None if self.default is None else _plain(self.default)
         tasks = {name: _plain(template) for name, template in self.tasks.items()}
         return sha256_of({"tasks": tasks, "default": default, "auto_form": self.auto_form})
 
     def for_task(self, task: Task) -> PromptTemplate:
-        """Return the template of a task, with its form and limit. Raises UnknownNameError if there is none."""
+        """Return the template for a task, with its form and token limit.
+
+        Raises UnknownNameError if there is no template.
+        """
         if self.prefers_own and task.prompt:
             return task.prompt.completed(task.output, task.metric)
         if task.name in self.tasks:
@@ -96,7 +99,7 @@ class TemplateSet:
         return self._general(task)
 
     def including(self, tasks: Iterable[Task]) -> TemplateSet:
-        """Return the set extended with the prompts and outputs of `tasks`, so that its digest covers those too."""
+        """Return the set with the prompts of `tasks` added, so that they are part of its digest."""
         own = {}
         for task in tasks if self.prefers_own else ():
             template = self.for_task(task)
@@ -113,26 +116,31 @@ class TemplateSet:
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:
-    """Return everything that affects the prompt, as JSON values; the form is not included."""
+    """Return everything in a template that affects the prompt, as JSON-compatible data. The form is left
+    out.
+    """
     return {key: value for key, value in _plain(template).items() if key != "form"}
 
 
 def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
     if plain["form"]:
-        del plain["form"]["stop"]  # the template has its own stop texts
-        del plain["form"]["scale"]  # the task's
-        del plain["form"]["reasoning_tags"]  # the run's
+        del plain["form"]["stop"]  # part of the template
+        del plain["form"]["scale"]  # set by the task
+        del plain["form"]["reasoning_tags"]  # set by the run
     return plain
 
 
 def sha256_of(value: Any) -> str:
-    """Return the sha256 of a JSON value in canonical form."""
+    """Return the SHA-256 of a JSON value in canonical form."""
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def load_template(name_or_path: str | Path) -> TemplateSet:
-    """Load a built-in set, or a TOML file. Raises TemplateError with every fault, or UnknownNameError."""
+    """Load a built-in template set or a TOML file.
+
+    Raises TemplateError listing every fault, or UnknownNameError.
+    """
     if (name := str(name_or_path)) in BUILT_IN:
         read = _read(parse_toml(shipped_text(name)), name, name)
         return replace(read, tasks=built_in_tasks(), prefers_own=True) if name == "default" else read
@@ -143,7 +151,7 @@ def load_template(name_or_path: str | Path) -> TemplateSet:
 
 
 def built_in_tasks() -> dict[str, PromptTemplate]:
-    """Return the templates of the decathlon's tasks in the set `default`."""
+    """Return the templates of the decathlon tasks in the `default` set."""
     return {
         name: task.prompt.completed(task.output, task.metric)
         for name in DECATHLON.tasks  # the set's digest must not change when tasks are added
@@ -184,5 +192,5 @@ def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:
 
 
 def shipped_text(name: str) -> str:
-    """Return the TOML file of a built-in set, which for `default` lacks the tables of tasks."""
+    """Return the TOML source of a built-in set. For `default`, it doesn't contain the task templates."""
     return (resources.files(__package__) / "templates" / f"{name}.toml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A model's turn: its text without reasoning and without leftovers of a chat template."""
+"""Read a model's turn, removing reasoning and remnants of the chat template."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TAGS: ReasoningTags = (
     ("Thinking...", "...done thinking."),  # ollama run
     ('<details type="reasoning"', "</details>"),  # Open WebUI
 )
-"""Reasoning tags whose names don't say that they are; `_NAMED` matches the others."""
+"""Reasoning tags that can't be recognized by their name. `_NAMED` matches the others."""
 
 _NAMED = (
     r"(?:<|&lt;)[|\s]{0,3}(?P<slash>/?)\s{0,3}"
@@ -55,18 +55,23 @@ _NAMED = (
     r"|(?:reason|reflection|rationale|analysis|scratchpad|(?:inner[_-]?)?monologue)(?=[\s>|&]))"
     r"(?:\s[^<>&]{0,300})?[|\s]{0,3}(?:>|&gt;)"
 )
-"""Tags whose name says what they mark: `<think>`, `<seed:think>`, `<Thinking time="3">`, `<|END_THINKING|>`."""
+"""Reasoning tags recognized by name, such as `<think>`, `<seed:think>`, `<Thinking time="3">` or
+`<|END_THINKING|>`.
+"""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""How closing tags begin that count only after reasoning, because ordinary texts contain them too."""
+"""Matches closing tags that also occur in ordinary text, so they count only after reasoning."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
-"""An opening tag of gpt-oss, Gemma 4 or HyperCLOVA X without special tokens."""
+"""Opening tags of gpt-oss, Gemma 4 or HyperCLOVA X without special tokens."""
 _BARE_CLOSING = r"\A\s*(?-i:final)(?!(?:s|e\w*|ly|i[stz]\w*)\b)(?=\w)"
-"""A closing tag of gpt-oss as in `finalDenver`, but not `finals` or `finally`."""
+"""A closing tag of gpt-oss, as in `finalDenver`, but not in `finals` or `finally`."""
 
 
 def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
-    """Return the pairs of tags that a user named. Raises DecabenchError for a pair that can't mark anything."""
+    """Check pairs of tags given by the user, and return them without surrounding whitespace.
+
+    Raises DecabenchError for an invalid pair.
+    """
     for pair in tags:
         if isinstance(pair, str) or len(pair) != 2:
             raise DecabenchError(
@@ -90,15 +95,15 @@ def _marks(tags: ReasoningTags) -> re.Pattern[str]:
 
 
 def _literal(tag: str, is_opening: bool = False) -> str:
-    """Match a tag in any case and with spaces between its parts; `<name>` may have attributes.
+    """Return a pattern for a tag that ignores case and allows spaces between its parts.
 
-    Plain words start reasoning only at the beginning of a text.
+    `<name>` may have attributes. A phrase opens reasoning only at the start of a text.
     """
     space = r"\s{0,3}"
     if re.fullmatch(r"<[\w:.-]+>", tag):
         return rf"<{space}{re.escape(tag[1:-1])}(?:\s[^<>]{{0,300}})?{space}>"
     pattern = space.join(map(re.escape, re.findall(r"\w+|[^\w\s]", tag))).replace("'", "['\u2019]")
-    if tag.isalpha():  # gpt-oss writes these next to other words, and never in capitals
+    if tag.isalpha():  # gpt-oss writes these next to other words, but never in capitals
         return rf"(?-i:{pattern})"
     return rf"\A\s*{pattern}" if is_opening and tag[0].isalpha() else pattern
 
@@ -111,15 +116,15 @@ class _Mark:
 
 
 _HEADERS = ("assistant", "model")
-"""Words that may precede reasoning if the tokens around them were removed."""
+"""Role names that may remain before reasoning if the tokens around them were removed."""
 _OPENING_QUOTES = "`'\"\u2018\u201c"
 _CLOSING_QUOTES = "`'\"\u2019\u201d"
 
 
 def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark]:
-    """Return the tags in a text.
+    """Find reasoning tags in a text.
 
-    Tags inside quotation or code marks are only mentions, unless a pair begins the text.
+    Tags in quotation marks or code are only mentions, unless a pair starts the text.
     """
     marks, mentions, has_begun = [], [], False
     for match in _marks((*_TAGS, *tags)).finditer(text):
@@ -141,13 +146,14 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
     first = mentions[0]
     if first.opens:
         return [] if text[: first.start].strip() or all(mark.opens for mark in mentions) else mentions
-    return [] if is_finished else [_Mark(0, 0, True)]  # the prompt opened reasoning that was cut off
+    return [] if is_finished else [_Mark(0, 0, True)]  # cut-off reasoning that was opened by the prompt
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
-    """Return the parts of a text outside reasoning, the last first; empty if the text ends inside reasoning.
+    """Return the parts of a text outside reasoning, starting with the last.
 
-    Text before a closing tag is reasoning that the prompt opened, or reasoning that quotes another tag.
+    The result is empty if the text ends inside reasoning. Text before a closing tag is reasoning that the
+    prompt opened, or reasoning that quotes another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -158,14 +164,14 @@ def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
     rest = text[start:]
     if is_inside and rest.strip():
         return []
-    if text.count("```", 0, start) % 2:  # a code block around the reasoning, or around all of the text
+    if text.count("```", 0, start) % 2:  # a code block around the reasoning or the whole text
         rest = _END_OF_FENCE.sub("", rest, count=1)
     return [rest, *reversed(parts)]
 
 
 _END_OF_FENCE = re.compile(r"\A\s*```[ \t]*(?:\n|\Z)|\n```\s*\Z")
 
-# Turns, and the tokens of chat templates
+# Turns and chat template tokens
 
 _SPEAKER = r"(?:assistant|model|bot|ai|gpt|user|human|system|developer|tool|ipython)\b"
 _TURN = re.compile(
@@ -182,12 +188,12 @@ _TURN = re.compile(
     r"|<\uff5c(?:begin|end)\u2581of\u2581sentence\uff5c>",
     re.IGNORECASE,
 )
-"""The header of a turn, or a token that ends a turn or all turns."""
+"""The header of a turn, or a token that ends a turn."""
 _MODEL = frozenset({"assistant", "model", "bot", "ai", "gpt", "chatbot_token", "/inst"})
 
 
 def _own_turn(text: str) -> str:
-    """Return the model's first turn that is not empty; the text may repeat the prompt, or invent more turns."""
+    """Return the model's first non-empty turn. The text may repeat the prompt or invent more turns."""
     start, is_own = 0, True
     for match in _TURN.finditer(text):
         if is_own and (turn := text[start : match.start()]).strip():
@@ -211,21 +217,21 @@ _MESSAGE = re.compile(
 _END_OF_ANSWER = re.compile(
     r"<\|(?:END_RESPONSE|END_TEXT|end_of_solution|end_message)\|>|\[END FINAL RESPONSE\]", re.IGNORECASE
 )
-"""The end of an answer that began with a tag of `_TAGS`."""
+"""Tokens that end an answer which started with a tag of `_TAGS`."""
 _TOKEN = re.compile(
     r"<\|[^\s<>|][^<>|\n]{0,40}\|>|<\uff5c[^\s<>\uff5c][^<>\uff5c\n]{0,40}\uff5c>|<(?:pad|unk|mask|SPECIAL_\d+)>"
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|gMASK|sop)\]|<</?SYS>>"
 )
-"""Any other template token, unless it is between two words."""
+"""Any other template token. It is kept between two words."""
 _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _RESPONSE = re.compile(r"\A<(answer|response)>(?P<inner>.*?)(?:</\1>)?\Z", re.IGNORECASE | re.DOTALL)
-"""Everything after the reasoning of Hunyuan, Granite or Ernie."""
+"""Matches a wrapper around everything after the reasoning, as written by Hunyuan, Granite or Ernie."""
 _BOXED = re.compile(r"\A<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>)?\Z", re.DOTALL)
-"""Everything that GLM writes."""
+"""Matches GLM's box if it contains the whole output."""
 
 
 _HEADER = re.compile(r"\A(?:assistant[ \t]*\n\s*|ASSISTANT: \s*)+(?=\S)")
-"""The word for the model's role, without its tokens."""
+"""The name of the model's role without its tokens."""
 
 
 def _without_tokens(text: str) -> str:
@@ -245,21 +251,22 @@ def _without_tokens(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The text of a model's turn."""
+    """A model's turn."""
 
     text: str
-    """The text without reasoning, role headers and tokens; empty if there is nothing else."""
+    """The text without reasoning, role headers and tokens. It may be empty."""
     rules: tuple[str, ...]
-    """The parts that were left out: `template`, `reasoning`."""
+    """What was removed: `template`, `reasoning`."""
     calls_tool: bool
-    """Whether the model calls a tool, which is not an answer, since no tool was offered."""
+    """Whether the model calls a tool. This isn't an answer because no tools are offered."""
 
 
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unwraps: bool = True) -> Turn:
     """Return a model's first turn, or the text after its last block of reasoning.
 
-    Reasoning that never ends leaves no text. `tags` are additional pairs; an unfinished text was cut off. With
-    `unwraps`, tags around everything after the reasoning are removed.
+    If the reasoning never ends, the text is empty. `tags` contains additional pairs of reasoning tags.
+    `is_finished` is false for a text that was cut off. With `unwraps`, tags around everything after the
+    reasoning are removed.
     """
     turn = _own_turn(text)
     marks = _find_marks(turn, tags, is_finished)
@@ -283,7 +290,7 @@ def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unw
     return Turn(said, ("template",) * is_cleaned + ("reasoning",) * bool(marks), is_call)
 
 
-# Calls of tools
+# Tool calls
 
 _CALL = re.compile(
     r"<[|\uff5c/\s]{0,3}[\w:.\u2581-]{0,40}?(?:tool[_\u2581-]?(?:call|use|code)|function[_\u2581-]?call|python_tag"

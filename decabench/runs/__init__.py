@@ -1,6 +1,6 @@
-"""Run a model on tasks: plan the run, ask the questions, keep a journal, write the submission, and score it.
+"""Run models on tasks: plan the run, ask the questions, keep a journal, write the submission and score it.
 
-The names are in `__init__.pyi` and load on first use, because an experiment needs the scorers too.
+Public names are listed in `__init__.pyi` and imported lazily because experiments also need the scorers.
 """
 
 from decabench.lazy import lazy_names
