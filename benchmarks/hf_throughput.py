@@ -2,8 +2,9 @@
 
     python benchmarks/hf_throughput.py [--model PATH] [--questions 32] [--batch 8] [--tokens 32] [--repeats 5]
 
-Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a random Llama
-of four layers of 256 units. `stream` is the predictor alone; `predict` is all of `decabench predict`, with loading.
+Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a
+random Llama with four layers of 256 units. `stream` measures the predictor alone, and `predict` all of
+`decabench predict`, including loading.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TASK = TASKS["sst"]
 
 
 def small_model(folder: Path) -> Path:
-    """Save a model of 4 million random weights, small enough for the overhead to show."""
+    """Save a model with 4 million random weights, which is small enough for the overhead to show."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -67,24 +68,24 @@ CHAT = (
     "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
-"""The chat template of the small model."""
+"""The small model's chat template."""
 
 
 @dataclass(frozen=True)
 class Bare:
-    """A bare loop: sort by length, pad, generate and decode, one batch at a time."""
+    """A bare loop that sorts questions by length, pads, generates and decodes, one batch at a time."""
 
     questions: Sequence[Question]
     """The questions."""
     prompting: Prompting
-    """decabench's prompts, which both sides use."""
+    """decabench's prompts, used by both sides."""
     batch: int
     """The number of prompts in a batch."""
     tokens: int
     """The maximum length of an answer in tokens."""
 
     def answers(self, model: Any, tokenizer: Any) -> dict[str, str]:
-        """Return the answers by id."""
+        """Return the model's answers by id."""
         import torch
 
         ids = self._ids(tokenizer)
@@ -105,7 +106,7 @@ class Bare:
         return answers
 
     def loaded(self, folder: Path) -> dict[str, str]:
-        """Load the model, and return the answers by id."""
+        """Load the model and return its answers by id."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
@@ -122,7 +123,7 @@ class Bare:
 
 
 def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tuple[float, float]]:
-    """Return the median wall and CPU seconds of each side, without a first round."""
+    """Return the median wall and CPU seconds of each side. The first round is not counted."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name in list(sides) if turn % 2 else reversed(list(sides)):
@@ -134,14 +135,14 @@ def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tu
 
 
 def show(what: str, medians: list[tuple[float, float]], questions: int) -> None:
-    """Print one row of the table."""
+    """Print a row of the table."""
     (clock, cpu), (bare_clock, bare_cpu) = medians
     cells = [f"{clock:.2f}", f"{bare_clock:.2f}", f"{clock / bare_clock:.3f}", f"{cpu / bare_cpu:.3f}"]
     print(f"| {what} | {' | '.join(cells)} | {questions / clock:.1f} |", flush=True)
 
 
 def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
-    """Print the table."""
+    """Run all measurements and print the table."""
     import torch
 
     prepare_task(TASK, Request(base / "home", sample=True, progress=False))
@@ -181,7 +182,6 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
 
 
 def main() -> None:
-    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="The harness against the model called bare.")
     parser.add_argument("--model", type=Path, help="a folder with a causal model that has a chat template")
     parser.add_argument("--questions", type=int, default=32)

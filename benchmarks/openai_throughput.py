@@ -2,8 +2,9 @@
 
     python benchmarks/openai_throughput.py [--questions 800] [--concurrency 8] [--latency 50] [--rounds 3]
 
-The server and the program answer after a fixed time. `bare` only asks the same questions with the same HTTP client or
-over the same pipe. Prints Markdown tables of medians, the time added to `bare`, and the CPU time of this process.
+The server and the program answer after a fixed time. `bare` asks the same questions with the same HTTP
+client or over the same pipe, and does nothing else. The script prints Markdown tables of medians, the
+time added to `bare`, and the CPU time of this process.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ validation = "rows.jsonl"
 
 
 def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
-    """Return the wall time and the CPU time of work that must answer `count` questions."""
+    """Return the wall and CPU time of `work`, which must answer `count` questions."""
     begun, spent = time.perf_counter(), time.process_time()
     done = work()
     if done != count:
@@ -84,7 +85,7 @@ def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
 
 
 def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
-    """Ask in `concurrency` loops, each with the next question, and return the number of answers."""
+    """Ask the questions in `concurrency` parallel loops, and return the number of answers."""
 
     async def main() -> int:
         answers: list[str] = []
@@ -107,7 +108,7 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
 
 
 def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
-    """Write to a program in a thread, read its answers, and return their number."""
+    """Write to a program from a thread, read its answers, and return their number."""
     process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
     stdin = process.stdin
@@ -126,7 +127,7 @@ def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
 
 
 def streamed(run: Run) -> int:
-    """Run the predictor alone."""
+    """Run only the predictor, and return the number of answers."""
     plan = plan_run(run)
     (task,) = plan.tasks
     with plan.backend.open() as make:
@@ -136,7 +137,7 @@ def streamed(run: Run) -> int:
 
 
 def predicted(run: Run) -> int:
-    """Run all of `decabench predict`: journal, extraction and submission."""
+    """Run all of `decabench predict`, with journal, extraction and submission, and return the number of answers."""
     return sum(tally.answered for tally in run_plan(plan_run(run)).tallies)
 
 
@@ -153,7 +154,7 @@ def server(latency: float) -> Iterator[str]:
 
 
 def prepared(folder: Path, count: int) -> tuple[Store, Task]:
-    """Prepare a task of `count` questions with contexts of about 1,500 characters."""
+    """Prepare a task with `count` questions, whose contexts have about 1,500 characters."""
     text = "The quick brown fox jumps over the lazy dog. " * 33
     rows = ({"number": number, "text": text, "answer": "yes"} for number in range(count))
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -164,7 +165,7 @@ def prepared(folder: Path, count: int) -> tuple[Store, Task]:
 
 
 def table(title: str, works: dict[str, Callable[[], int]], count: int, rounds: int) -> None:
-    """Run the works in turns, and print a table."""
+    """Run the functions in turns, and print a table."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():

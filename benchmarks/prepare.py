@@ -35,12 +35,12 @@ from decabench.tasks.preparation import prepare_task
 
 @dataclass(frozen=True)
 class Loader:
-    """How the `datasets` library reads a task's files."""
+    """A loader of the `datasets` library for a task's files."""
 
     builder: str
-    """Its name there."""
+    """The name of the builder."""
     pattern: str
-    """The files, once archives are unpacked."""
+    """The pattern of the files, after unpacking archives."""
     options: Mapping[str, object] | None = None
     """The builder's options."""
 
@@ -63,7 +63,7 @@ SMALLEST = "schema"
 
 
 def unpack(target: Path) -> Path:
-    """Unpack the archives in a copy of a task's files."""
+    """Unpack the archives in a copy of a task's files, and return the copy."""
     for path in [*target.rglob("*.zip"), *target.rglob("*.tgz"), *target.rglob("*.tar.bz2")]:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as zipped:
@@ -76,7 +76,7 @@ def unpack(target: Path) -> Path:
 
 
 def load(task: str, folder: Path, cache: Path) -> None:
-    """Read a task's files with the `datasets` library, tables and records separately."""
+    """Read a task's files with the `datasets` library, loading tables and records separately."""
     import datasets
 
     loader = LOADERS[task]
@@ -91,7 +91,7 @@ def load(task: str, folder: Path, cache: Path) -> None:
 
 
 def measure(task: str, side: str, folder: Path) -> None:
-    """Print the CPU seconds and megabytes of one side as JSON."""
+    """Print the CPU seconds and megabytes of a side as JSON."""
     with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
         if side == "ours":
             request = Request(Path(temporary), mirror=str(folder), progress=False)
@@ -122,7 +122,7 @@ def _cpu() -> float:
 
 
 def in_own_process(task: str, side: str, folder: Path) -> dict[str, float]:
-    """Run `measure` in a process of its own."""
+    """Run `measure` in a separate process."""
     command = [sys.executable, __file__, "--measure", f"{task} {side}", "--mirror", str(folder)]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -39,11 +39,11 @@ from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, Store
 
 Sides = dict[str, Callable[[], object]]
-"""The functions to time, by name; ours is the first."""
+"""The functions to time, by name, starting with decabench's."""
 
 
 def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> Iterator[tuple[str, str]]:
-    """Yield an answer for each example: wrong for a share of them, a word short for a fifth, else gold."""
+    """Yield an answer for each example: some wrong, a fifth without one of their words, the others gold."""
     drawn = random.Random(seed)
     for item in references:
         answer, kind = item.answers[0], drawn.random()
@@ -56,12 +56,12 @@ def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> I
 
 
 def tasks_of(store: Store, split: str) -> list[str]:
-    """Return the tasks of the decathlon with this split."""
+    """Return the decathlon tasks that are prepared with this split."""
     return [task for task in DECATHLON.tasks if split in store.records(task)]
 
 
 def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: float = 0.3) -> Path:
-    """Write a submission for all tasks that are prepared."""
+    """Write a submission for all prepared tasks."""
     answers = {
         (task, split): list(make_answers(store.references(task, split), seed, wrong))
         for task in tasks_of(store, split)
@@ -71,13 +71,13 @@ def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: fl
 
 
 def evaluate(folder: Path, options: ScoringOptions) -> None:
-    """Score a submission, past the ledger, and write everything that `decabench evaluate` writes."""
+    """Score a submission without using the ledger, and write all files that `decabench evaluate` writes."""
     results, scored = score_submission(folder, replace(options, again=True))
     write_results(folder, folder / "results" / options.split, results, scored, options)
 
 
 def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
-    """Return the stages of decabench's own scoring."""
+    """Return the stages of decabench's scoring."""
     store = Store(home)
     options = ScoringOptions(split, home=home)
     tasks = tasks_of(store, split)
@@ -90,7 +90,7 @@ def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
 
 
 def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -> None:
-    """Print the time and memory to build a board of `count` submissions, and to build it again."""
+    """Print the time and memory needed to build a board of `count` submissions, and to build it again."""
     store, options = Store(home), ScoringOptions(split, home=home)
     for number in range(count):
         path = folder / "submissions" / f"{number:03}"
@@ -111,12 +111,12 @@ def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -
 
 
 def named(package: str) -> str:
-    """Return a package's name with its version."""
+    """Return a package's name and version."""
     return f"{package} {version(package)}"
 
 
 def references_of(store: Store, task: str, split: str, most: int | None = None) -> tuple[Sequence[Item], str]:
-    """Return the references of a split, or of another prepared split, and a note that names them."""
+    """Return the references of the split, or of another split that is prepared, and a description of them."""
     records = store.records(task)
     chosen = next((name for name in (split, "validation", "test") if name in records), split)
     references = store.references(task, chosen)[:most]
@@ -148,7 +148,7 @@ def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare corpus BLEU. decabench scores cased and uncased text at once."""
+    """Compare corpus BLEU. decabench scores cased and uncased text in a single pass."""
     segments, note = references_of(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
     one_each = [[gold] for gold in golds]
@@ -164,7 +164,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
     def official(lowercase: bool) -> object:
         for kept in (tokenizer_13a.Tokenizer13a, tokenizer_re.TokenizerRegexp):
-            kept.__call__.cache_clear()  # otherwise only the first run would tokenize
+            kept.__call__.cache_clear()  # without this, only the first run would tokenize
         return BLEU(lowercase=lowercase).corpus_score(lines, [golds])
 
     sides[f"{named('sacrebleu')}, one case"] = partial(official, True)
@@ -178,7 +178,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare BLEU with a 95 % interval; sacrebleu uses 1,000 resamples."""
+    """Compare BLEU with a 95 % interval, for which sacrebleu uses 1,000 resamples."""
     from sacrebleu.metrics import BLEU
 
     segments, note = references_of(store, "iwslt.en.de", split)
@@ -198,7 +198,7 @@ def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def squad_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare F1 and exact match with the steps of SQuAD's evaluate-v1.1."""
+    """Compare F1 and exact match with SQuAD's evaluate-v1.1."""
     questions, note = references_of(store, "squad", split)
     texts = [answer for _, answer in make_answers(questions, 1)]
 
@@ -228,7 +228,7 @@ def squad_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def tag_sides() -> tuple[str, Sides]:
-    """Compare entity F1 on 2,000 random sentences of 24 tags."""
+    """Compare entity F1 on 2,000 random sentences of 24 tags each."""
     drawn = random.Random(0)
     tags = ("O", "O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
     golds = [drawn.choices(tags, k=24) for _ in range(2_000)]
@@ -245,7 +245,7 @@ def tag_sides() -> tuple[str, Sides]:
 
 
 def single_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Time a hundred calls with one example each, as in a training loop."""
+    """Time a hundred calls with a single example each, as in a training loop."""
     found: Sides = {}
     for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
         item = references_of(store, task, split)[0][0]
@@ -258,7 +258,7 @@ def single_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -> None:
-    """Print a row for each side; ratios are to the first."""
+    """Print a row for each side, with ratios to the first side."""
     print(
         f"\n| {title} | CPU seconds, median (range) | to the first | MB beyond the start |\n|---|---|---|---|"
     )
@@ -268,7 +268,7 @@ def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -
 
 
 def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
-    """Draw the CPU time of each scorer as a multiple of decabench's."""
+    """Plot each scorer's CPU time as a multiple of decabench's."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -304,7 +304,6 @@ TABLES: dict[str, Callable[[Store, str], tuple[str, Sides]]] = {
 
 
 def main() -> None:
-    """Print tables of the stages and of the scorers, and draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--split", default="validation")

@@ -1,4 +1,4 @@
-"""Time functions in turns, so that other load on the machine affects all of them."""
+"""Time functions in turns, so that other load on the machine affects all of them equally."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timed:
-    """The CPU seconds of some runs."""
+    """The CPU seconds of several runs."""
 
     seconds: tuple[float, ...]
-    """One number for each run."""
+    """The CPU seconds of each run."""
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
 
     def __str__(self) -> str:
-        """Show the median and the range: `0.123 (0.120-0.150)`."""
+        """Return the median and range, for example `0.123 (0.120-0.150)`."""
         return f"{self.median:.3f} ({min(self.seconds):.3f}-{max(self.seconds):.3f})"
 
 
 def time_in_turn(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timed]:
-    """Return the CPU seconds of each function."""
+    """Return the CPU seconds of each function, over `repeats` runs."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, run in sides.items():
@@ -38,7 +38,7 @@ def time_in_turn(sides: Mapping[str, Callable[[], object]], repeats: int) -> dic
 
 
 def peak_memory(run: Callable[[], object]) -> float:
-    """Return the peak memory of a run in megabytes, beyond the memory before it. Linux only."""
+    """Return the megabytes by which a run's peak memory exceeds the memory before it. Linux only."""
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")  # resets the peak
     before = _peak()
@@ -52,7 +52,7 @@ def _peak() -> float:
 
 
 def describe_machine() -> str:
-    """Describe the machine and its load."""
+    """Return a description of the machine and its load."""
     with open("/proc/cpuinfo") as info:
         model = next(
             (line.split(":")[1].strip() for line in info if line.startswith("model name")), "unknown CPU"

@@ -1,4 +1,4 @@
-"""Reproduce the five papers: train the runs of a plan, write its page, keep its records.
+"""Reproduce the five papers: train the runs of a plan, write its page and keep its records.
 
 python -m papers reproduce jmt --only ab --seeds 0       train, answer, score and record runs
 python -m papers page jmt                                write papers/pages/jmt.md from the records
@@ -27,7 +27,7 @@ PLANS, PAGES = ROOT / "plans", ROOT / "pages"
 
 
 def find_plan(name: str) -> Path:
-    """Return a plan's file, given its name or path. Raises DecabenchError."""
+    """Return the file of a plan, given its name or path. Raises DecabenchError."""
     path = PLANS / name / "plan.toml"
     if path.exists() or (path := Path(name)).is_file():
         return path
@@ -38,7 +38,7 @@ def find_plan(name: str) -> Path:
 
 
 def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
-    """Return the runs that `--only` and `--seeds` select. Raises DecabenchError for names that the plan lacks."""
+    """Return the runs selected by `--only` and `--seeds`. Raises DecabenchError for unknown names."""
     names = [run.name for run in plan.runs]
     chosen = [name.strip() for name in only.split(",") if name.strip()]
     for name in chosen:
@@ -61,7 +61,7 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
 
 
 def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Reproduce a plan: train, answer, score and record the runs that are not done."""
+    """Reproduce a plan: train, answer, score and record all runs that are not done yet."""
     from papers.runs import complete, faults, restore
 
     asked = choose(plan, place, given.only, given.seeds)
@@ -73,7 +73,7 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
     for one in asked:
         try:
             complete(one)
-        except DecabenchError as error:  # the others can still be trained
+        except DecabenchError as error:  # the other runs can still be trained
             failed.append(f"{one.title}: {error}")
             print(failed[-1], file=sys.stderr, flush=True)
     print(
@@ -84,13 +84,13 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def page(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Write a plan's page, its pictures and its findings, from all completed runs."""
+    """Write a plan's page, its plots and its findings from all completed runs."""
     from papers.page import write_page
     from papers.runs import restore
 
     restore(plan, place)
     path = given.page or PAGES / f"{place.plan.parent.name}.md"
-    with FileLock(place.lock("page")):  # another process may write the same
+    with FileLock(place.lock("page")):  # another process may be writing the same page
         write_page(plan, place, path)
     print(path)
 
@@ -106,7 +106,7 @@ def board(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def weights(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Write a run's weights in half precision, without word vectors. The run is trained first if necessary."""
+    """Write a run's weights in half precision, without word vectors. Trains the run first if necessary."""
     from papers.runs import export_weights, faults
 
     (one,) = choose(plan, place, given.run, str(given.seed))
@@ -116,7 +116,7 @@ def weights(plan: Plan, place: Place, given: argparse.Namespace) -> None:
 
 
 def keep(given: argparse.Namespace) -> None:
-    """List a plan's records, add some, pack them into the archive, or unpack them."""
+    """List, add, pack or unpack the records of a plan."""
     own = Records(given.records, given.plan)
     for path in given.add:
         print(own.add(path.stem, read_zip(path)))
@@ -129,15 +129,14 @@ def keep(given: argparse.Namespace) -> None:
 
 
 def claims(given: argparse.Namespace) -> None:
-    """Write the page about all papers' claims, from the findings of the plans' pages."""
+    """Write the page on all papers' claims, from the findings of the plans' pages."""
     from papers.claims import FINDINGS, write_claims
 
     write_claims(given.output / FINDINGS, given.page or PAGES / "claims.md")
 
 
 def bundle(given: argparse.Namespace) -> None:
-    """Write everything that `decabench train` needs as a folder, for a machine without decabench, its data or a
-    network."""
+    """Write a folder with everything that `decabench train` needs on a machine without decabench or a network."""
     from papers.bundle import write_bundle
 
     tasks = [name for name in given.tasks.split(",") if name]
@@ -207,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         place = Place(path, given.output, given.home, include, given.device, given.records)
         plan = read_plan(path, include)
         with storage_errors(given.output):
-            place.lock("page").open("ab").close()  # before hours of training
+            place.lock("page").open("ab").close()  # fails now rather than after hours of training
         given.function(plan, place, given)
     except KeyboardInterrupt:
         sys.exit("\nInterrupted: the same command continues where it stopped.")

@@ -1,4 +1,4 @@
-"""The boards of a plan's suites: for each row and seed, a submission with the answers of all its runs."""
+"""Boards for a plan's suites. Each submission contains the answers of all runs of a row with the same seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from papers.plan import BOARDS, Place, Plan, seeded_runs
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
-    """Return the trained rows of the tables by suite, for each suite on which some of their runs are reported."""
+    """Return the names of the trained rows by suite, for every suite that a row has runs for."""
     rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.trained_rows
     found: dict[str, list[str]] = {}
     for row in dict.fromkeys(row for row in rows if plan.runs_of(row)):
@@ -26,7 +26,7 @@ def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
 
 
 def folder_names(rows: Sequence[str]) -> dict[str, str]:
-    """Return the prefix of each row's folder names, such as `w-o-sr` for `w/o SR`; `w-o-sr-2` if that is taken."""
+    """Return a prefix for each row's folder names: `w-o-sr` for `w/o SR`, or `w-o-sr-2` if that is taken."""
     found: dict[str, str] = {}
     for row in rows:
         plain = re.sub(r"[^a-z0-9]+", "-", row.lower()).strip("-") or "row"
@@ -36,8 +36,10 @@ def folder_names(rows: Sequence[str]) -> dict[str, str]:
 
 
 def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: Path) -> bool:
-    """Join the answers of a row's runs, for a suite and a seed, into one submission; return whether there are
-    any."""
+    """Combine the answers of a row's runs for a suite and seed into a submission.
+
+    Returns whether there were any answers.
+    """
     every = seeded_runs(plan, place, plan.runs_of(row), {seed})
     runs = [one for one in every if one.suite == suite and one.is_scored]
     if not runs:
@@ -67,7 +69,7 @@ def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: 
 
 
 def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
-    """Join, score and rank completed runs; yield the folder of each suite's board."""
+    """Combine, score and rank completed runs. Yields the folder of each suite's board."""
     for suite, rows in shown_rows(plan, place).items():
         submissions = place.output / BOARDS / suite
         if submissions.exists():
@@ -91,19 +93,19 @@ def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
 
 
 def data_options(place: Place) -> list[str]:
-    """Return the options that tell commands where the data is."""
+    """Return the command-line options for the location of the data."""
     options = [option for path in place.include for option in ("--include", str(path))]
     return options + (["--home", str(place.home)] if place.home else [])
 
 
 def score(plan: Plan, suite: str, folder: Path, place: Place, split: str = "") -> None:
-    """Score a submission on a suite, on the plan's split or another. Raises DecabenchError if that fails."""
+    """Score a submission on a suite, by default on the plan's split. Raises DecabenchError if scoring fails."""
     options = ("--submission", str(folder), "--split", split or plan.split, "--suite", suite)
     call("evaluate", *options, *data_options(place))
 
 
 def call(*arguments: str) -> None:
-    """Run a decabench command. Raises DecabenchError if it fails."""
+    """Run a decabench command. Raises DecabenchError if the command fails."""
     done = subprocess.run(
         [sys.executable, "-m", "decabench", *arguments],
         stdout=subprocess.DEVNULL,

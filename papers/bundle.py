@@ -1,8 +1,8 @@
-"""A bundle: everything that `decabench train` needs, in a folder for a machine without decabench, its data or a
-network.
+"""Bundles: folders with everything that `decabench train` needs on a machine without decabench or a network.
 
-config.toml                     the configuration; its vectors are files of the bundle vectors*, ngrams*
-the vectors of the tasks' words, in half precision home/tasks/TASK/                the prepared data
+config.toml                     the configuration; its vectors are files of the bundle
+vectors*, ngrams*               the vectors of the tasks' words, in half precision
+home/tasks/TASK/                the prepared data
 site/decabench/                 this version of decabench
 """
 
@@ -41,7 +41,7 @@ def write_bundle(
     settings: Mapping[str, Any] | Sequence[str],
     home: Path | None,
 ) -> str:
-    """Write a bundle of built-in tasks, and return instructions for it. Raises DecabenchError."""
+    """Write a bundle for built-in tasks, and return instructions. Raises DecabenchError."""
     if folder.exists() and any(folder.iterdir()):
         raise DecabenchError(f"{folder} is not empty: choose another folder.")
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))
@@ -65,7 +65,7 @@ def write_bundle(
                 target = Store(folder / "home").folder(task) / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-    package = Path(decabench.__file__).parent  # its links to metrics/, tasks/ and leaderboard/ are followed
+    package = Path(decabench.__file__).parent  # its links to metrics/ and other folders are followed
     shutil.copytree(
         package, folder / "site" / "decabench", ignore=shutil.ignore_patterns("__pycache__", "*.so")
     )

@@ -1,4 +1,4 @@
-"""Papers' claims and their outcomes: the findings file of a plan, and the page that summarises all plans."""
+"""Claims of the papers and their outcomes: each plan's findings file, and the page that summarises all plans."""
 
 from __future__ import annotations
 
@@ -43,43 +43,43 @@ FOOT = "Made by `python -m papers claims` from the findings that `python -m pape
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast on one measure: the paper's difference and ours."""
+    """A contrast on one measure, with the paper's difference and ours."""
 
     row: str
     baseline: tuple[str, ...]
-    """The row that it is compared with; if there are several, their mean."""
+    """The row to compare with, or several rows whose mean is used."""
     measure: str
     falls: bool = False
-    """Whether lower is better, as for an error. All other measures are in points of 100."""
+    """Whether lower is better, as for an error. All other measures are percentages."""
     digits: int
     """The number of decimals that the paper prints."""
     paper: float | None
-    """The paper's difference; None for a control that the paper does not have."""
+    """The paper's difference, or None for a control that is not in the paper."""
     remark: str = ""
-    """A note about the paper's figures."""
+    """A note on the paper's figures."""
     difference: float | None = None
-    """Our difference; None if a row has no runs. The following fields are also None if there is no test."""
+    """Our difference, or None if a row has no runs. Without a test, the following fields are also None."""
     over_texts: tuple[float, float] | None = None
-    """Its 95 % interval over texts, for the trained models."""
+    """The 95 % interval over texts, for the trained models."""
     over_seeds: tuple[float, float] | None = None
-    """Its 95 % interval over texts and seeds."""
+    """The 95 % interval over texts and seeds."""
     p: float | None = None
-    """The p over texts and seeds."""
+    """The p value over texts and seeds."""
     p_holm: float | None = None
-    """That p, corrected for all planned contrasts."""
+    """The p value, corrected for all planned contrasts."""
     seeds: dict[str, int] = {}
-    """The number of seeds of each trained row."""
+    """The number of seeds for each trained row."""
     verdict: str = ""
-    """The outcome of the paper's claim; empty if there is no claim or no runs."""
+    """The outcome of the paper's claim. Empty without a claim or without runs."""
 
     @property
     def title(self) -> str:
-        """The row and its baseline, as written on its page."""
+        """The names of the row and its baseline, as written on the page."""
         return contrast_title(self.row, self.baseline)
 
 
 class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings file of a page: `NAME.json`."""
+    """The findings file of a page, `NAME.json`."""
 
     schema: Literal["decabench.findings/1"]
     title: str
@@ -88,7 +88,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> list[Claim]:
-        """The contrasts for which the paper prints a difference."""
+        """The contrasts for which the paper reports a difference."""
         return [one for one in self.contrasts if one.paper is not None]
 
     @property
@@ -98,8 +98,10 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_findings(plan: Plan, findings: Findings, place: Place) -> FindingsFile:
-    """Write the outcomes of a plan's contrasts to `OUTPUT/findings`; those without overlap are only on the
-    page."""
+    """Write the outcomes of a plan's contrasts to `OUTPUT/findings`.
+
+    Outcomes without overlapping texts are left out; only the page shows them.
+    """
     contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
     content = FindingsFile(
         schema="decabench.findings/1", title=plan.title, paper=plan.paper, contrasts=tuple(contrasts)
@@ -139,7 +141,7 @@ def _record(plan: Plan, one: Finding, place: Place) -> Claim:
 
 
 def write_claims(folder: Path, page: Path) -> None:
-    """Write the page about all papers' claims; its pictures were written next to it with the papers' pages.
+    """Write the page on all papers' claims. Its plots already exist, because the papers' pages wrote them.
 
     Raises DataError.
     """
@@ -150,9 +152,9 @@ def write_claims(folder: Path, page: Path) -> None:
 
 
 def read_findings(folder: Path) -> dict[str, FindingsFile]:
-    """Read the findings of all pages in a folder, by name of the page, sorted by authors and titles.
+    """Read the findings of all pages in a folder, by page name, sorted by paper and title.
 
-    Raises DataError if a file does not contain findings.
+    Raises DataError if a file doesn't contain findings.
     """
     found = {}
     for path in folder.glob("*.json"):
@@ -166,7 +168,7 @@ def read_findings(folder: Path) -> dict[str, FindingsFile]:
 
 
 def make_claims(files: Mapping[str, FindingsFile]) -> str:
-    """Return the page about all papers' claims."""
+    """Return the text of the page on all papers' claims."""
     others = [f"[{own.title}]({name}.md)" for name, own in files.items() if not own.claims]
     files = {name: own for name, own in files.items() if own.claims}
     counts = {name: count_verdicts(own.claims) for name, own in files.items()}
@@ -199,12 +201,12 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
 
 
 def picture_name(name: str) -> str:
-    """Return the name of the picture of a page's claims."""
+    """Return the file name of the plot of a page's claims."""
     return f"claims-{name}.png"
 
 
 def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
-    """Count the outcomes of claims by verdict, separately for those with a reservation."""
+    """Count claims by verdict. Claims with a reservation are counted separately."""
     counts = Counter[str]()
     for one in claims:
         parts = one.verdict.split(", ") if one.verdict else ["no runs"]
@@ -248,7 +250,7 @@ def _show_seeds(one: Claim) -> str:
 
 
 def plot_claims(claims: Sequence[Claim], path: Path) -> None:
-    """Plot the differences of claims that have runs next to the paper's; errors have separate axes."""
+    """Plot the differences found next to the paper's, for claims that have runs. Errors have separate axes."""
     from matplotlib.figure import Figure
 
     groups = [[one for one in claims if one.falls is falls] for falls in (False, True)]

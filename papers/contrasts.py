@@ -1,5 +1,4 @@
-"""The outcomes of a plan's contrasts: each is tested, corrected for all of them, and shown next to the paper's
-difference."""
+"""Contrasts of a plan: tested, corrected for multiple testing, and compared with the paper's differences."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from papers.tables import NONE, as_table, in_brackets, published_remark, show_p,
 
 SIGNIFICANT = 0.05
 SMALLEST = 1e-9
-"""Smaller differences between published figures count as zero, because decimal figures are not exact in binary."""
+"""Smaller differences between published figures count as zero, because binary arithmetic isn't exact."""
 LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
 seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
 claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other side, and
@@ -43,40 +42,42 @@ class Finding:
     measure: str
     """The name of the measure."""
     is_part: bool
-    """Whether it covers only the texts without overlap."""
+    """Whether the outcome covers only the texts without overlap."""
     tested: Tested | None
-    """The test; None if a row has no runs."""
+    """The test, or None if a row has no runs."""
     gap: float | None
-    """The difference between published figures; None if they are not published."""
+    """The difference between the published figures, or None if they are not published."""
     adjusted: float | None
-    """The p over texts and seeds, corrected for all planned contrasts; None if there is none."""
+    """The p value over texts and seeds, corrected for all planned contrasts, if any."""
 
     @property
     def claim(self) -> float | None:
-        """The paper's difference, as stated in its text or else from its figures; None if there is none, or for
-        a part of the texts."""
+        """The paper's difference, from its text or, by default, from its figures.
+
+        None if the paper has no difference, or for a part of the texts.
+        """
         return self.gap if self.contrast.claimed is None or self.is_part else self.contrast.claimed
 
     @property
     def verdict(self) -> str:
-        """The outcome of the paper's claim; empty if there is no claim or no runs."""
+        """The outcome of the paper's claim. Empty without a claim or without runs."""
         return judge(self.claim, self.tested, self.adjusted) if self.tested else ""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The outcomes of all of a plan's contrasts."""
+    """The outcomes of all contrasts of a plan."""
 
     found: Sequence[Finding]
-    """One for each contrast and measure and, on request, one without overlap after it."""
+    """The findings for each contrast and measure, followed on request by the finding without overlap."""
     planned: int
-    """The number of tests that p is corrected for."""
+    """The number of tests that the p values are corrected for."""
     spreads: Sequence[str]
-    """The measures for which some row has several seeds."""
+    """The names of the measures for which at least one row has several seeds."""
 
 
 def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> Findings:
-    """Test all contrasts, also without overlap if `without`, the scores on those texts, is given."""
+    """Test all contrasts. If `without` contains scores without overlap, they are tested, too."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
 
@@ -92,7 +93,7 @@ def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | N
             for part in (scored, without) if measure.suite and without is not None else (scored,):
                 tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
                 found.append((contrast, name, part is without, tested))
-    p_values = {  # planned tests without a p count too, so that the correction does not grow with the runs
+    p_values = {  # includes planned tests without a p value, so that the correction stays the same
         str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
         for at, (_, _, is_part, tested) in enumerate(found)
         if not is_part
@@ -113,13 +114,13 @@ def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | N
 
 
 def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place) -> str:
-    """Return the table of contrasts and, below it, how much seeds differ and which rows have no runs."""
+    """Return the table of contrasts, followed by the variation between seeds and the rows without runs."""
     lines, later = [], dict[str, dict[str, None]]()
     for one in findings.found:
         contrast, tested, measure = one.contrast, one.tested, plan.measures[one.measure]
         if (
             tested is None and one.is_part
-        ):  # all texts of a task also occur in training data, or there are no runs
+        ):  # all texts of a task also occur in the training data, or there are no runs
             continue
         if tested is None:
             later.setdefault(contrast.title, {})[one.measure] = None
@@ -170,7 +171,7 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
 
 
 def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
-    """Describe how much a measure varies over the seeds of each kind of row, and of each row."""
+    """Yield descriptions of how much a measure varies over the seeds of each kind of row, and of each row."""
     measure = plan.measures[name]
     digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
     for several, rows in sorted(kinds.items()):
@@ -184,7 +185,7 @@ def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Ite
 
 
 def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:
-    """Return the difference between published figures, if all are published."""
+    """The result is None unless all figures are published."""
     rows = (contrast.row, *contrast.baseline)
     given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
     known = [figure for figure in given if figure is not None]
@@ -192,13 +193,15 @@ def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> f
 
 
 def lower_is_better(plan: Plan, place: Place) -> list[str]:
-    """Return the measures for which lower is better."""
+    """Return the names of the measures for which lower is better."""
     return [name for name, measure in plan.measures.items() if not rises(measure, place)]
 
 
 def rises(measure: Measure, place: Place) -> bool:
-    """Return whether higher is better, according to the metric that has the score as its headline; true if
-    there is none."""
+    """Whether higher is better, according to the metric that has this score as its headline.
+
+    True if there is no such metric.
+    """
     for task in tasks_of(measure, place.include):
         own = find_metric(task_of(task, place.include).metric)
         score = own.headline if measure.suite or not measure.score else measure.score
@@ -209,10 +212,11 @@ def rises(measure: Measure, place: Place) -> bool:
 
 
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
-    """Judge, by the interval over texts and seeds, whether a paper's difference was found; empty if it has none.
+    """Judge from the interval over texts and seeds whether a paper's difference was found.
 
-    Reservations are added for a size other than the paper's, rows with a single seed, and a corrected p of 0.05
-    or more.
+    Reservations are added if the size differs from the paper's, if a row has a single seed, or if the
+    corrected p value is
+    0.05 or more. The result is empty if the paper has no difference.
     """
     if claim is None or abs(claim) < SMALLEST:
         return ""

@@ -1,5 +1,4 @@
-"""The gain and cost of each kind of sharing: scores next to weights and training minutes, as a table and a
-plot."""
+"""Gain and cost of each kind of sharing, as a table and a plot of scores, weights and training minutes."""
 
 from __future__ import annotations
 
@@ -19,23 +18,23 @@ COLOURS = (*(f"C{at}" for at in range(10)), "black", "navy", "darkgreen", "maroo
 
 @dataclass(frozen=True)
 class Cost:
-    """A row's score and effort."""
+    """The score and effort of a row."""
 
     row: str
     figures: Mapping[int, float]
     """The score for each seed."""
     twin: str
-    """The row that it is compared with; empty if there is none, or if that row has no run."""
+    """The row that the score is compared with. Empty if there is no such row, or if it has no runs."""
     tested: Tested | None
-    """The contrast with that row; None if there is none."""
+    """The contrast with that row, if any."""
     weights: int | None
-    """The number of weights in all its models, without embeddings."""
+    """The number of weights in all models of the row, without embeddings."""
     minutes: float | None
-    """The minutes of training for one seed."""
+    """The training minutes for one seed."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The 95 % interval of the gain, over texts and seeds or else over texts; None if there is none."""
+        """The 95 % interval of the gain, over texts and seeds if possible, otherwise over texts, if tested."""
         if self.tested is None:
             return None
         if (both := self.tested.over_seeds) is not None:
@@ -44,9 +43,10 @@ class Cost:
 
 
 def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:
-    """Return the rows with a figure for the measure `costs`, each with the first row that it can be tested against.
+    """Return the costs of all rows that have a score on the measure `costs`.
 
-    Untrained rows cost nothing and are left out.
+    Each row is compared with the first row that it can be tested against. Untrained rows are left out,
+    because they cost nothing.
     """
     measure = plan.measures[plan.costs]
     spread = spread_over_seeds(plan, scored, measure, place)
@@ -65,7 +65,7 @@ def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:
 
 
 def cost_lines(costs: Sequence[Cost], digits: int) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the rows of the table."""
+    """Return the headings and rows of the table."""
     by_row = {one.row: one for one in costs}
     both = any(one.tested and one.tested.over_seeds for one in costs)
     lines = []
@@ -95,7 +95,7 @@ def _times(own: float | None, other: float | None) -> str:
 
 
 def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
-    """Plot each row's gain over another row, and scores by weights and by minutes, with arrows from that row."""
+    """Plot gains over the row compared with, and scores by weights and by minutes, with arrows from that row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.8, 4.6), layout="constrained")

@@ -1,5 +1,4 @@
-"""Learning curves: one panel for each measure with at most eight rows, showing the mean and the range over
-seeds."""
+"""Learning curves. Each panel shows a measure for at most eight rows, with the mean and range over seeds."""
 
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ LINES = 8
 """The maximum number of lines in a panel."""
 
 LABEL = 48
-"""The maximum length of a line in a label, in letters."""
+"""The maximum length of a label's line, in characters."""
 
 COLOURS = 10
-"""How many colours to use before they repeat in another line style."""
+"""The number of colours to use before they repeat in a different line style."""
 
 STYLES = ("-", "--", ":", "-.")
 
 Curve = list[tuple[float, float]]
-"""(epoch or step, score) of each validation."""
+"""(epoch or step, score) for each validation."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,22 @@ class Panel:
     """A panel of a plot."""
 
     title: str
-    """The validated task or suite."""
+    """The name of the validated task or suite."""
     unit: str
     """The unit of the horizontal axis."""
     curves: Mapping[str, Sequence[Curve]]
-    """A curve for each seed, by row."""
+    """The curves of each row, with one curve per seed."""
     colours: Mapping[str, int]
-    """The number of each row's colour, the same in all panels of a picture."""
+    """The colour number of each row, the same in all panels of a plot."""
     number: str = ""
-    """The number of this panel among those with the same title."""
+    """The number of the panel among panels with the same title."""
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
-    """Return the unit and validation scores of a row; for a suite its total, or None if a task is missing.
+    """Return the unit and the validation scores of a row. For a suite, these are its totals.
 
-    Only completed runs count, except those that learned from the validation examples. Runs of a suite's tasks
-    are combined validation by validation.
+    None if a task is missing. Only completed runs count, and runs that learned from the validation
+    examples are left out. The runs of a suite's tasks are combined validation by validation.
     """
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}
@@ -80,13 +79,16 @@ def _learns_validation(one: SeededRun) -> bool:
 
 
 def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
-    """Yield a table's panels: for each task or suite, enough for its rows; none for a transposed table."""
+    """Yield the panels of a table: for each task or suite, one panel for every eight rows.
+
+    A transposed table has no panels.
+    """
     seen = set()
     colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
         measure = plan.measures[name]
         tasks = tasks_of(measure, place.include)
-        if tasks in seen or measure.split:  # two scores of one task are validated once, and no other split
+        if tasks in seen or measure.split:  # scores on the same task share a curve, only for validation
             continue
         seen.add(tasks)
         found: dict[str, list[Curve]] = {}
@@ -105,7 +107,7 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
-    """Plot panels, up to three side by side: lines are means over seeds, shading is their range."""
+    """Plot panels, up to three side by side. Lines are means over seeds, and shading shows the range."""
     from matplotlib.figure import Figure
 
     across = min(3, len(panels))
@@ -126,7 +128,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                 color=f"C{number % COLOURS}",
                 linewidth=1.3,
                 label=fill(row, LABEL),
-                zorder=3 - len(steps) / 1000,  # a run that continues another does not hide it
+                zorder=3 - len(steps) / 1000,  # a run that continues another run must not hide it
             )
             if len(curves) > 1:
                 axes.fill_between(

@@ -1,5 +1,4 @@
-"""The effort of training: a run's notes; a row's weights, steps and minutes; worked examples of parameter
-counts."""
+"""Training effort: a run's notes, a row's weights, steps and minutes, and worked examples of parameter counts."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from papers.plan import Count, Place, Plan, Run, SeededRun, seeded_runs
 
 TRAINING = "training.json"
 LAST_STEPS = 200
-"""The number of last log steps over which loss terms are averaged."""
+"""The number of final log steps over which loss terms are averaged."""
 
 EMBEDDINGS = re.compile(r"(^|\.)embed\.")
-"""Matches embedding parameters in every family, whether for all tasks or for one (`heads.TASK.embed`)."""
+"""Matches embedding parameters in every model family, shared or for a single task (`heads.TASK.embed`)."""
 
 REFERENCES = "reference/"
-"""The prefix of tensors that are not weights, namely the snapshots for successive regularization."""
+"""The prefix of tensors that are not weights but snapshots for successive regularization."""
 
 
 @dataclass(frozen=True)
@@ -36,33 +35,33 @@ class Training:
     """The training of a completed run."""
 
     weights: int | None
-    """The number of weights, without embeddings."""
+    """The number of weights, not counting embeddings."""
     steps: int
-    """The number of steps."""
+    """The number of training steps."""
     seconds: float
     """The total time of all steps, in seconds."""
     step_seconds: float | None
     """The median time of a step, in seconds."""
     by_epoch: bool
-    """Whether validation took place at the end of each epoch."""
+    """Whether validation ran at the end of each epoch."""
     validations: list[tuple[float, str, float]]
-    """(step, task, score) of each validation."""
+    """(step, task, score) for each validation."""
     kept: int | None = None
-    """The epoch whose weights were kept, counted from 1; None if epochs were not counted."""
+    """The epoch whose weights were kept, counted from 1, or None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)
-    """The mean of each logged value, such as a term of the loss, over the last steps."""
+    """The mean of each logged value, for example a loss term, over the last steps."""
     versions: dict[str, str] = field(default_factory=dict)
-    """The versions of Python, torch, numpy and decabench used for training; older records lack them."""
+    """The versions of Python, torch, numpy and decabench used in training. Older records don't have them."""
 
 
 def read_training(one: SeededRun) -> Training | None:
-    """Return the training of a run; None unless it is done. It is read from the logs once, and cached."""
+    """Return the training of a completed run, or None if it isn't done. The logs are read once, then cached."""
     if not one.is_scored:
         return None
     note = one.submission / TRAINING
     if not note.exists():
         content = {**asdict(_read_logs(one.folder)), "asked": asked_for(one)}
-        del content["kept"]  # the results say it
+        del content["kept"]  # the results contain it
         with atomic_file(note) as file:
             file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     training = msgspec.json.decode(note.read_bytes(), type=Training)
@@ -73,7 +72,7 @@ def read_training(one: SeededRun) -> Training | None:
 
 
 def asked_for(one: SeededRun) -> dict[str, Any]:
-    """Return everything that determines a run: its tasks, settings, configuration file and starting point."""
+    """Return everything that determines a run: tasks, settings, configuration and starting point."""
     config = one.run.config or one.plan.config
     path = one.place.plan.parent / config
     return {
@@ -86,12 +85,12 @@ def asked_for(one: SeededRun) -> dict[str, Any]:
 
 
 def has_changed(one: SeededRun) -> bool:
-    """Return whether a run was completed with settings other than the plan's current ones."""
+    """Whether a run was completed with settings that differ from the plan's current settings."""
     note = one.submission / TRAINING
     if not note.exists():
         return False
     asked = json.loads(note.read_bytes())["asked"]
-    if isinstance(asked["init"], str):  # older records have a path
+    if isinstance(asked["init"], str):  # older records contain a path
         asked["init"] = Path(asked["init"]).name
     return bool(asked != asked_for(one))
 
@@ -121,8 +120,10 @@ def _read_logs(folder: Path) -> Training:
 
 
 def count_weights(run: Path) -> int | None:
-    """Return the number of weights in a run's last checkpoint, without embeddings; None if there is no
-    checkpoint."""
+    """Return the number of weights in a run's last checkpoint, not counting embeddings.
+
+    None if there is no checkpoint.
+    """
     files = sorted(run.glob("checkpoints/*/model*.safetensors"))
     latest = [file for file in files if file.parent == files[-1].parent]
     shapes = [
@@ -142,7 +143,7 @@ def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _read_versions(run: Path) -> dict[str, str]:
-    """Read the versions with which a run's last checkpoint was made; empty if there is no checkpoint."""
+    """The result is empty if there is no checkpoint."""
     latest = run / "latest.json"
     if not latest.exists():
         return {}
@@ -152,7 +153,7 @@ def _read_versions(run: Path) -> dict[str, str]:
 
 
 def count_parameters(count: Count) -> int:
-    """Build the modules of a worked example and count their parameters."""
+    """Build a worked example's modules and count their parameters."""
     built = (load_object(name)(*sizes) for name, sizes in count.modules.items())
     return sum(parameter.numel() for module in built for parameter in module.parameters())
 
@@ -166,21 +167,21 @@ class Effort:
     runs: int
     """The number of runs for each seed."""
     weights: tuple[int, int] | None
-    """The lowest and highest number of weights in a run, without embeddings."""
+    """The lowest and highest number of weights in a run, not counting embeddings."""
     steps: tuple[int, int] | None
     """The lowest and highest number of steps in a run."""
     seconds: float | None
-    """The median over runs of a step's median time, in seconds."""
+    """The median step time in seconds, as a median over runs."""
     minutes: float | None
-    """Training minutes by seed, for seeds whose runs are all done."""
+    """The mean training minutes per seed, over seeds whose runs are all done."""
     kept: Mapping[int, list[int]] = field(default_factory=dict)
-    """For each seed, the epoch of each run whose weights were kept, counted from 1."""
+    """The epochs whose weights were kept, counted from 1, for each seed's runs."""
     all_weights: int | None = None
-    """The weights of all runs of a seed together, for the first seed whose runs are all done."""
+    """The total weights of all runs of a seed, for the first seed whose runs are all done."""
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
-    """Read the effort of a row's runs from their logs or records."""
+    """Return the effort of a row's runs, from their logs or records."""
     runs = plan.runs_of(row)
     seeded = sorted(seeded_runs(plan, place, runs), key=lambda one: one.seed)
     found: dict[int, list[Training]] = {one.seed: [] for one in seeded}
@@ -209,7 +210,7 @@ def _range(numbers: list[int]) -> tuple[int, int] | None:
 
 
 def settings_of(plan: Plan, row: str) -> Iterator[str]:
-    """Yield the settings and starting points of a row's runs: first the common ones, then those of single runs."""
+    """Yield the settings and starting points of a row's runs, with settings common to all runs first."""
     own = {run.name: _with_origin(run) for run in plan.runs_of(row)}
     first, *others = own.values()
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
@@ -228,7 +229,7 @@ def _with_origin(run: Run) -> dict[str, object]:
 
 
 def show_setting(value: object) -> str:
-    """Format a setting's value in the syntax of `--set`."""
+    """Format a setting's value for `--set`."""
     return _as_toml(value) if isinstance(value, list | dict | bool) else str(value)
 
 

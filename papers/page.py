@@ -42,10 +42,10 @@ correcting for all planned contrasts."""
 def results_table(
     plan: Plan, table: Table, scored: Scored, place: Place, without: Scored | None = None
 ) -> str:
-    """Return a table of published and measured figures, for the rows that have a measured figure.
+    """Return a table of published and measured figures, for all rows with measured figures.
 
-    `without`, if given, are the scores without overlap; a suite shows them next to the others. The table is
-    empty if no row has a figure, or only one of several rows that a table names for comparison.
+    `without` contains the scores without overlap, which a suite's table shows as well. The result is
+    empty if no row has a figure, or only one of several rows that the table names for comparison.
     """
     rows = [
         row
@@ -88,7 +88,7 @@ def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
-    """Return the table of trained rows with their effort, and the rows without any training."""
+    """Return the table of trained rows with their effort, followed by the rows that have not been trained."""
     lines, later = [], list[str]()
     for row, effort in efforts.items():
         if not any(effort.done.values()):
@@ -161,7 +161,7 @@ def _span(ends: tuple[int, int] | None) -> str:
 
 
 def data_table(scored: Scored) -> str:
-    """Return the table of the data on which answers were scored, by task."""
+    """Return the table of the data that answers were scored on, by task."""
     used: dict[str, DataUsed] = {}
     for own in scored.values():
         for task, by_seed in own.items():
@@ -181,7 +181,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that runs have besides those named in the table: the plan's, and each configuration's."""
+    """Yield the settings that the table doesn't name: the plan's settings, and those of each configuration."""
     if plan.settings:
         yield f"Settings of all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
@@ -189,7 +189,7 @@ def base_settings(plan: Plan, place: Place) -> Iterator[str]:
         config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
         config.pop("tasks", None)
         cuts = set(config.get("cut_context", {}).values())
-        if len(cuts) == 1:  # the same for all tasks
+        if len(cuts) == 1:  # all tasks have the same limit
             config["cut_context"] = cuts.pop()
         yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config)}."
 
@@ -199,7 +199,7 @@ def _join(settings: Mapping[str, object]) -> str:
 
 
 def count_table(plan: Plan) -> str:
-    """Return the table of worked examples of parameter counts."""
+    """Return the table of worked examples for parameter counts."""
     lines = [
         [count.name, f"{count.printed:,}", f"{count_parameters(count):,}", count.remark]
         for count in plan.counts
@@ -208,12 +208,12 @@ def count_table(plan: Plan) -> str:
 
 
 def _count_runs(text: str) -> int:
-    line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # the first one: notes come after it
+    line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # only the first match, because notes follow
     return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
 
 
 def describe_progress(plan: Plan, place: Place) -> str:
-    """Describe in a paragraph which runs are done, seed by seed."""
+    """Return a paragraph on which runs are done, by seed."""
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
     parts, whole = [], True
     for seed in seeds:
@@ -227,7 +227,7 @@ def describe_progress(plan: Plan, place: Place) -> str:
 
 
 def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
-    """Describe how many texts, of how many tasks, also occur in training data."""
+    """Return a sentence on how many texts, and of how many tasks, also occur in training data."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
     how = "exactly" if plan.overlap_by == "exact" else "ignoring case, spaces and punctuation"
@@ -238,7 +238,7 @@ def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
 
 
 def how_to(plan: Plan, place: Place) -> str:
-    """Describe the commands for training a run, and for checking it without training."""
+    """Return the commands for training a run, and for checking it without training."""
     options = "".join(f" --include {_public(path)}" for path in place.include)
     others: dict[str, list[Run]] = {}
     for run in plan.runs:
@@ -277,17 +277,17 @@ def _public(path: Path) -> Path:
 
 
 def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
-    """Draw learning curves for each table that has any, and yield the lines that show them.
+    """Plot learning curves for the tables, and yield the Markdown images.
 
-    After the first table, only tables with rows to compare get a picture.
+    After the first table, only tables with rows to compare get a plot.
     """
     for old in page.parent.glob(f"{page.stem}-*.png"):
-        if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # and not another page's
+        if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # don't delete plots of other pages
             old.unlink()
     for number, table in enumerate(tables, 1):
         panels = list(make_panels(plan, place, table))
         if not any(len(points) > 1 for panel in panels for own in panel.curves.values() for points in own):
-            continue  # validated once, at the end
+            continue  # validated only once, at the end
         if any(number == 1 or len(panel.curves) > 1 for panel in panels):
             picture = page.with_name(f"{page.stem}-{number}.png")
             plot_panels(panels, picture)
@@ -295,7 +295,7 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
 
 
 def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iterator[str]:
-    """Draw the gains and costs of rows, and yield the section; nothing without a measure of cost."""
+    """Plot the gains and costs of rows, and yield the section's text. Yields nothing without a measure of cost."""
     costs = read_costs(plan, scored, place) if plan.costs else []
     if not costs:
         return
@@ -319,7 +319,7 @@ def _indent(text: str) -> str:
 
 
 def count_shown(findings: Findings) -> str:
-    """Return a sentence with the number of significant differences."""
+    """Return a sentence on the number of significant differences."""
     tested = [one for one in findings.found if not one.is_part and one.tested is not None]
     shown = sum(_excludes_zero(one) and not _marks(one) for one in tested)
     return (
@@ -330,7 +330,7 @@ def count_shown(findings: Findings) -> str:
 
 
 def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
-    """Return a plan's summary sentences, with the figures of rows and contrasts filled in."""
+    """Return a plan's summary sentences, with the figures of rows and contrasts inserted."""
     known = {(one.contrast.title, one.measure): one for one in findings.found if not one.is_part}
 
     def fill(name: str, measure: str) -> str:
@@ -386,8 +386,10 @@ def _excludes_zero(one: Finding) -> bool:
 
 
 def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Table]:
-    """Return the tables for the page itself: up to three with the paper's rows and measures, or else the first
-    table."""
+    """Return the tables shown on the page itself.
+
+    These are up to three tables with the paper's rows and measures or, if there are none, the first table.
+    """
     found, seen = list[Table](), set[tuple[str, str]]()
     for table in tables:
         published = {
@@ -406,7 +408,7 @@ def shown_tables(plan: Plan, tables: Sequence[Table], place: Place) -> list[Tabl
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
-    """Return a page of completed runs and its details, and write their plots and the contrasts' outcomes."""
+    """Return the contents of a page and its details, and write their plots and the outcomes of contrasts."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
@@ -458,7 +460,7 @@ def make_details(
     without: Scored | None,
     left_out: LeftOut,
 ) -> str:
-    """Return the appendix of a page: every table and setting."""
+    """Return a page's appendix, with every table and setting."""
     parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) have their own page."]
     if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
         parts += ["## Notes", *notes]
@@ -504,7 +506,7 @@ def make_details(
 def write_page(plan: Plan, place: Place, page: Path) -> None:
     """Write the page, its details in `details/`, and their plots and findings.
 
-    Fails with DataError if the existing page covers more runs, which would be lost.
+    Raises DataError if the existing page covers more runs, which would be lost.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0

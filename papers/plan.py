@@ -22,57 +22,60 @@ WEIGHTS = Path(__file__).resolve().parent / "weights"
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
 
 FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
-"""A figure to be filled in in a summary: the name of a row or the title of a contrast, and a measure."""
+"""Matches a placeholder in a summary: the name of a row or the title of a contrast, and a measure."""
 
 
 Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of a table: a score on one task, or on a whole suite."""
+    """A table column: a score on a task or on a whole suite."""
 
     task: str = ""
     """The task."""
     score: str = ""
-    """Which of the task's scores; the headline if empty."""
+    """The name of one of the task's scores. By default, the headline."""
     digits: int = 1
     """The number of decimals."""
     suite: str = ""
-    """Instead of a task: a suite whose headlines are combined by its own rule (sum or mean)."""
+    """A suite to use instead of a task. Its headlines are combined as in the suite (sum or mean)."""
     split: Literal["", "train", "validation", "test"] = ""
-    """The task's split, if it is not the plan's."""
+    """The task's split, if different from the plan's split."""
     remark: str = ""
-    """A short note on its published figures: `recalled`, or the name of other data (`PTB`)."""
+    """A short note on the published figures: `recalled`, or the name of other data (`PTB`)."""
 
     def key_of(self, task: str) -> str:
-        """Return the key for a task's scores; scores on a split other than the plan's have their own key."""
+        """Return the key for a task's scores. Splits other than the plan's have separate keys."""
         return key_of(task, self.split)
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model, which is trained with each seed."""
+    """A model to train with each seed."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.+-]*$")]
-    """Its name, with which its folders begin."""
+    """The run's name, which its folder names begin with."""
     tasks: tuple[str, ...] = ()
-    """The tasks that it learns; all of the suite's if empty."""
+    """The tasks to train on. By default, all tasks of the suite."""
     omit: tuple[str, ...] = ()
-    """The suite's tasks that it does not learn."""
+    """The suite's tasks to leave out of training."""
     row: str = ""
-    """Its row in the tables; its name if empty."""
+    """The run's row in the tables. By default, its name."""
     settings: dict[str, Any] = {}
-    """Settings that are added to the plan's."""
+    """Additional settings on top of the plan's."""
     seeds: tuple[Seed, ...] = ()
-    """Seeds that replace the plan's."""
+    """Seeds to use instead of the plan's."""
     config: str = ""
-    """A training configuration that replaces the plan's."""
+    """A training configuration to use instead of the plan's."""
     init: str = ""
-    """The run from whose weights it starts."""
+    """The run whose weights are the starting point."""
     checkpoint: str = ""
-    """A folder of `papers/weights` to start from. With `init`, it holds the weights of that run's first seed;
-    other seeds train that run first."""
+    """A folder of `papers/weights` to start from.
+
+    With `init`, the folder contains the weights of that run's first seed. For other seeds, that run is
+    trained first.
+    """
     suite: str = ""
-    """The suite on which it is reported, if it is not the plan's."""
+    """The suite that the run is reported on, if different from the plan's."""
 
     @property
     def title(self) -> str:
@@ -80,30 +83,32 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An untrained row: an existing submission, the same for every seed."""
+    """An untrained row: an existing submission that is the same for every seed."""
 
     row: str
-    """Its row in the tables."""
+    """The row's name in the tables."""
     submission: str
-    """Its folder, next to the plan. Answers that don't match the prepared data raise an error."""
+    """The submission's folder, next to the plan. Answers that don't match the prepared data raise an error."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of published and measured figures."""
 
     title: str
-    """Its heading."""
+    """The heading."""
     measures: tuple[str, ...]
-    """Its columns."""
+    """The measures in the columns."""
     rows: tuple[str, ...] = ()
-    """Its rows; if empty, those with a run for any of the measures' tasks."""
+    """The rows. By default, all rows with a run for any of the measures' tasks."""
     text: str = ""
-    """A paragraph above it."""
+    """A paragraph above the table."""
     transposed: bool = False
-    """Whether measures are rows instead of columns, for tables with many measures. Published figures are then
-    left out."""
+    """Whether measures are rows instead of columns, for tables with many measures.
+
+    Published figures are left out of a transposed table.
+    """
     development: bool = False
-    """Whether its published figures are for development sets."""
+    """Whether the published figures are for development sets."""
 
 
 class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,15 +117,15 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row: str
     """The row that is expected to be better."""
     baseline: tuple[str, ...]
-    """The row that it is compared with; if there are several, their mean."""
+    """The row to compare with, or several rows whose mean is used."""
     measures: tuple[str, ...]
     """The measures to compare."""
     claimed: float | None = None
-    """The difference stated in the paper's text, if there is only one measure: below 0 for an error that falls."""
+    """The difference stated in the paper's text, if there is only one measure. Negative for an error that falls."""
     development: bool = False
-    """Whether its published difference is for development sets."""
+    """Whether the published difference is for development sets."""
     remark: str = ""
-    """A note on its published difference, if it differs from the measure's remark."""
+    """A note on the published difference, if different from the measure's remark."""
 
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
@@ -133,91 +138,91 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def title(self) -> str:
-        """The row and its baseline."""
+        """The names of the row and its baseline."""
         return contrast_title(self.row, self.baseline)
 
 
 def contrast_title(row: str, baseline: Sequence[str]) -> str:
-    """Return a phrase for the comparison of a row with another, or with the mean of several."""
+    """Return a phrase for comparing a row with another row, or with the mean of several rows."""
     *first, last = baseline
     return f"{row} over the mean of {', '.join(first)} and {last}" if first else f"{row} over {last}"
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number of parameters worked out in the paper, and the corresponding modules here."""
+    """A parameter count worked out in the paper, with the corresponding modules here."""
 
     name: str
     """What is counted."""
     printed: int
     """The number printed in the paper."""
     modules: dict[str, tuple[int, ...]]
-    """Classes (`package.module:Class`) and the sizes to build them with; their parameters are added up."""
+    """Classes (`package.module:Class`), with the sizes to build them with. Their parameters are added up."""
     remark: str = ""
     """Why the two numbers differ."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A paper's runs and figures."""
+    """The runs and figures of a paper."""
 
     title: str
     """The page's title."""
     paper: str
     """The paper's citation."""
     suite: str
-    """The suite on which results are reported."""
+    """The suite that results are reported on."""
     measures: dict[str, Measure]
-    """The tables' columns, by name."""
+    """The columns of the tables, by name."""
     runs: tuple[Run, ...]
-    """The runs, in the order of training."""
+    """The runs, in training order."""
     baselines: tuple[Baseline, ...] = ()
     """Untrained rows."""
     tables: tuple[Table, ...] = ()
-    """The tables; if empty, one table with all measures."""
+    """The tables. By default, a single table with all measures."""
     published: dict[str, dict[str, float]] = {}
     """The paper's figures, by row and measure."""
     development: dict[str, dict[str, float]] = {}
-    """The paper's figures for development sets, where it has no others."""
+    """The paper's figures for development sets, if it has no others."""
     parameters: dict[str, int] = {}
     """The paper's parameter counts, by row."""
     parameters_remark: str = ""
-    """A short note on these counts, such as `recalled`."""
+    """A short note on the parameter counts, for example `recalled`."""
     contrasts: tuple[Contrast, ...] = ()
     """The contrasts to test."""
     counts: tuple[Count, ...] = ()
     """Worked examples of parameter counts."""
     costs: str = ""
-    """The measure shown next to weights and training minutes; if empty, no measure is shown."""
+    """The measure to show next to weights and training minutes, if any."""
     unplotted: tuple[str, ...] = ()
-    """Rows to leave out of the plot of costs, such as a row that did not learn and would hide other differences."""
+    """Rows left out of the plot of costs, such as a row that failed to learn and would hide other differences."""
     config: str = ""
-    """The training configuration of all runs, a file next to the plan."""
+    """The training configuration for all runs, a file next to the plan."""
     settings: dict[str, Any] = {}
-    """Settings of all runs."""
+    """The settings for all runs."""
     seeds: tuple[Seed, ...] = (0,)
-    """The seeds of all runs."""
+    """The seeds for all runs."""
     split: Literal["train", "validation", "test"] = "test"
-    """The split that is answered; a measure may use another."""
+    """The split to answer. Measures can use other splits."""
     overlap: tuple[str, ...] = ()
-    """Splits to learn from; suites are also scored without the texts that also occur in them, in any task."""
+    """Training splits to check for overlap. Suites are also scored without texts that occur in them, in any task."""
     overlap_by: Literal["exact", "normalised"] = "exact"
-    """How texts are compared: exactly (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
+    """How to compare texts: exactly (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
-    """The findings, one per entry, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
+    """The findings, one per entry, with the placeholders `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
     differs: str = ""
-    """A paragraph on how data, models and training differ from the paper's."""
+    """A paragraph on how data, models and training differ from the paper."""
     notes: tuple[str, ...] = ()
     """Notes for the details page, one paragraph each."""
     link: str = ""
-    """The paper's address."""
+    """The paper's URL."""
     before: tuple[str, ...] = ()
-    """The commands to run before the first training."""
+    """Commands to run before the first training."""
 
     def published_figure(
         self, row: str, name: str, development: bool, include: Sequence[Path] = ()
     ) -> float | None:
         """Return the paper's figure for a row, or None.
 
-        For a suite's mean, average the tasks' figures if all are published.
+        For a suite's mean, the tasks' figures are averaged if all are published.
         """
         own = (self.development if development else self.published).get(row, {})
         measure = self.measures[name]
@@ -241,11 +246,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that are answered, the plan's first."""
+        """The splits to answer, starting with the plan's split."""
         return tuple(dict.fromkeys([self.split, *(one.split for one in self.measures.values() if one.split)]))
 
     def splits_of(self, run: Run) -> tuple[str, ...]:
-        """Return the splits that a run answers: the plan's, and those on which other measures use its tasks."""
+        """Return the splits that a run answers: the plan's split, and the splits that measures of its tasks use."""
         own = {one.split for one in self.measures.values() if one.task in run.tasks}
         return tuple(split for split in self.splits if split == self.split or split in own)
 
@@ -261,7 +266,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*(baseline.row for baseline in self.baselines), *self.trained_rows]
 
     def rows_of(self, table: Table, include: Sequence[Path] = ()) -> list[str]:
-        """Return a table's rows: those that it names, or all that have a run for any of its tasks."""
+        """Return a table's rows: the rows that it names or, by default, all rows with a run for any of its tasks."""
         tasks = {task for name in table.measures for task in tasks_of(self.measures[name], include)}
         found = [row for row in self.trained_rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
         return list(table.rows) or [*(baseline.row for baseline in self.baselines), *found]
@@ -269,7 +274,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Place:
-    """Where data and results are, and on which device to train."""
+    """The location of data and results, and the device for training."""
 
     plan: Path
     """The plan's file."""
@@ -280,17 +285,17 @@ class Place:
     include: tuple[Path, ...]
     """Files that define tasks."""
     device: str
-    """The device."""
+    """The device for training."""
     records: Path = RECORDS
     """The folder of records."""
 
     @property
     def archive(self) -> Records:
-        """The archive of the plan's records, which is named after the plan's folder."""
+        """The plan's records, which are named after the plan's folder."""
         return Records(self.records, self.plan.parent.name)
 
     def lock(self, name: str) -> Path:
-        """Return the lock file for writing files with this name; create its folder."""
+        """Return the lock file for writing files with this name, creating its folder if necessary."""
         lock = self.output / LOCKS / name
         lock.parent.mkdir(parents=True, exist_ok=True)
         return lock
@@ -303,72 +308,74 @@ class SeededRun:
     plan: Plan
     """The plan."""
     run: Run
-    """One of its runs."""
+    """The run."""
     seed: int
-    """One of its seeds."""
+    """The seed."""
     place: Place
-    """Where its files are."""
+    """The location of the run's files."""
 
     @property
     def name(self) -> str:
-        """The name of its folders and its record."""
+        """The name of the run's folders and record."""
         return f"{self.run.name}-seed-{self.seed}"
 
     @property
     def title(self) -> str:
-        """Its name in messages."""
+        """The run's name in messages."""
         return f"{self.run.name}, seed {self.seed}"
 
     @property
     def folder(self) -> Path:
-        """The folder for its training."""
+        """The folder with the run's training."""
         return self.place.output / RUNS / self.name
 
     @property
     def submission(self) -> Path:
-        """The folder for its answers and results."""
+        """The folder with the run's answers and results."""
         return self.place.output / SUBMISSIONS / self.name
 
     @property
     def lock(self) -> Path:
-        """The lock file for training it."""
+        """The lock file for training the run."""
         return self.place.lock(self.name)
 
     @property
     def suite(self) -> str:
-        """The suite on which it is scored."""
+        """The suite that the run is scored on."""
         return self.run.suite or self.plan.suite
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that it answers, the plan's first."""
+        """The splits that the run answers, starting with the plan's split."""
         return self.plan.splits_of(self.run)
 
     def results(self, split: str = "") -> Path:
-        """Return the path of its results on the plan's split or another; results on the plan's split mean that
-        it is done."""
+        """Return the path of the results on a split, by default the plan's split.
+
+        A run is done if it has results on the plan's split.
+        """
         return results_file(self.submission, self.suite, split or self.plan.split)
 
     @property
     def is_scored(self) -> bool:
-        """Whether it has results on the plan's split."""
+        """Whether the run has results on the plan's split."""
         return self.results().exists()
 
     @property
     def checkpoint(self) -> str:
-        """The folder of `papers/weights` that it starts from; empty if there is none."""
+        """The folder of `papers/weights` that the run starts from, if any."""
         first = self.plan.origin_of(self.run)
         return self.run.checkpoint if first is None or self.seed == self.plan.seeds_of(first)[0] else ""
 
     @property
     def first(self) -> SeededRun | None:
-        """The run whose weights it starts from, if any."""
+        """The run whose weights this run starts from, if any."""
         origin = None if self.checkpoint else self.plan.origin_of(self.run)
         return None if origin is None else SeededRun(self.plan, origin, self.seed, self.place)
 
     @property
     def origin(self) -> Path | str:
-        """The checkpoint, or the folder of the run, whose weights it starts from; empty for random weights."""
+        """The checkpoint or run folder that the run starts from. Empty for random weights."""
         if self.checkpoint:
             return WEIGHTS / self.checkpoint
         return self.first.folder if self.first else ""
@@ -377,7 +384,7 @@ class SeededRun:
 def seeded_runs(
     plan: Plan, place: Place, runs: Iterable[Run] | None = None, seeds: Collection[int] = ()
 ) -> list[SeededRun]:
-    """Return the plan's runs with each of their seeds, or only the selected ones."""
+    """Return the plan's runs with each of their seeds, or only a selection."""
     return [
         SeededRun(plan, run, seed, place)
         for run in (plan.runs if runs is None else runs)
@@ -387,13 +394,13 @@ def seeded_runs(
 
 
 def results_file(submission: Path, suite: str, split: str) -> Path:
-    """Return the path at which `decabench evaluate` writes the results of a submission."""
+    """Return the path that `decabench evaluate` writes a submission's results to."""
     return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"
 
 
 @cache
 def suite_of(name: str, include: tuple[Path, ...] = ()) -> Suite:
-    """Return a suite by name; looked up once, because installed packages are searched."""
+    """Return a suite by name. Cached, because every lookup searches installed packages."""
     return select_suite(name, include)
 
 
@@ -408,18 +415,18 @@ def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
 
 
 def key_of(task: str, split: str) -> str:
-    """Return the key for a task's scores, given its split if it is not the plan's."""
+    """Return the key for a task's scores, given the split if different from the plan's split."""
     return f"{task}.{split}" if split else task
 
 
 def measured_tasks(plan: Plan, split: str, include: Sequence[Path] = ()) -> set[str]:
-    """Return the tasks that are measured on a split, alone or as part of a suite."""
+    """Return the tasks measured on a split, alone or as part of a suite."""
     measures = (one for one in plan.measures.values() if (one.split or plan.split) == split)
     return {task for measure in measures for task in tasks_of(measure, include)}
 
 
 def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
-    """Return the tasks of a measure, in its suite's order."""
+    """Return a measure's tasks, in the order of its suite."""
     return suite_of(measure.suite, tuple(include)).tasks if measure.suite else (measure.task,)
 
 
@@ -460,8 +467,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
 
 
 def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield a name and a table; with `each`, one for every member of that list, with `{}` replaced by the
-    member."""
+    """With `each`, the table is repeated for every member of that list, with `{}` replaced by the member."""
     own = dict(table)
     each = own.pop("each", None)
     for member in ["{}"] if each is None else _listed(each, lists):
@@ -469,7 +475,7 @@ def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]])
 
 
 def _fill(value: Any, member: Any) -> Any:
-    """Replace `{}` with a member: with its value if that is the whole text, otherwise with its text."""
+    """If `{}` is the whole text, the result is the member itself, not its text."""
     if isinstance(value, str):
         return member if value == "{}" else value.replace("{}", str(member))
     if isinstance(value, list):
@@ -491,8 +497,7 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
 
 
 def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield runs; a run that is `like` an earlier one takes everything from it except name and row, and adds
-    its own settings."""
+    """With `like`, a run copies everything from an earlier run except name and row, and adds its own settings."""
     known = dict[str, dict[str, Any]]()
     for run in runs:
         own = dict(run)

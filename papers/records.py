@@ -1,8 +1,8 @@
-"""Records: the answers, results and notes of every run, one archive per plan and a zip file for each newer run.
+"""Records: the answers, results and notes of every run, as an archive per plan and a zip file for each newer run.
 
-`records/PLAN.tar.xz` has the files of all runs as `RUN-seed-N/NAME`. Similar files are next to each other, so
-that they compress well. A run that is trained later leaves `records/PLAN/RUN-seed-N.zip`, until `pack` adds it
-to the archive.
+`records/PLAN.tar.xz` contains the files of all runs as `RUN-seed-N/NAME`. Similar files are adjacent, so
+that they compress well. A newer run is stored as `records/PLAN/RUN-seed-N.zip` until `pack` adds it to
+the archive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Records:
 
     @property
     def archive(self) -> Path:
-        """The archive with most of the records."""
+        """The archive, which contains most of the records."""
         return self.folder / f"{self.plan}.tar.xz"
 
     @property
@@ -44,7 +44,7 @@ class Records:
     def read(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files of all records, as `RUN-seed-N/NAME` and content.
 
-        A newer record replaces an older one. Raises DataError.
+        Newer records replace older records. Raises DataError.
         """
         newer = {path.stem for path in self.loose}
         if self.archive.exists():
@@ -65,11 +65,11 @@ class Records:
             path = parts[run] / rest
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        for run, part in parts.items():  # a folder is whole, or not there
+        for run, part in parts.items():  # a folder is complete or missing, never partial
             part.replace(folder / run)
 
     def add(self, run: str, files: Mapping[str, bytes]) -> Path:
-        """Write a run's record as a zip file; the same files give the same bytes."""
+        """Write a run's record as a zip file. The same files always produce the same bytes."""
         path = self.folder / self.plan / f"{run}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as part, zipfile.ZipFile(part, "w") as archive:
@@ -78,7 +78,7 @@ class Records:
         return path
 
     def pack(self) -> int:
-        """Add the newer records to the archive, and delete their files; return the number of records."""
+        """Add the newer records to the archive, delete their zip files, and return the number of records."""
         files = dict(self.read())
         write_archive(self.archive, files)
         for path in self.loose:
@@ -92,7 +92,7 @@ def run_of(name: str) -> str:
 
 
 def read_zip(path: Path) -> dict[str, bytes]:
-    """Read the files of a zip file: name to content. Raises DataError."""
+    """Read a zip file into a mapping from name to content. Raises DataError."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {name: archive.read(name) for name in map(_safe, archive.namelist())}
@@ -112,7 +112,7 @@ def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write files as an archive, with files of the same name in different runs next to each other."""
+    """Write files to an archive, placing files with the same name from different runs next to each other."""
     order = sorted(files, key=lambda name: (name.partition("/")[2], name))
     with atomic_file(path) as part, tarfile.open(fileobj=part, mode="w:xz", preset=9) as archive:
         for name in order:

@@ -31,15 +31,15 @@ from papers.plan import (
 )
 
 ENDED = "ended"
-"""The file in a run's folder that marks its training as finished."""
+"""The file in a run's folder that marks its training as complete."""
 
 
 def train(one: SeededRun) -> None:
-    """Train a run to its end, after the run whose weights it starts from."""
+    """Train a run to the end. If it starts from another run's weights, that run is trained first."""
     if (one.folder / ENDED).exists():
         return
     if (first := one.first) is not None:
-        with FileLock(first.lock):  # another process may train it: wait for that
+        with FileLock(first.lock):  # wait if another process is training it
             if not (first.folder / ENDED).exists():
                 print(f"{first.title}, for its weights", flush=True)
                 train(first)
@@ -62,10 +62,10 @@ def train(one: SeededRun) -> None:
 
 
 def answer(one: SeededRun) -> None:
-    """Answer the tasks by which a run is measured, and score the answers.
+    """Answer the tasks that a run is measured on, and score the answers.
 
-    All splits are answered before any is scored, because new answers remove older results. The plan's split is
-    scored last, because its results mark a run as done.
+    All splits are answered before any is scored, because new answers remove older results. The plan's
+    split is scored last, because its results mark the run as done.
     """
     place = one.place
     for split in one.splits:
@@ -84,7 +84,7 @@ def answer(one: SeededRun) -> None:
 
 
 def keep_record(one: SeededRun) -> None:
-    """Write the record of a completed run: its answers, results, configuration and training."""
+    """Write a completed run's record: its answers, results, configuration and training."""
     if read_training(one) is None:
         return
     submission = one.submission
@@ -94,9 +94,9 @@ def keep_record(one: SeededRun) -> None:
 
 
 def complete(one: SeededRun) -> None:
-    """Train, answer, score and record one run, unless it is done or another process trains it."""
+    """Train, answer, score and record a run, unless it is done or another process is training it."""
     missing = [split for split in one.splits if not one.results(split).exists()]
-    if one.is_scored and not (missing and (one.folder / ENDED).exists()):  # a measure may be new in the plan
+    if one.is_scored and not (missing and (one.folder / ENDED).exists()):  # the plan may have a new measure
         return
     try:
         with FileLock(one.lock, timeout=0):
@@ -111,7 +111,7 @@ def complete(one: SeededRun) -> None:
 
 
 def describe_scores(results: Path) -> str:
-    """Return a run's headline scores and the file that they come from; small errors have three decimals."""
+    """Return a run's headline scores, and the file that they come from. Errors are shown with three decimals."""
     scores = []
     for name, task in read_results_file(results).tasks.items():
         if task.score is not None:
@@ -121,11 +121,10 @@ def describe_scores(results: Path) -> str:
 
 
 def restore(plan: Plan, place: Place) -> None:
-    """Unpack the plan's records where runs leave their answers.
+    """Unpack the plan's records to the place where runs leave their answers.
 
-    A record made with other settings than the plan's is not used.
-
-    Raises DecabenchError for runs in the output folder that have other settings.
+    A record whose settings differ from the plan's is not used. Raises DecabenchError if the output folder
+    contains runs with other settings.
     """
     submissions = place.output / SUBMISSIONS
     with FileLock(place.lock("records")):
@@ -141,8 +140,10 @@ def restore(plan: Plan, place: Place) -> None:
 
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
-    """Yield problems that would otherwise end a run after others were trained: missing settings, tasks, data or
-    vectors."""
+    """Yield problems that would stop a run only after earlier runs have been trained.
+
+    These are missing settings, tasks, data or vectors.
+    """
     from decabench.models import Checkpoint, pick_device
     from decabench.training.config import TrainConfig, combine_settings
     from decabench.vectors import join_vectors
@@ -184,7 +185,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
 
 
 def export_weights(one: SeededRun, folder: Path) -> None:
-    """Write a run's weights in half precision, without word vectors; train the run if necessary."""
+    """Write a run's weights in half precision, without word vectors. Trains the run first if necessary."""
     with FileLock(one.lock):
         train(one)
     call("export", "weights", str(one.folder), "--output", str(folder), "--named-vectors")

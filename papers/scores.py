@@ -1,13 +1,14 @@
 """Scores of completed runs, and contrasts between rows.
 
-The score of a row with several seeds is their mean, and the effect of each text on it is averaged over the seeds.
-Intervals and p cover two sources of error. The error from the choice of texts is computed by `decabench compare`'s
-inference for pairs. The error from the choice of seeds is the variance from seed to seed. Two or three seeds estimate
-their variance badly, so it is pooled over the rows of a kind, unless these rows seem to vary differently. Rows with one
-model for all tasks are one kind, and rows whose figure is the mean of several models are another.
+The score of a row with several seeds is the mean of their scores, and the effect of each text is averaged
+over the seeds. Intervals and p values account for two sources of error. The error from the choice of
+texts is computed with the paired inference of `decabench compare`. The error from the choice of seeds is
+the variance from seed to seed. Two or three seeds give a poor estimate of the variance, so it is pooled
+over the rows of a kind, unless these rows seem to vary differently. Rows with one model for all tasks are
+one kind, and rows whose figure is the mean of several models are the other kind.
 
-Rows need not have the same seeds, because a seed means nothing in another architecture. A suite's mean is tested as on
-a board: tasks are sampled independently.
+Rows don't have to use the same seeds, because a seed has no meaning across architectures. A suite's mean
+is tested as on a board, with tasks sampled independently.
 """
 
 from __future__ import annotations
@@ -57,35 +58,35 @@ from papers.plan import (
 )
 
 Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
-"""Row, task (`TASK.SPLIT` for a split other than the plan's) and seed to the basis of the score."""
+"""The scored tasks by row, task (`TASK.SPLIT` for a split other than the plan's) and seed."""
 
 LeftOut = Mapping[str, Collection[str]]
 """The ids of examples to leave out, by task."""
 
 
 FIXED = -1
-"""Replaces the seed for an untrained row."""
+"""The seed number of untrained rows."""
 
 LEAST_FREEDOM = 2
-"""With one degree of freedom, two seeds that happen to agree would suggest that seeds don't matter."""
+"""The minimum degrees of freedom. With one, two seeds that happen to agree would make seeds look irrelevant."""
 
 UNLIKE = 0.05
-"""The p of Bartlett's test below which rows count as varying differently."""
+"""Rows count as varying differently if the p value of Bartlett's test is below this."""
 
 LEAST_VARIANCE = 1e-18
-"""Figures that vary less than this are equal, because means are not exact in binary."""
+"""Figures with a smaller variance count as equal, because binary arithmetic isn't exact."""
 
 CONFIDENCE = 0.95
 
 
 class NotTestedError(Exception):
-    """The reason why a score has no test."""
+    """Raised, with the reason, if a score can't be tested."""
 
 
 def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
-    """Score a run's answers on all splits that have results; return the basis of each task's score.
+    """Score a run's answers on all splits that have results.
 
-    The scores of answers that are left out of a record are read from its results, and compared with their
+    If a record leaves out answers, their scores are read from its results and checked against their
     statistics.
     """
     found = dict[str, ScoredTask]()
@@ -100,9 +101,9 @@ def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
 
 
 def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, ScoredTask]:
-    """Return the scores of withheld answers by task, if they have statistics; older records have none.
+    """Return the scores of withheld answers by task, if they have statistics. Older records don't.
 
-    Raises DataError if they do not belong to the results.
+    Raises DataError if the statistics don't match the results.
     """
     found = dict[str, ScoredTask]()
     with open_submission(folder) as opened:
@@ -151,8 +152,7 @@ def read_scores(plan: Plan, place: Place) -> Scored:
 
 
 def find_left_out(plan: Plan, place: Place) -> LeftOut:
-    """Find the examples to leave out of suites because their text also occurs in a split to learn from, of any
-    task."""
+    """Return the examples to leave out because their text also occurs in a training split of any task."""
     if not plan.overlap:
         return {}
     found: dict[str, set[str]] = {}
@@ -168,10 +168,11 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
 
 
 def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
-    """Return the scores without some examples; a task with no other examples is dropped.
+    """Return the scores without some examples. A task without remaining examples is dropped.
 
-    References, answers, statistics and the headline cover the remaining examples; everything else stays the
-    same. Raises DataError if examples should be left out but the answers are not available.
+    References, answers, statistics and the headline are reduced to the remaining examples; everything
+    else stays the same. Raises DataError if examples have to be left out but their answers are not
+    available.
     """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
@@ -202,7 +203,7 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
 
 
 def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int, float]:
-    """Return a measure's figures by seed, for seeds with all of its tasks done."""
+    """Return a measure's figures by seed, for seeds with results on all of its tasks."""
     tasks = tasks_of(measure, place.include)
     found = {}
     for seed in _seeds_of(scored, row, measure, place):
@@ -219,7 +220,7 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
 
 
 def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
-    """Combine the scores of a measure's tasks; a suite uses its sum or mean."""
+    """Combine the scores of a measure's tasks, using the suite's sum or mean."""
     if not measure.suite:
         return scores[measure.task]
     total = suite_of(measure.suite, place.include).combine(scores)
@@ -234,7 +235,7 @@ def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
-    """Return how many of a measure's tasks are done, for the seed with the most, and how many there are."""
+    """Return the number of a measure's tasks done for the most complete seed, and the total number of tasks."""
     tasks = tasks_of(measure, place.include)
     done = [seed for task in tasks for seed in scored.get(row, {}).get(measure.key_of(task), {})]
     return max(map(done.count, done), default=0), len(tasks)
@@ -245,16 +246,16 @@ class Spread:
     """How much a figure varies from one seed to another."""
 
     variance: float
-    """The variance over the seeds of a row, pooled over rows."""
+    """The variance over a row's seeds, pooled over rows."""
     freedom: int
-    """Its degrees of freedom."""
+    """The degrees of freedom of the variance."""
 
 
 _UNKNOWN = Spread(math.nan, 0)
 
 
 def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
-    """Pool the variance over seeds, given each row's figures; None if no row has two seeds."""
+    """Return the pooled variance over seeds, given each row's figures, or None if no row has two seeds."""
     several = [own for own in figures if len(own) > 1]
     freedom = sum(len(own) - 1 for own in several)
     if not freedom:
@@ -263,9 +264,9 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
 
 
 def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
-    """Return the trained rows, grouped by whether a measure's figure comes from several models for each seed.
+    """Return the trained rows, grouped by whether their figure comes from several models per seed.
 
-    Models that start from the same weights share their luck and count as one.
+    Models that start from the same weights are not independent, and count as one.
     """
     tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
     for row in plan.trained_rows:
@@ -277,19 +278,19 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
 
 
 def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
-    """Return whether rows seem to differ in how much their seeds vary: Bartlett's test (1937) on rows with
-    several seeds. A row whose seeds all have the same figure is left out, because the test does not allow a
-    variance of 0.
+    """Whether rows seem to differ in how much their seeds vary, by Bartlett's test (1937) on rows with several seeds.
+
+    Rows whose seeds all have the same figure are left out, because the test doesn't allow a variance of 0.
     """
     several = [list(own) for own in figures if len(own) > 1 and variance(own) > LEAST_VARIANCE]
     return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
 
 
 def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> dict[str, Spread]:
-    """Pool a measure's variance over the seeds of each kind of row; return each row's spread, if known.
+    """Return each row's spread over seeds, if known, pooled over the rows of a kind.
 
-    If too few rows of a kind have several seeds, the pooled variance of all rows is used. If the rows of a kind
-    vary differently, each has its own: see `own_spreads`.
+    If too few rows of a kind have several seeds, the variance is pooled over all rows. If the rows of a
+    kind vary differently, their variances are not pooled: see `own_spreads`.
     """
     figures = {row: list(values(scored, row, measure, place).values()) for row in plan.trained_rows}
     every, found = seed_spread(figures.values()), dict[str, Spread]()
@@ -309,8 +310,9 @@ def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place
 def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
     """Return the spread of each row, given the figures of rows that vary differently.
 
-    A row with too few seeds, or whose seeds are all equal, gets the spread of the row that varies most: pooling
-    would assume what was just rejected. If its own few seeds vary even more, its spread is unknown.
+    A row with too few seeds, or whose seeds are all equal, gets the spread of the most variable row,
+    because pooling would assume what the test just rejected. If its own few seeds vary even more, its
+    spread is unknown.
     """
     own = {row: seed_spread([its]) for row, its in figures.items()}
     enough = {
@@ -332,57 +334,57 @@ def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
 
 @dataclass(frozen=True)
 class SeedTest:
-    """The test over texts and seeds."""
+    """The result of testing over texts and seeds."""
 
     low: float
     """The lower end of the 95 % interval of the difference."""
     high: float
-    """Its upper end."""
+    """The upper end of the 95 % interval of the difference."""
     p: float
-    """The two-sided p of no difference."""
+    """The two-sided p value of no difference."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast on one measure, over all seeds for which a row is done."""
+    """The result of a contrast on one measure, over all seeds that are done."""
 
     difference: float
-    """The row's figure minus the baseline's, each averaged over its seeds."""
+    """The row's figure minus the baseline's, each as a mean over seeds."""
     test: PairTests | None
-    """The test over texts, for these seeds; None if there is no test."""
+    """The test over texts, for these seeds, if any."""
     by_seed: Mapping[int, float]
-    """The difference for each seed that all rows have."""
+    """The difference for each seed that all rows share."""
     seeds: Mapping[str, int]
     """The number of seeds of each row."""
     models: Mapping[str, float]
-    """For each trained row, its squared weight divided by its number of seeds: the factor for its spread's
-    variance."""
+    """The factor for each trained row's spread: its squared weight divided by its number of seeds."""
     examples: int
-    """The number of texts, each counted once."""
+    """The number of texts, counting each text once."""
     units: int
     """The number of sampling units: texts, or groups of texts."""
     effective: float
-    """The effective number of units, if all had the same size."""
+    """The effective number of units, as if all units had the same size."""
     spreads: Mapping[str, Spread]
     """How much each row's figure varies from seed to seed, if known."""
     remark: str = ""
-    """Why there is no test."""
+    """Why there is no test, if there isn't."""
 
-    @cached_property  # its p is searched for, and tables, summaries and verdicts all ask
+    @cached_property  # the search for p is slow, and tables, summaries and verdicts all need it
     def over_seeds(self) -> SeedTest | None:
-        """The test over texts and seeds; None if there is no test, or if the variation over seeds is unknown.
+        """The test over texts and seeds. None without a test, or if the variation over seeds is unknown.
 
-        The interval's half-width is the root of the sum of squares of the half-widths over texts and over the
-        seeds of each kind of row, each by Student's t with its own degrees of freedom (Zou and Donner 2008). So
-        it is never narrower than any of them, at any level. Satterthwaite's common degrees of freedom would
-        give small p values too often when a variance comes from few seeds and happens to be small.
+        The interval's half-width is the root of the sum of squares of the half-widths over texts and over
+        the seeds of each kind of row, each from Student's t with its own degrees of freedom (Zou and
+        Donner 2008). The interval is therefore never narrower than any of these, at any level.
+        Satterthwaite's common degrees of freedom would produce small p values too often if a variance
+        comes from few seeds and happens to be small.
         """
         reach = self._reach()
         if reach is None:
             return None
         if any(self.spreads.get(row, _UNKNOWN).freedom < LEAST_FREEDOM for row in self.models):
             return None
-        models: dict[Spread, float] = {}  # rows of a kind have one spread
+        models: dict[Spread, float] = {}  # rows of the same kind share a spread
         for row, weight in self.models.items():
             models[self.spreads[row]] = models.get(self.spreads[row], 0.0) + weight
         normal = norm.isf((1 - CONFIDENCE) / 2)
@@ -395,7 +397,7 @@ class Tested:
 
     @property
     def over_texts(self) -> tuple[float, float] | None:
-        """The 95 % interval over texts, for these seeds; None if there is none."""
+        """The 95 % interval over texts, for these seeds, if any."""
         texts = self.test.interval(0, 1) if self.test else None
         return texts.ends if texts else None
 
@@ -408,8 +410,7 @@ class Tested:
 
 
 def _reach_at(alpha: float, parts: Sequence[tuple[float, float]]) -> float:
-    """Return the half-width of an interval that leaves out `alpha`, given variances and their degrees of
-    freedom."""
+    """Return the half-width of the 1 - `alpha` interval, given variances and their degrees of freedom."""
     return math.sqrt(sum(part * student.isf(alpha / 2, freedom) ** 2 for part, freedom in parts if part))
 
 
@@ -427,7 +428,7 @@ def compare_rows(
     place: Place,
     spreads: Mapping[str, Spread] | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure, with the rows' variation over seeds; None if a row has no completed seed."""
+    """Test a contrast on one measure, including the variation over seeds. None if a row has no completed seed."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)
@@ -482,10 +483,10 @@ def _figure_at(figures: Mapping[int, float], seed: int) -> float:
 
 
 def average(samples: Sequence[Sample]) -> Sample:
-    """Average several answers to the same texts: their scores, and what each unit adds to them.
+    """Average several sets of answers to the same texts: their scores, and each unit's contribution.
 
-    The statistics themselves are not averaged, because those of a correlation have a different scale for each
-    model.
+    The statistics themselves are not averaged, because a correlation's statistics have a different scale
+    for each model.
     """
     first = samples[0]
     if len(samples) == 1:
@@ -498,9 +499,9 @@ def average(samples: Sequence[Sample]) -> Sample:
 
 
 def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
-    """Return the statistics of a score, by default the task's headline.
+    """Return the statistics of a score, by default the task's headline score.
 
-    Raises NotTestedError for a score whose statistics cannot be resampled.
+    Raises NotTestedError for a score whose statistics can't be resampled.
     """
     assert scored.sample is not None
     if score in ("", scored.result.headline):
@@ -509,7 +510,7 @@ def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
 
 
 def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
-    """Return the statistics of the given metric; another metric of the same name may have another headline."""
+    """The metric is passed as well, because a metric of the same name can have a different headline."""
     assert scored.sample is not None
     references = scored.references
     rows = score_task((name,), scored.predictions, references, None).statistics[name]

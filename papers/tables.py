@@ -1,4 +1,4 @@
-"""Figures as text: Markdown tables and their cells."""
+"""Format figures as text: Markdown tables and their cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONE = "–"
 
 
 def show(by_seed: Mapping[int, float], digits: int) -> str:
-    """Format the mean of a row's figures by seed and, if there are several, their standard deviation."""
+    """Format the mean of a row's figures by seed, with the standard deviation if there are several seeds."""
     figures = list(by_seed.values())
     if not figures:
         return NONE
@@ -23,24 +23,24 @@ def show(by_seed: Mapping[int, float], digits: int) -> str:
 
 
 def show_signed(digits: int, *ends: float) -> str:
-    """Format a difference, or the ends of its interval."""
+    """Format a difference, or both ends of its interval."""
     return " to ".join(f"{end:+.{digits}f}" for end in ends)
 
 
 def show_p(p: float | None) -> str:
-    """Format a p; None means that there was no test."""
+    """Format a p value. None means that there was no test."""
     if p is None:
         return NONE
     return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def published_remark(measure: Measure, development: bool) -> str:
-    """Return the remark on published figures; empty if there is none."""
+    """Return the remark on published figures, or an empty string."""
     return ", ".join(remark for remark in (measure.remark, "dev" if development else "") if remark)
 
 
 def in_brackets(remark: str) -> str:
-    """Return a remark in brackets, to follow a figure; empty if there is none."""
+    """Return a remark in brackets, to be placed after a figure, or an empty string."""
     return f" ({remark})" if remark else ""
 
 

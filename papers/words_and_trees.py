@@ -1,10 +1,10 @@
-"""Counts from the Joint Many-Task model's paper (Hashimoto et al. 2017), for models that were trained here.
+"""Counts from the Joint Many-Task model's paper (Hashimoto et al. 2017), for models trained with decabench.
 
-- `UNKNOWN_WORDS`: tags and heads of words that the training data does not have (Tables 14 and 15).
+- `UNKNOWN_WORDS`: tags and heads of words that are not in the training data (Tables 14 and 15).
 - `NEIGHBOURS`: the closest words before and after each task's W_u (Table 16).
-- `ROOTS`: sentences whose parse has several roots, or none (appendix B).
+- `ROOTS`: sentences whose parse has no root or several roots (appendix B).
 
-Each is `decabench analyze papers.words_and_trees:NAME RUN …`.
+Run each analysis with `decabench analyze papers.words_and_trees:NAME RUN …`.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ def _write(output: Path, name: str, content: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class UnknownWords:
-    """The scores of all words, and of words that are not in the training data in any case."""
+    """Scores over all words, and over words that don't occur in the training data, ignoring case."""
 
     words: int
-    """The number of words; of trees, without punctuation."""
+    """The number of words. Punctuation is not counted in trees."""
     unknown: int
-    """The number of unknown words among them."""
+    """The number of unknown words."""
     scores: Mapping[str, float]
     """`accuracy` of tags, or `uas` and `las`, 0-100, over all words."""
     unknown_scores: Mapping[str, float]
-    """The same over unknown words; empty if there are none."""
+    """The scores over unknown words. Empty if there are none."""
 
 
 def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Example]) -> UnknownWords:
-    """Score a model's tags or trees, separately for unknown words. Raises DecabenchError for other tasks."""
+    """Score a model's tags or trees, and separately for unknown words. Raises DecabenchError for other tasks."""
     known = _network(model).embed.parts.words
     if not isinstance(task.output, Tags | Tree):
         raise DecabenchError(f"{task.name} has neither tags nor trees: choose another task.")
     replies = [reply.text for reply in model.answer(task, examples)]
     is_known = [[word.lower() in known for word in each.context.split()] for each in examples]
     if isinstance(task.output, Tree):
-        # The metric leaves out the words whose tag says that they are punctuation.
+        # The metric leaves out words that are tagged as punctuation.
         whole = METRICS["parsing"].statistics(replies, examples)
         rest = METRICS["parsing"].statistics(
             replies, [_only_unknown(*pair) for pair in zip(examples, is_known, strict=True)]
@@ -95,7 +95,7 @@ def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Exam
 
 
 def _only_unknown(example: Example, is_known: Sequence[bool]) -> Example:
-    """Return an example in which every known word, and every word that does not count, is punctuation."""
+    """Tags every known word, and every word that isn't scored, as punctuation, so that the metric leaves it out."""
     tags = example.meta.get("upos") or example.meta.get("pos")
     own = tags.split() if isinstance(tags, str) else tags
     if own is None:
@@ -127,11 +127,11 @@ def _analyze_unknown_words(model: TrainedModel, samples: Samples, output: Path) 
 
 @torch.inference_mode()
 def closest_words(model: TrainedModel, word: str, whole: bool = True) -> dict[str, list[str]]:
-    """Return the words closest to a word of the vocabulary by cosine, in the embeddings and after each task's W_u.
+    """Return the words closest to a given word by cosine, in the embeddings and after each task's W_u.
 
-    W_u is the candidate's part of the forward LSTM of a task's layer (Eq. 1) that reads words. With `whole`, words and
-    their n-grams are used; otherwise only the words' own vectors. Layers that read no words are left out.
-    Raises DecabenchError for a word that is not in the vocabulary.
+    W_u is the candidate's part of the forward LSTM (Eq. 1) in each task's layer. With `whole`, words are
+    compared with their n-grams; otherwise, only the words' own vectors are used. Layers that don't read
+    words are left out. Raises DecabenchError for a word that is not in the vocabulary.
     """
     network, lexicon = _network(model), model.words.lexicon
     numbers = np.arange(len(SPECIALS), lexicon.size)
@@ -186,18 +186,18 @@ def _analyze_neighbours(model: TrainedModel, samples: Samples, output: Path) -> 
 
 @dataclass(frozen=True)
 class Roots:
-    """How many roots the parses of a task's sentences have."""
+    """The number of roots in the parses of a task's sentences."""
 
     sentences: int
     """The number of sentences."""
     none: Sequence[str]
     """The ids of sentences without a root."""
     several: Sequence[str]
-    """The ids of sentences with several."""
+    """The ids of sentences with several roots."""
 
 
 def count_roots(model: TrainedModel, task: Task, examples: Sequence[Example]) -> Roots:
-    """Count the words of each sentence whose head is the root. Raises DecabenchError for tasks without trees."""
+    """Count the roots in each sentence's parse. Raises DecabenchError for tasks without trees."""
     if not isinstance(task.output, Tree):
         raise DecabenchError(f"{task.name} has no trees: choose a task of parsing.")
     counts = [

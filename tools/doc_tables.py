@@ -1,4 +1,4 @@
-"""Tables that are generated from the code when the docs are built, in place of `<!-- generated: NAME -->`."""
+"""Tables generated from the code when the docs are built, in place of `<!-- generated: NAME -->`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["built_in_text", "filled"]
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a Markdown table; `head` holds its headings, separated by ` | `."""
+    """Return the lines of a Markdown table. `head` contains the headings, separated by ` | `."""
     lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
     return [f"| {head} |", "|---" * (head.count("|") + 1) + "|", *(f"| {line} |" for line in lines)]
 
@@ -61,7 +61,7 @@ def sources() -> Iterator[str]:
 
 
 def files_of(source: Source) -> Iterator[str]:
-    """Yield a line for each file. More than three files without digests share a line."""
+    """More than three files without digests or URLs share a line."""
     files = {file.name: file for files in source.files.values() for file in files}
     bare = [name for name, file in files.items() if not (file.urls or digest_of(file))]
     if len(bare) > 3:
@@ -78,7 +78,7 @@ def digest_of(file: RemoteFile) -> str:
 
 
 def settings() -> Iterator[str]:
-    """Yield the settings of `decabench train`: those of a run, then those of each model family."""
+    """Yield the settings of `decabench train`: the settings of a run, then of each model family."""
     yield from setting_table(TrainConfig)
     with mock([] if find_spec("torch") else ["networkx", "safetensors", "torch"]):
         kinds: dict[Any, list[str]] = {}
@@ -102,7 +102,7 @@ def setting_table(kind: Any, prefix: str = "") -> list[str]:
 
 
 def built_in_text(name: str) -> str:
-    """The TOML text of a built-in set of prompt templates, with a table for each task of `default`."""
+    """Return the TOML text of a built-in set of prompt templates, with a table for each task in `default`."""
     default = load_template(name).default or PromptTemplate()
     tasks = built_in_tasks() if name == "default" else {}
     return shipped_text(name) + "".join(_toml(task, template, default) for task, template in tasks.items())
@@ -127,7 +127,7 @@ def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
 
 def _line(key: str, value: Any, shared: Any = None) -> Iterator[str]:
     if value != shared:
-        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values look the same in JSON and TOML
+        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # the same in JSON and TOML
 
 
 def _escaped(text: str) -> str:
@@ -157,5 +157,5 @@ TABLES = {
 
 
 def filled(text: str) -> str:
-    """Return a page with its generated tables."""
+    """Return a page with the generated tables inserted."""
     return re.sub(r"<!-- generated: (\w+) -->", lambda match: "\n".join(TABLES[match[1]]()), text)

@@ -35,15 +35,15 @@ class Picture:
     """A screenshot."""
 
     name: str
-    """Its file in docs/images."""
+    """The file name in docs/images."""
     page: str
-    """The path of the page, with its query and fragment."""
+    """The path of the page, including query and fragment."""
     height: int
-    """The height in CSS pixels; the width is 1,280."""
+    """The height in CSS pixels. The width is 1,280."""
     dark: bool = False
     """Whether to use the dark theme."""
     choices: Mapping[str, str] | None = None
-    """Form fields to set first, by CSS selector."""
+    """Form fields to set before taking the screenshot, by CSS selector."""
 
 
 PICTURES = (
@@ -54,12 +54,12 @@ PICTURES = (
 
 
 def decabench(*arguments: str | Path) -> None:
-    """Run a command of this checkout."""
+    """Run a decabench command from this checkout."""
     subprocess.run([sys.executable, "-m", "decabench", *map(str, arguments)], cwd=ROOT, check=True)
 
 
 def terminal_page(folder: Path) -> Path:
-    """Return a page with the output of `decabench run examples/run.toml` in a terminal of 80 columns."""
+    """Return a page with the output of `decabench run examples/run.toml` in an 80-column terminal."""
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-m", "decabench", "run", "examples/run.toml"]
@@ -72,7 +72,7 @@ def terminal_page(folder: Path) -> Path:
         while True:
             try:
                 block = os.read(terminal, 1 << 16)
-            except OSError:  # Linux: the program has ended
+            except OSError:  # on Linux, the program has exited
                 break
             if not block:
                 break
@@ -127,7 +127,7 @@ def main(home: Path) -> None:
 
 
 def take_terminal(chromium: Browser, page: Path) -> None:
-    """Take the picture of a terminal in its full size."""
+    """Save a full-size picture of the terminal page."""
     tab = chromium.new_page(viewport={"width": 1100, "height": 900})
     tab.goto(f"file://{page}")
     box = tab.locator("svg").first.bounding_box()

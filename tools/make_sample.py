@@ -27,20 +27,21 @@ STANDIN = ROOT / "tools" / "standin"
 TRAIN, HELD_OUT = 64, 32
 
 XML = '<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<refset>\n{documents}</refset>\n</mteval>\n'
-# Each paragraph becomes a document: scores of a sample with one document would have no spread.
+# Each paragraph becomes a document, because the scores of a sample with a single document would have no
+# spread.
 DOCUMENT = '<doc docid="udhr-{number}">\n<seg id="1"> {text} </seg>\n</doc>\n'
 
 Item = TypeVar("Item")
 
 
 def pick_spaced(items: Sequence[Item], number: int) -> list[Item]:
-    """Pick `number` items, evenly spaced over all."""
+    """Pick `number` evenly spaced items."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]
 
 
 def pick_whole(items: Sequence[Item], rows: int, size: Callable[[Item], int]) -> list[Item]:
-    """Pick evenly spaced items (dialogues, sentences) whose sizes sum to `rows` rows or just above."""
+    """Pick evenly spaced items (dialogues, sentences) whose sizes add up to `rows` rows or slightly more."""
     choices = (pick_spaced(items, number) for number in range(1, rows + 1))
     return min(
         (chosen for chosen in choices if sum(map(size, chosen)) >= rows), key=lambda it: sum(map(size, it))
@@ -48,7 +49,7 @@ def pick_whole(items: Sequence[Item], rows: int, size: Callable[[Item], int]) ->
 
 
 def make_tar(members: dict[str, bytes]) -> bytes:
-    """Pack members into a tar file, without times or owners."""
+    """Pack members into a tar file without timestamps or owners."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in members.items():
@@ -59,19 +60,19 @@ def make_tar(members: dict[str, bytes]) -> bytes:
 
 
 def write(name: str, content: bytes) -> None:
-    """Write a file of the sample."""
+    """Write a file to the sample."""
     path = SAMPLE / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
 def make_json_lines(rows: Iterable[Any]) -> bytes:
-    """Write one JSON value per line."""
+    """Return the rows as JSON Lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def read_member(archive: Path, name: str) -> bytes:
-    """Read a member of a tar file."""
+    """Read a member of a tar archive."""
     with tarfile.open(archive) as tar:
         file = tar.extractfile(name)
         assert file is not None, name
@@ -178,7 +179,7 @@ def woz(mirror: Path) -> None:
         chosen = pick_whole(dialogues, number, lambda dialogue: len(dialogue["dialogue"]))
         for dialogue in chosen:
             for turn in dialogue["dialogue"]:
-                del turn["asr"]  # many hypotheses of a speech recogniser, which no task uses
+                del turn["asr"]  # speech recognition hypotheses, which no task uses
         write(f"woz.{language}/{name}", json.dumps(chosen).encode())
 
 
@@ -213,7 +214,7 @@ def squad2(mirror: Path) -> None:
 
 
 def _both_kinds(article: Any) -> Any:
-    """Return a short paragraph of an article with two answerable and two unanswerable questions."""
+    """Picks a short paragraph with two answerable and two unanswerable questions."""
     for paragraph in sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"])):
         kinds = [[qa for qa in paragraph["qas"] if qa["is_impossible"] == kind][:2] for kind in (False, True)]
         if min(map(len, kinds)) == 2:
@@ -242,7 +243,7 @@ def sentences(mirror: Path) -> None:
 
 
 def subj(mirror: Path) -> None:
-    # The readers of subj and mr cut their files into tenths.
+    # The readers of subj and mr divide their files into tenths.
     for name in ("subj.objective", "subj.subjective"):
         write_lines(f"subj/{name}", mirror / name, TRAIN + HELD_OUT)
 
@@ -263,7 +264,7 @@ def ud(mirror: Path) -> None:
         name = f"en_ewt-ud-{part}.conllu"
         text = (mirror / name).read_text(encoding="utf-8")
         documents = [f"# newdoc id = {document}" for document in text.split("# newdoc id = ")[1:]]
-        # Short ones, so that there are enough documents to resample.
+        # Short documents, so that there are enough to resample.
         short = [document for document in documents if document.count("\n\n") <= 4 and len(document) < 9_000]
         chosen = pick_whole(short, number, lambda document: document.count("\n\n"))
         write(f"ud_ewt/{name}", "".join(chosen).encode())
@@ -299,7 +300,6 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
 
 
 def main(mirror: Path) -> None:
-    """Build the sample of every folder."""
     for folder, build in BUILDERS.items():
         build(mirror / folder)
     size = sum(path.stat().st_size for path in SAMPLE.rglob("*") if path.is_file())

@@ -22,7 +22,7 @@ MODELS = {
     "mqan-squad-first": ("squad-first-longer", "MQAN that learned SQuAD first, then all ten tasks"),
     "mqan-joint": ("joint-asked", "MQAN that learned all ten tasks together"),
 }
-"""The weights and a description of each submission."""
+"""The weights and description of each submission."""
 
 TASKS = {"test": ("srl", "sst", "woz.en", "wikisql"), "validation": DECATHLON.tasks}
 """The tasks to answer, by split."""

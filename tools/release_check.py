@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 MOST = 310
-"""The maximum size of the base install with its bytecode, in megabytes, without an empty environment."""
+"""The maximum size of the base install in megabytes, including bytecode but not the empty environment."""
 LARGEST = {".whl": 2, ".gz": 5}
 """The maximum sizes of the wheel and the source archive, in megabytes."""
 
@@ -50,7 +50,7 @@ IN_ARCHIVE = (
 
 
 def run(*arguments: str | Path, **options: object) -> str:
-    """Run a command, and show its output if it fails."""
+    """Run a command and return its output. If it fails, exit with the output."""
     done = subprocess.run([str(each) for each in arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload]
     if done.returncode:
         sys.exit(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}{done.stderr}")
@@ -58,7 +58,7 @@ def run(*arguments: str | Path, **options: object) -> str:
 
 
 def build(output: Path) -> tuple[Path, Path]:
-    """Build the source archive, and from it the wheel."""
+    """Build the source archive, then the wheel from it."""
     shutil.rmtree(output, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", output, ROOT)
     (wheel,) = output.glob("*.whl")
@@ -67,7 +67,7 @@ def build(output: Path) -> tuple[Path, Path]:
 
 
 def missing(wheel: Path, archive: Path) -> Iterator[str]:
-    """Yield the files that the wheel or the archive lacks."""
+    """Yield the files missing from the wheel or the archive."""
     names = zipfile.ZipFile(wheel).namelist()
     yield from (f"wheel: {each}" for each in IN_WHEEL if not any(re.fullmatch(each, name) for name in names))
     with tarfile.open(archive) as packed:
@@ -76,7 +76,7 @@ def missing(wheel: Path, archive: Path) -> Iterator[str]:
 
 
 def pythons(given: list[str]) -> dict[str, str]:
-    """Return a Python of each version, from the given paths, the PATH and pyenv."""
+    """Return the path of a Python for each version, searching the given paths, PATH and pyenv."""
     candidates = [*given, *(f"python{version}" for version in VERSIONS)]
     candidates += map(str, sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")))
     found: dict[str, str] = {}
@@ -93,12 +93,12 @@ def pythons(given: list[str]) -> dict[str, str]:
 
 
 def megabytes(folder: Path) -> float:
-    """Return the size of a folder on disk."""
+    """Return the disk usage of a folder in megabytes."""
     return sum(path.lstat().st_blocks for path in folder.rglob("*")) * 512 / 2**20
 
 
 def attempt(python: str, package: Path, folder: Path) -> str:
-    """Install a package into an empty environment, run the first commands, and describe the result."""
+    """Install a package into an empty environment, run some commands, and return a description of the result."""
     run(python, "-m", "venv", folder / "venv")
     before = megabytes(folder / "venv")
     tool = folder / "venv" / "bin"
@@ -141,7 +141,7 @@ def main() -> None:
         sys.exit(f"{wheel.name} is not of version {version}.")
     installed = (
         wheel if wheel.name.endswith("-none-any.whl") else archive
-    )  # compiled: each Python builds its own
+    )  # a compiled wheel doesn't fit every Python, so each builds its own
     found = {f"at {python}": python for python in given.only} or pythons(given.python)
     for name, python in found.items():
         with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:

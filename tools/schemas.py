@@ -24,14 +24,14 @@ FORMATS: Mapping[str, str] = {
     "SubmissionInfo": "decabench.submission/1",
     "ExamplesHead": "decabench.examples/1",
 }
-"""The formats of files whose types do not state them."""
+"""The formats of files whose types don't include them."""
 OPEN = ("SubmittedAnswer", "SubmissionInfo")
-"""Types that may have other keys, which are ignored."""
+"""Types that allow other keys, which are ignored."""
 
 
 def schema() -> dict[str, Any]:
-    """Return a schema (draft 2020-12) of every document and file with a `format`; `$defs` has all types."""
-    for room in (leaderboard, runs, scoring, submission, tasks):  # types that _documents does not load
+    """Return a schema (draft 2020-12) for every document and file with a `format`. `$defs` contains all types."""
+    for room in (leaderboard, runs, scoring, submission, tasks):  # types that _documents doesn't import
         for name in set(room.__all__) - vars(_documents).keys():
             setattr(_documents, name, getattr(room, name))
     kinds = [*DOCUMENTS.values(), SubmittedAnswer, ExamplesHead, ScoredExample, SubmissionInfo]
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
 
 
 def tables() -> Iterator[str]:
-    """Yield lines of Markdown: the fields of the document that each command prints. Needs Sphinx."""
+    """Yield Markdown lines that describe the fields of each command's document. Needs Sphinx."""
     from sphinx.pycode import ModuleAnalyzer
 
     parts = schema()["$defs"]

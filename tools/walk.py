@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
 LIMITS = {"evaluate": 24, "predict": 22, "prepare": 15, "train": 19}
-"""The maximum number of files of a walk; other walks have no limit."""
+"""The maximum number of files in a walk. Other walks have no limit."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
-"""Walks that cover part of a command: from the call of one function to the return of another."""
+"""Walks that cover only part of a command, from the call of a function to the return of another function."""
 
 CONSTANT = '''"""A predictor that always gives the same answer."""
 
@@ -48,7 +48,7 @@ def main() -> None:
     )
     parser.add_argument("--files", action="store_true", help="list the files of each walk")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--inside", nargs="+", help=argparse.SUPPRESS)  # this process walks: NAME FOLDER
+    parser.add_argument("--inside", nargs="+", help=argparse.SUPPRESS)  # walk in this process: NAME FOLDER
     given = parser.parse_args()
     if given.inside:
         name, folder = given.inside
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def run(name: str, folder: Path) -> list[str]:
-    """Return the files of a walk, which runs in its own process. `folder` keeps its output for the next walk."""
+    """Run a walk in a separate process, and return its files. The next walk finds its output in `folder`."""
     (folder / "constant.py").write_text(CONSTANT)
     command = [sys.executable, str(Path(__file__)), "--inside", name, str(folder)]
     environment = {**os.environ, "DECABENCH_HOME": str(folder / "home"), "PYTHONPATH": f"{ROOT}:{folder}"}
@@ -95,7 +95,7 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
     "evaluate": lambda folder: ["evaluate", "--submission", "sub", "--tasks", "sst", "--jobs", "1"],
     "leaderboard": lambda folder: [
         *["leaderboard", "--submissions", "sub", "--output", "site"],
-        "--no-baselines",  # they are walks of predict
+        "--no-baselines",  # baselines are covered by the walk of predict
     ],
     "train": lambda folder: [
         *["train", "--tasks", "sst", "--output", "run", "--set", "steps=2", "--set", "model.dimension=8"],
@@ -103,7 +103,7 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
         *["--device", "cpu", "--set", "checkpoint_every=1"],
     ],
 }
-"""The command line of each walk. Each needs the files of those before it."""
+"""The command line of each walk, which needs the files of the earlier walks."""
 
 
 def _walk(name: str, folder: Path) -> list[str]:
