@@ -155,8 +155,8 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
 def find_checkpoint(path: Path) -> Path:
     """Return the folder of a checkpoint.
 
-    `path` can also be a run's folder, which stands for its best checkpoint, or the latest if there is no
-    best. Raises MissingDataError, DataError.
+    If `path` is a run's folder, this is its best checkpoint, or its latest if there is no best one. Raises
+    MissingDataError, DataError.
     """
     if path.is_file():
         raise DataError(

@@ -49,7 +49,8 @@ penalty."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 """A setting of at least 1."""
 Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
-"""A number of layers or parts, limited because building a large number takes minutes even without memory."""
+"""A number of layers or parts, limited because a large network takes minutes to build, even without
+allocating memory."""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 """A finite setting of at least 0."""
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

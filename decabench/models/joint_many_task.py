@@ -66,7 +66,8 @@ class JointManyTaskConfig:
     word_dimension: Count = 100
     """The total dimension of `vectors` without n-gram vectors (paper: skip-gram, window 1)."""
     ngram_dimension: Annotated[int, Meta(ge=0)] = 100
-    """The length of a vector for character n-grams, n from 2 to 4; 0 to use words only (paper, Table 11)."""
+    """The length of the vectors of character n-grams (n from 2 to 4); 0 to use only words (paper, Table
+    11)."""
     label_dimension: Count = 100
     """The length of a label embedding (paper)."""
     levels: Mapping[str, Depth] = field(default_factory=dict)
@@ -297,7 +298,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
     """Return the initial table of words.
 
-    Each row is the word's own vector, else the vector of its most frequent form, else uniform in +-1/100.
+    Each row is the word's own vector, the vector of its most frequent form, or random values in +-1/100.
     """
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder with any dimension
@@ -392,7 +393,7 @@ class Maxout(nn.Module):
         self.count = pieces
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, d) -> (B, d)"""
+        """Apply the layer, (B, d) -> (B, d)."""
         pieces: Tensor = self.pieces(x)
         return pieces.view(len(x), self.count, -1).amax(1)
 

@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
-_SHUT = 1e4  # the logit of a gate whose sigmoid is 0 or 1 to the last bit
-_ROWS = 8  # the rows of a softmax over 50,000 words that fit into a core's cache
+_SHUT = 1e4  # a logit whose sigmoid is 1 to the last bit, and 0 with a minus sign
+_ROWS = 8  # the number of rows of a softmax over 50,000 words that fit in a core's cache
 
 KeysValues = tuple[Tensor, Tensor]
 """The keys and values of all heads, each (B, p, T, d)."""
@@ -58,7 +58,7 @@ class WordEmbedding(nn.Module):
             )
             if zero_unknown:
                 self.table.weight.data[UNKNOWN] = 0
-        if sparse:  # This is the default, but PyTorch warns about Adagrad unless it is explicit.
+        if sparse:  # already the default, but PyTorch warns about Adagrad unless it is explicit
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
@@ -237,19 +237,18 @@ class BiLSTM(nn.Module):
         self.lstm = nn.LSTM(d_in, d // 2, batch_first=True, bidirectional=True)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
+        """Return the states, (B, T, d), zero at padding, and the last h and c, (B, d) each.
 
-        `lengths`, (B,), is on the CPU. Padding does not change the state, so the backward direction starts at
-        each example's last token. Packed sequences have the same effect; they are faster on GPUs but three
-        times slower on a CPU.
+        The last h and c contain those of both directions. `x` is (B, T, d_in). `lengths`, (B,), is on the
+        CPU. Padding does not change the state, so the backward direction starts at each example's last token.
+        Packed sequences have the same effect; they are faster on GPUs but three times slower on a CPU.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # pack_padded_sequence can sort too, but it copies the order to the GPU and waits for all earlier
-        # work.
+        # pack_padded_sequence also sorts, but copies the order to the GPU and waits for all earlier work.
         ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
         there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
         with torch.autocast(x.device.type, enabled=False):  # see run_lstm
@@ -293,7 +292,7 @@ class MultiHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def keys_values(self, y: Tensor) -> KeysValues:
-        """(B, T, d) -> Y W^Y and Y W^Z, (B, p, T, d) each."""
+        """Return Y W^Y and Y W^Z, (B, T, d) -> (B, p, T, d) each."""
         return self._split(self.key(y)), self._split(self.value(y))
 
     def attend(
@@ -338,7 +337,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., d) -> (..., d)"""
+        """Apply the layer, (..., d) -> (..., d)."""
         x = self.norm_in(x)
         inner = self.dropout(self.inner(x).relu())
         return cast(Tensor, self.norm_out(self.dropout(self.outer(inner)) + x))
@@ -353,6 +352,9 @@ class SelfAttention(nn.Module):
         self.feed_forward = FeedForward(d, f, dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, d) and a mask, (B, 1, 1, T), that is True at tokens -> (B, T, d)."""
+        """Apply the layer, (B, T, d) -> (B, T, d).
+
+        `mask`, (B, 1, 1, T), is True at tokens.
+        """
         attended = self.attention.attend(x, self.attention.keys_values(x), mask)
         return cast(Tensor, self.feed_forward(x + attended))

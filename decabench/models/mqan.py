@@ -131,8 +131,7 @@ class Coattention(nn.Module):
             q = self.project(q).tanh()
         similarity = c @ q.transpose(1, 2)  # (B, l+1, m+1)
         no_c, no_q = F.pad(~c_mask, (1, 0))[:, :, None], F.pad(~q_mask, (1, 0))[:, None, :]
-        # Eq. 17: each column sums to 1. S_cq is over the context; S_qc, kept transposed, is over the
-        # question.
+        # Eq. 17: columns sum to 1, over the context in S_cq and the question in S_qc (kept transposed).
         s_cq = similarity.masked_fill(no_c, -torch.inf).softmax(1)  # (B, l+1, m+1)
         s_qc = similarity.masked_fill(no_q, -torch.inf).softmax(2)  # (B, l+1, m+1), = S_qc^T
         c_sum = s_cq.transpose(1, 2) @ c  # Eq. 18: (B, m+1, d)
@@ -150,7 +149,7 @@ def _prepend(x: Tensor, dummy: Tensor) -> Tensor:
 class Encoder(nn.Module):
     """The encoder of Appendix E.
 
-    Consists of independent encoding, coattention, compression, self-attention and final encoding.
+    It applies independent encoding, coattention, compression, self-attention and a final encoding.
     """
 
     def __init__(self, config: MQANConfig, d_emb: int, d_contextual: int = 0) -> None:
@@ -379,7 +378,7 @@ class Recurrence(torch.autograd.Function):
 
 
 def _products(x: Tensor, y: Tensor) -> Tensor:
-    """(n, B, p), (n, B, q) -> (p, q), summed over steps and examples."""
+    """Return the sum of outer products over steps and examples, (n, B, p), (n, B, q) -> (p, q)."""
     return x.flatten(0, 1).t() @ y.flatten(0, 1)
 
 
@@ -397,7 +396,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, said: KeysValues, context: KeysValues, context_mask: Tensor, causal: bool
     ) -> Tensor:
-        """(B, n, d) -> (B, n, d).
+        """Apply the layer, (B, n, d) -> (B, n, d).
 
         If `causal` is true, position t attends only to positions up to t (footnote 3).
         """
@@ -480,8 +479,7 @@ class Decoder(nn.Module):
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        # These products are too small to gain from half precision, which would also reduce the accuracy of
-        # the running sums.
+        # Too small to gain from half precision, which would also make the running sums less accurate.
         with torch.autocast(given.device.type, enabled=False):
             made = Recurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
@@ -680,7 +678,7 @@ class DecoderPast:
         self.decoded: Decoded | None = None  # the output of the last step
 
     def step(self, last: Tensor) -> Tensor:
-        """Return p(w) after the words `last`, (B,), as (B, v + o).
+        """Return p(w) of the next words, (B, v + o), given the last words, (B,).
 
         Words that can't occur in an answer have probability zero.
         """

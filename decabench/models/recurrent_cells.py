@@ -44,7 +44,7 @@ class LSTM(nn.Module):
         self.size = h
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d) -> (B, T, h)."""
+        """Return the states of all tokens, (B, T, d) -> (B, T, h)."""
         o, i, f, g = self.weight.chunk(4)
         weight = torch.cat([i, f, g, o])  # PyTorch's order
         o, i, f, g = self.bias.chunk(4)
@@ -79,7 +79,7 @@ class HyperLSTM(nn.Module):
         self.cell_bias = nn.Parameter(torch.zeros(h))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, d) -> (B, T, h)."""
+        """Return the states of all tokens, (B, T, d) -> (B, T, h)."""
         rows, h, n, e = len(x), self.size, self.inner, self.embedding
         d = x.shape[2]
         x = x.transpose(0, 1)
@@ -145,7 +145,7 @@ class BasicLSTM(nn.Module):
         self.B = _uniform(4, h, z, bound=(6 / (4 * h + z)) ** 0.5)  # as a linear map in TensorFlow
 
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
-        """(B, T, d) -> (B, T, h) (Eq. 31 and 33).
+        """Return the states of all tokens, (B, T, d) -> (B, T, h) (Eq. 31 and 33).
 
         W(z) is never computed. W(z) [x; h] equals P (z * Q [x; h]), where Q x and W_m x are a single product
         for all tokens.
@@ -159,8 +159,7 @@ class BasicLSTM(nn.Module):
         recurrent = torch.cat([meta_h, query_h]), F.pad(meta_own, (0, 0, 0, len(query_h)))
         generate = torch.cat([self.P, self.B], 2)
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
-        # These products are too small to gain from half precision, which would also reduce the accuracy of
-        # the running sums.
+        # Too small to gain from half precision, which would also make the running sums less accurate.
         with torch.autocast(x.device.type, enabled=False):
             states: Tensor = MetaRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)

@@ -235,8 +235,7 @@ class GIRNet(TaskEncoder):
         gates = self.gates(states).softmax(2)
         given = nn.functional.linear(x, weight[:, :d], bias).transpose(0, 1)
         tensors = [given, weight[:, d:], gates.transpose(0, 1)]
-        # These products are too small to gain from half precision, which would also reduce the accuracy of
-        # the running sums.
+        # Too small to gain from half precision, which would also make the running sums less accurate.
         with torch.autocast(x.device.type, enabled=False):
             made: Tensor = InterleavedRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return made.transpose(0, 1)
@@ -317,7 +316,10 @@ class DirectMessages(nn.Module):
         self.score = nn.Linear(h, 1, bias=False)
 
     def forward(self, states: Tensor, sent: Tensor) -> Tensor:
-        """(N, h) and the other tasks' states, (N, K - 1, h) -> (N, h)."""
+        """Return the messages to N states, (N, h).
+
+        `states` is (N, h), and `sent` contains the states of the other tasks, (N, K - 1, h).
+        """
         pairs = torch.cat([states[:, None].expand_as(sent), sent], 2)
         shares = self.score(self.query(pairs).tanh()).softmax(1)
         return cast(Tensor, (shares * sent).sum(1))
@@ -334,7 +336,7 @@ class SharedMessages(nn.Module):
         self.gate = nn.Linear(2 * h, h)
 
     def forward(self, states: Tensor, shared: Tensor) -> Tensor:
-        """(N, h), (N, h) -> (N, h)."""
+        """Return the gated states, (N, h), (N, h) -> (N, h)."""
         return cast(Tensor, self.gate(torch.cat([states, shared], 1)).sigmoid() * shared)
 
 
@@ -401,7 +403,7 @@ class Networks(nn.Module):
         self.second_bias = nn.Parameter(torch.zeros(count, 1, size))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, n, r) -> (N, n, r)."""
+        """Apply each network to its input, (N, n, r) -> (N, n, r)."""
         inner = torch.baddbmm(self.first_bias, x.transpose(0, 1), self.first).relu()
         return torch.baddbmm(self.second_bias, inner, self.second).transpose(0, 1)
 
@@ -492,7 +494,7 @@ class SubEncoders(nn.Module):
         self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
 
     def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """(N, n below, r) -> (N, n, r)."""
+        """Return the outputs, (N, n below, r) -> (N, n, r), and the connections used."""
         scores = None if self.policies is None else self.policies(u)
         fixed = cast("Tensor | None", self.fixed)
         taken, routes = _decide(router, scores, None if fixed is None else fixed[: u.shape[1]], u)

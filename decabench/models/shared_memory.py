@@ -258,7 +258,7 @@ class _MemoryGradient:
 
 
 def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
-    """(T, G, B, n), (T, G, B, k) -> (G, n, k), summed over steps and texts."""
+    """Return the sum of outer products over steps and texts, (T, G, B, n), (T, G, B, k) -> (G, n, k)."""
     return torch.bmm(
         inputs.transpose(0, 1).flatten(1, 2).transpose(1, 2), gradients.transpose(0, 1).flatten(1, 2)
     )
@@ -430,8 +430,7 @@ def unroll(
     given = torch.baddbmm(bias[:, None], x.transpose(1, 2).reshape(tasks, length * texts, m), weight[:, :m])
     given = given.view(tasks, length, texts, -1).transpose(0, 1).contiguous()
     tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
-    # These products are too small to gain from half precision, which would also reduce the accuracy of the
-    # running sums.
+    # Too small to gain from half precision, which would also make the running sums less accurate.
     with torch.autocast(x.device.type, enabled=False):
         flat = [in_full(part) for memory in memories for part in memory]
         states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]

@@ -293,8 +293,7 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
-            # The last of several numbers wins, as usual on a command line. Repeated lists could look like
-            # they are merged.
+            # The last of several numbers wins, as usual on a command line. Lists could seem to be merged.
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(

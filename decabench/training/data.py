@@ -46,7 +46,7 @@ Integers = npt.NDArray[np.int64]
 CACHE = "encoded"
 """The cache's folder in the home folder."""
 _UNUSED_DAYS = 30  # entries are removed after this time without use
-_POOL = 128  # the number of batches' examples that are sorted by length together
+_POOL = 128  # the number of batches that are sorted by length together
 _LEAST_POOL = 8  # the minimum, because the last batch of a pool is not full
 
 

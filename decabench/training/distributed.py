@@ -43,9 +43,8 @@ class Processes:
         if self.size == 1:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
-        # A step does not use the heads of other tasks or the parts that are frozen in its phase. Buffers are
-        # the same in all processes: they contain fixed vectors, or values that every process changes in the
-        # same way.
+        # A step does not use the heads of other tasks or the parts that are frozen in its phase.
+        # Buffers contain fixed vectors, or values that every process changes in the same way.
         return DistributedDataParallel(network, places, find_unused_parameters=True, broadcast_buffers=False)
 
     def total(self, values: Tensor) -> Tensor:

@@ -45,8 +45,8 @@ def has_steps(output: Path) -> bool:
 class TrainingLog:
     """The log files of a run, opened for appending.
 
-    Lines after `step` left behind by a killed run are removed. Raises DataError if a file with the name of a
-    log is not a log, and StorageError.
+    Lines after `step` left behind by a killed run are removed. Raises DataError if one of the files is not a
+    log. Raises StorageError.
     """
 
     def __init__(

@@ -69,8 +69,8 @@ from decabench.training.schedule import Schedule, Stretch
 from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
 from decabench.vectors import WordTable, join_vectors
 
-_RELEASE_EVERY = 20  # steps; returning freed memory to the system takes about 40 ms
-_READ_EVERY = 50  # steps; reading a loss makes a GPU wait
+_RELEASE_EVERY = 20  # in steps, because returning freed memory to the system takes about 40 ms
+_READ_EVERY = 50  # in steps, because reading a loss makes a GPU wait
 
 
 @dataclass(frozen=True)
@@ -328,8 +328,7 @@ class _Trainer:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        # DistributedDataParallel averages over processes, but losses are already divided by the count over
-        # all of them.
+        # DistributedDataParallel averages over processes, but losses are already divided by the total count.
         factors = [config.weights.get(task, 1.0) * group.size for task in tasks]
         objective = sum(loss * factor for loss, factor in zip(losses, factors, strict=True))
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]

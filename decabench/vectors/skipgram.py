@@ -97,8 +97,8 @@ class NgramTraining:
     negatives: int = 5
     """The number of random words drawn for each pair."""
     frequent: float = 1e-4
-    """Words with a larger share of the text than this are skipped at random, more often the more frequent
-    they are, because punctuation and articles would dominate. Use 0 to keep all words, for example for texts
+    """Words with a larger share of the text than this are skipped at random, the most frequent words most
+    often, because punctuation and articles would dominate. Use 0 to keep all words, for example for texts
     with few distinct words."""
     minimum: int = 2
     """The minimum number of distinct words that must contain an n-gram for it to get a vector."""
