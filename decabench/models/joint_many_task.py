@@ -3,7 +3,7 @@
 Equation and section numbers refer to "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
 Tasks". B is the number of examples, T of tokens, U of distinct words and C of labels; H is the width of one
 direction. Each setting names its source: (paper), (code) for the first author's later public code, or (guess)
-if it is in neither.
+if no source states it.
 
 Simpler tasks use lower layers. A task's role in the paper follows from its output: tags (POS tagging, or
 chunking for IOB2 tags), a tree (parsing), a number (relatedness) or a label (entailment). Tasks with numbers

@@ -758,9 +758,7 @@ class ConvolutionNetwork(TextClassifier):
             own = cast(WordEmbedding, task.embed)
             x = self.dropout(torch.cat([self.embed(batch, "text"), own(batch, "text")], 2))
             x = x * token_mask(lengths, x)[..., None]
-            before = (
-                self.config.window - 1
-            ) // 2  # with zeros around the text, there is a position for each word
+            before = (self.config.window - 1) // 2  # pad to one position for each word
             around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
             # The gradients of torch's convolution depend on the number of threads.
             windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)

@@ -1,6 +1,6 @@
 """Data parallelism across the processes of a run.
 
-In a run with a single process, everything here has no effect.
+With a single process, this module has no effect.
 """
 
 from __future__ import annotations
