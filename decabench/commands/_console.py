@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_set(option: str) -> bool:
-    """Return whether the shared option `json` or `quiet` was given."""
+    """Whether the shared option `json` or `quiet` was given."""
     return bool(_setting(option))
 
 
@@ -40,7 +40,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print text from any source, with characters that control a terminal escaped. JSON stays valid."""
+    """Print text from any source, escaping characters that control a terminal. JSON stays valid."""
     stderr = err or is_set("json")
     click.secho(
         terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
@@ -50,7 +50,7 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
 def changed_since(
     tasks: Iterable[str], split: str, home: Path | None, include: Sequence[Path]
 ) -> Iterator[str]:
-    """Yield the tasks whose files changed after they were prepared."""
+    """Yield a warning for each task whose files have changed since they were prepared."""
     from decabench.errors import DataError
     from decabench.tasks import Store, home_folder, known_tasks
 
@@ -63,7 +63,7 @@ def changed_since(
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Wrap long lines on a terminal, with continuation lines indented. Elsewhere, return the text unchanged."""
+    """Wrap long lines to the terminal's width, with continuation lines indented. Without a terminal, do nothing."""
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
@@ -77,7 +77,7 @@ def note(text: str) -> None:
 
 
 def is_chatty() -> bool:
-    """Return whether progress bars may be drawn: on a terminal, without `--quiet`."""
+    """Whether progress bars can be drawn: on a terminal, without `--quiet`."""
     return sys.stderr.isatty() and not is_set("quiet")
 
 
@@ -92,17 +92,17 @@ def print_json(content: object) -> None:
 
 
 def write_json(text: str) -> None:
-    """Print JSON text as the result of a `--json` command, with control characters escaped."""
+    """Print JSON text as the result of a `--json` command, escaping control characters."""
     stream = _setting("stdout") or sys.stdout
     stream.write(terminal_safe(text.rstrip("\n")) + "\n")
     stream.flush()
 
 
 def console(stderr: bool = False, piped_width: int = 140) -> Console:
-    """Make a console. Printed text, whatever its source, can't control the terminal; only styles can.
+    """Return a console whose text can't control the terminal, whatever its source. Only styles can.
 
-    Tables fit the terminal. In a pipe or a file, they fit $COLUMNS if it is set, else `piped_width`. Sentences
-    stay on one line.
+    Tables fit the terminal. In a pipe or file, they fit $COLUMNS if it is set, otherwise `piped_width`.
+    Sentences stay on one line.
     """
     import os
 
@@ -130,7 +130,7 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
 
 
 def styles() -> dict[str, Any]:
-    """Return the settings that tell a rich console whether to print styles."""
+    """Return the settings that determine whether a rich console prints styles."""
     color = _setting("color")
     return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
 
@@ -143,17 +143,16 @@ _LEAST_TEXT = 14
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column of a table."""
+    """A column of a table."""
 
     heading: str
-    """Its heading."""
+    """The heading."""
     right: bool = False
-    """Whether it holds numbers, which are right-aligned."""
+    """Whether the column contains numbers, which are right-aligned."""
     rank: int = 0
-    """In a table that is too wide, the columns of the highest rank are left out first; those of rank 0 always
-    stay."""
+    """Columns with the highest rank are left out first if a table is too wide. Columns of rank 0 always stay."""
     is_text: bool = False
-    """Whether a cell may wrap onto further lines."""
+    """Whether cells can wrap onto further lines."""
 
 
 def print_table(
@@ -163,10 +162,10 @@ def print_table(
     totals: int = 0,
     more: str = "in a wider window, or with --json",
 ) -> bool:
-    """Print a table without the columns that do not fit, and name them; `more` says where to find them.
+    """Print a table without the columns that don't fit, and name them. `more` says where to find them.
 
-    The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns
-    whether all columns were printed.
+    The last `totals` rows are bold. If not even the columns of rank 0 fit, each row becomes a list.
+    Returns whether all columns were printed.
     """
     from rich.cells import cell_len
     from rich.table import Table
@@ -221,7 +220,7 @@ def print_field(out: Console, label: str, text: str) -> None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text, shortened to `limit` characters with its length if it is longer."""
+    """Return a text. If it is longer than `limit` characters, it is cut and its length is added."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
@@ -237,34 +236,34 @@ def serve(server: HTTPServer, ready: Callable[[str], object] = str) -> None:
 
 
 def headline_name(task: TaskResult) -> str:
-    """Return the name of a task's headline score: `em`, or `mse ↓` if lower is better."""
+    """Return the name of a task's headline score, for example `em`, or `mse ↓` if lower is better."""
     from decabench.scoring import find_metric
 
     return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
 
 
 def format_count(value: int | None) -> str:
-    """Format a count as `87,599`, or as a dash if it is not known."""
+    """Format a count as `87,599`, or as a dash if it is unknown."""
     return "–" if value is None else f"{value:,}"
 
 
 def format_score(value: float | None, digits: int = 2) -> str:
-    """Format a score as `75.31`, or as a dash if there is none."""
+    """Format a score as `75.31`, or as a dash if there is no score."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The time at which a run began."""
+    """The time at which a run started."""
 
     at: str
-    """ISO time, UTC."""
+    """The UTC time in ISO format."""
     seconds: float
-    """On the monotonic clock."""
+    """Seconds on the monotonic clock."""
 
 
 def start_clock() -> Clock:
-    """Start a clock."""
+    """Return a clock that starts now."""
     return Clock(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
 
 
@@ -272,9 +271,9 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 
 
 def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
-    """Write `run.json`; `more` holds the run's own counts. Raises StorageError.
+    """Write `run.json`. `more` contains the run's own counts. Raises StorageError.
 
-    It is separate from results and answers, whose bytes must not depend on times and hardware.
+    The file is separate from results and answers, whose bytes must not depend on times and hardware.
     """
     import json
     import os
@@ -303,7 +302,7 @@ def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = 
 
 
 def peak_memory() -> float:
-    """Return the peak memory of the largest process in MB: this one, or a worker that has ended."""
+    """Return the peak memory in MB of this process or its largest exited worker, whichever is higher."""
     import resource
 
     processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

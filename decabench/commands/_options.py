@@ -25,7 +25,7 @@ _REST = "Options"
 
 
 class _Option(click.Option):
-    """An option that knows its heading in the help text."""
+    """An option that stores its heading in the help text."""
 
     def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -33,7 +33,7 @@ class _Option(click.Option):
 
 
 def section(title: str) -> Callable[..., Decorator[Any]]:
-    """Return a `click.option` for the options under one heading."""
+    """Return a decorator like `click.option` for the options under a heading."""
 
     def option(*names: str, **settings: Any) -> Decorator[Any]:
         return click.option(*names, cls=_Option, section=title, **settings)
@@ -42,7 +42,7 @@ def section(title: str) -> Callable[..., Decorator[Any]]:
 
 
 def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
-    """Name each option's variable after the option; click would name it after the parameter of the function."""
+    """Name each option's environment variable after the option. click would name it after the function's parameter."""
     for option in params:
         if isinstance(option, click.Option):
             name = max(option.opts, key=len).lstrip("-")
@@ -65,7 +65,7 @@ class SectionedCommand(click.Command):
         self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options, after making those that are made on demand."""
+        """Return all options, first making the options that are made on demand."""
         if self._late_options is not None:
 
             def holder() -> None: ...
@@ -79,7 +79,6 @@ class SectionedCommand(click.Command):
         return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the lists of options."""
         sections: dict[str, list[tuple[str, str]]] = {_REST: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -144,10 +143,9 @@ def _type_of(info: Any, kind: Any) -> Any:
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers that excludes infinity and NaN (comparisons with NaN would let it pass)."""
+    """A range of numbers that excludes infinity and NaN. Comparisons alone would accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -155,10 +153,9 @@ class FiniteRange(click.FloatRange):
 
 
 class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A choice whose errors explain how to give several values."""
+    """A choice whose error messages explain how to give several values."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return one of the choices."""
         if isinstance(value, str) and param is not None and param.multiple:
             parts = [part.strip() for part in value.split(",")]
             if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
@@ -169,7 +166,7 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A type whose values a function parses; the function's ValueError is the message."""
+    """A type whose values are parsed by a function. The message of its ValueError is shown."""
 
     name = "text"
 
@@ -177,7 +174,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the typed text; a default is already parsed."""
+        """Convert text. A default value is already parsed."""
         if not isinstance(value, str):
             return value
         try:
@@ -187,7 +184,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
 
 def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
-    """Fill a dataclass from the options that `options_of` made of its fields, and from the values in `more`."""
+    """Return a dataclass filled from the options that `options_of` made of its fields, and from `more`."""
     values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
     return owner(**values, **more)
 
@@ -198,7 +195,7 @@ def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
 def _completing(
     read: Callable[[click.Context], Iterable[str]], several: bool = False
 ) -> Callable[..., list[str]]:
-    """Make a completion of names; `several` are separated by commas, and the last is completed."""
+    """With `several`, names are separated by commas and the last name is completed."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from decabench.errors import DecabenchError
@@ -303,7 +300,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tasks_option(command: Command) -> Command:
-    """Add `--tasks` and `--suite`, as parameters `tasks` and `suite`; `chosen_tasks` takes both."""
+    """Add `--tasks` and `--suite`, with parameters of the same names for `chosen_tasks`."""
     text = "Only these tasks, separated by commas."
     option = click.option(
         "--tasks", metavar="NAME,…", multiple=True, shell_complete=complete_tasks, help=text
@@ -312,7 +309,7 @@ def tasks_option(command: Command) -> Command:
 
 
 def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
-    """Return the option `--output`, the folder that a command writes to."""
+    """Return the option `--output` for the folder that a command writes to."""
     path = click.Path(path_type=Path, file_okay=False)
     return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 
@@ -320,20 +317,20 @@ def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Cal
 def split_option(
     default: str | None, text: str, splits: Sequence[str] = ("train", *SCORED_SPLITS)
 ) -> Callable[[Command], Command]:
-    """Make `--split` with a default and a help text."""
+    """Return the option `--split` with a default and a help text."""
     choice = click.Choice(splits)
     return click.option("--split", type=choice, default=default, show_default=default is not None, help=text)
 
 
 def processes(jobs: int | None) -> int:
-    """Return the number of processes for `--jobs`: one per core if it is not given."""
+    """Return the number of processes for `--jobs`, by default one per core."""
     return jobs or os.cpu_count() or 1
 
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
-    """Return the names that `--tasks` and `--suite` choose, or None if neither is given or all tasks are meant.
+    """Return the task names chosen by `--tasks` and `--suite`, or None for all tasks.
 
-    With both, --tasks chooses within the suite. Raises UnknownNameError, UsageError.
+    If both are given, `--tasks` chooses from the suite. Raises UnknownNameError and UsageError.
     """
     from decabench.tasks import get_suite, get_task, known_suites, known_tasks
 

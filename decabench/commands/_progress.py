@@ -24,12 +24,12 @@ _DELAY_SECONDS = 0.1
 
 
 def show_progress() -> Bars | Lines:
-    """Return the display for a run's progress: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
+    """Return a progress display: bars on a terminal, lines elsewhere, and nothing with `--quiet`."""
     return Bars() if is_chatty() else Lines()
 
 
 class Lines:
-    """Writes to standard error: a line for each step and each task, and one a minute while a task runs."""
+    """A display on standard error: a line for each step and task, and a line per minute while a task runs."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -39,7 +39,7 @@ class Lines:
         note(step)
 
     def close(self) -> None:
-        """Do nothing: nothing is left on the screen."""
+        """Do nothing, because nothing is left on the screen."""
 
     @contextmanager
     def show(self, predictor: str) -> Iterator[None]:
@@ -47,13 +47,13 @@ class Lines:
         yield
 
     def begin(self, tally: Tally) -> None:
-        """Report resumed answers; a quick task gets no line until it is done."""
+        """Report resumed answers. A quick task has no other line until it is done."""
         self._next = time.monotonic() + _LINE_SECONDS
         if tally.resumed:
             note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
 
     def update(self, tally: Tally) -> None:
-        """Write a line once a minute, with the time left."""
+        """Print a line once a minute, with the time left."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _LINE_SECONDS
@@ -62,14 +62,13 @@ class Lines:
             note(f"{_line(tally)}, {clock_time(seconds)} left")
 
     def end(self, tally: Tally) -> None:
-        """Write the last line of the task."""
+        """Print the task's last line."""
         if tally.answered or tally.failed:
             note(_line(tally))
 
 
 class Bars:
-    """Draws one thing at a time on a terminal, the current step or a bar, and removes it before anything else
-    is printed."""
+    """A terminal display of the current step or a bar, which is removed before anything else is printed."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -120,7 +119,7 @@ class Bars:
             self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Draw the task's bar instead of the last one; it starts where the journal ends."""
+        """Replace the bar with the task's bar, which starts where the journal ends."""
         if self._bars is not None:
             for old in self._bars.task_ids:
                 self._bars.remove_task(old)
@@ -128,7 +127,7 @@ class Bars:
             self._bars.add_task(name, total=tally.total, completed=tally.done, state="")
 
     def update(self, tally: Tally) -> None:
-        """Move the bar, a few times a second."""
+        """Update the bar, at most a few times a second."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _DELAY_SECONDS
@@ -157,7 +156,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """Return the speed of this run's own answers, `12.3 examples/s, 456 tokens/s`; empty without answers."""
+    """Return the speed of this run's own answers, `12.3 examples/s, 456 tokens/s`, or an empty string."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens

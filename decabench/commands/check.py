@@ -85,7 +85,7 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
 
 
 class _OnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits, read on first use: a submission rarely answers the training data."""
+    """The ids of prepared splits, read on first use because a submission rarely answers the training data."""
 
     def __init__(self, splits: tuple[tuple[str, str], ...], store: Store) -> None:
         self.splits = splits

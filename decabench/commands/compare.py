@@ -203,7 +203,7 @@ def _print(found: Comparison) -> None:
 
 
 def print_lineup(found: Lineup) -> None:
-    """Print a row for each model, and a row for each task and pair of models."""
+    """Print a row for each model, then a row for each task and pair of models."""
     from decabench.commands._console import console, format_count
     from decabench.scoring import show_interval, show_p
 

@@ -215,7 +215,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or nothing if there is none."""
+    """For example `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or an empty string."""
     from decabench.scoring import show_interval
 
     total, suite = results.total, results.suite
@@ -335,7 +335,7 @@ _CLASS_COLUMNS = (
 def _count_confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> dict[str, list[ConfusionCount]]:
-    """Count the pairs of gold and predicted class of each task of labels or tags, the most frequent first."""
+    """For tasks with labels or tags, pairs of gold and predicted class are counted, most frequent first."""
     from decabench.commands._documents import ConfusionCount
     from decabench.metrics import confusions
     from decabench.tasks import Label, Tags, known_tasks

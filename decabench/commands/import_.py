@@ -184,7 +184,7 @@ def import_(
 
 
 def _name(given: str, output: Path) -> str:
-    """Return the name of a new submission; an earlier import keeps its name unless another is given."""
+    """An earlier import keeps its name unless a new name is given."""
     return given or ("" if (output / "submission.toml").exists() else output.resolve().name)
 
 

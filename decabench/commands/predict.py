@@ -149,7 +149,7 @@ def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
 
 
 def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
-    """Return the rows of an estimate with their costs."""
+    """Return the rows of an estimate with their costs filled in."""
     return [replace(row, cost=prices.cost(row.prompt_tokens, row.completion_tokens)) for row in rows]
 
 
@@ -217,8 +217,10 @@ _FIRST_RUN = "run with --limit 50 --output DIR first, then with --dry-run --outp
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
-    """Print the table of `--dry-run` and how the estimate was made; `first_run` says how to get a measured
-    time."""
+    """Print the table of `--dry-run`, and how the estimate was made.
+
+    `first_run` says how to get a measured time.
+    """
     headings = ("examples", "answered", "tokens in", "max. tokens out", "time", "cost, at most")
     ranked = [TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)]
     table = []
@@ -265,7 +267,7 @@ _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out"
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
-    """Print the final table of a run, and the gaps in the submission."""
+    """Print a run's final table, and what is missing from the submission."""
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
     headings = (*_ALWAYS, *shown)
@@ -337,8 +339,7 @@ _TEMPLATE_ADVICE = {
 
 
 def describe_answers(report: Report, predictor: str) -> Iterator[str]:
-    """Describe how many answers failed, have the wrong form for their task, or contain leftovers of a chat
-    template."""
+    """Yield warnings about answers that failed, have the wrong form, or contain leftovers of a chat template."""
     for tally in report.tallies:
         if tally.failed:
             yield (

@@ -121,9 +121,9 @@ def prepare(
 
 
 def _describe_place(tasks: list[Task], request: Request) -> str:
-    """Say where data comes from.
+    """Describe where the data comes from.
 
-    If no place is named, say whether some data came from a mirror and therefore stays with it.
+    Without a named source, this includes whether some data came from a mirror and will therefore stay.
     """
     from decabench.errors import DataError
     from decabench.tasks import Store, requested_splits
@@ -182,7 +182,7 @@ def _report(preparation: Preparation) -> None:
 def _print_missing(
     preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
 ) -> None:
-    """Print a line about prepared and missing data; the reasons were reported when they arose."""
+    """The reasons are left out, because they have already been reported."""
     from decabench.commands._console import console
 
     failed = [each for each in preparations if each.error]
@@ -249,7 +249,7 @@ def _describe_data(record: SplitRecord) -> str:
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
     """Write the ids of the prepared splits, and return the path.
 
-    If this fails, an earlier list stays unchanged.
+    If some ids would be missing, an earlier list stays unchanged.
     """
     from decabench.commands._console import console
     from decabench.submission import write_id_list

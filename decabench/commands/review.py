@@ -221,7 +221,7 @@ def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
 
 
 def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) -> list[str]:
-    """Return workflow commands, errors first, which GitHub shows next to the files."""
+    """Return GitHub workflow commands that show faults next to the files, errors first."""
     lines = [_annotation("error", each.path, None, "request", each.message) for each in request.problems]
     for each in reviews:
         place = f"{request.prefix}{each.path}"
@@ -236,7 +236,7 @@ def _annotations(sent: Path, request: PullRequest, reviews: Sequence[Review]) ->
 
 
 def _annotation(level: str, path: str, line: int | None, title: str, message: str) -> str:
-    """Return a workflow command. Characters that could end it, or begin another command, are escaped."""
+    """Return a workflow command, escaping characters that could end it or begin another command."""
 
     def escaped(text: str, *more: str) -> str:
         for character in ("%", "\r", "\n", *more):

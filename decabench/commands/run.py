@@ -241,7 +241,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
 
 
 def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
-    """Return three wrong examples, of different tasks if possible, leaving out tasks with hidden labels."""
+    """Return three wrong examples, from different tasks if possible, leaving out tasks with hidden labels."""
     from decabench.errors import DecabenchError
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 

@@ -329,7 +329,7 @@ def _mark_answers(context: str, references: Sequence[str], shown: Inspected, who
 
 
 def _whole(text: str) -> str:
-    """Return a pattern that finds a text only as whole words or numbers: 5 does not match in 1517."""
+    """Return a pattern that matches a text only as whole words or numbers, so that 5 doesn't match in 1517."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
     return f"{before}{re.escape(text)}{after}"
@@ -371,7 +371,7 @@ def _coloured(text: str, shared: set[int], style: str) -> Text:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield words and the spaces around them alternately, starting with a space, so that word n is part 2n + 1."""
+    """Yield spaces and words alternately, starting with a space, so that word n is part 2n + 1."""
     at = 0
     for found in re.finditer(r"\S+", text):
         yield text[at : found.start()], False
@@ -384,7 +384,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _page_state(chosen: Chosen, against: bool) -> str:
-    """Return the end of the page's address, which sets its filters for leaderboard/static/examples.js."""
+    """Return the end of the page's URL, which sets the filters of leaderboard/static/examples.js."""
     from urllib.parse import quote, urlencode
 
     kinds = {True: "right", False: "wrong", None: ""}

@@ -106,7 +106,7 @@ def _described(suite: Suite) -> dict[str, Any]:
 
 
 def _sentence(row: PublishedRow, suite: Suite) -> str:
-    """Return `MQAN, joint: squad 70.8, …; decaScore 562.7`."""
+    """For example `MQAN, joint: squad 70.8, …; decaScore 562.7`."""
     scores = ", ".join(f"{task} {row.scores[task]}" for task in suite.tasks if task in row.scores)
     name = f"{row.name}, {row.training}" if row.training else row.name
     total = "" if row.total is None else f"; {suite.total_name} {row.total}"

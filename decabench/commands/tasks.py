@@ -173,7 +173,7 @@ def _facts(task: Task) -> dict[str, str]:
 
 
 def _metric(name: str) -> str:
-    """Return `nf1 (0 to 100, higher is better)`; the name alone for a metric of another package."""
+    """For example `nf1 (0 to 100, higher is better)`, or only the name for a metric from another package."""
     from decabench.metrics import METRICS
 
     if name not in METRICS:
@@ -192,8 +192,7 @@ def _restrictions(task: Task) -> str:
 
 
 def _wording(variant: Variant, task: Task, store: Store) -> str:
-    """Return a prepared question in the wording of `variant`, if there is one, and the meanings of its label
-    words."""
+    """Return a prepared question in the wording of `variant`, if any, and the meanings of its label words."""
     records = store.records(task.name)
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())
@@ -208,7 +207,7 @@ def _address(source: Source) -> str:
 
 
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
-    """Print a prepared split's record. Digests of files with hidden labels are left out: they would confirm a guess."""
+    """Digests of files with hidden labels are left out, because they would confirm a guess."""
     from decabench.commands._console import console, folded
 
     out = console()
