@@ -1,7 +1,7 @@
-"""decabench: one model, ten and more language tasks, scores that agree with the official scorers.
+"""Evaluate one model on ten or more language tasks, with scores that match the official scorers.
 
-The names are in `__init__.pyi` and load on first use: importing this package, or `decabench.metrics`, loads nothing but
-the standard library.
+Public names are listed in `__init__.pyi` and imported on first use, so importing this package or `decabench.metrics`
+loads only the standard library.
 """
 
 from decabench.lazy import lazy_names

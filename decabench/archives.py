@@ -1,6 +1,6 @@
-"""Untrusted zip and tar archives: reading their members in order, and extracting some, within limits.
+"""Read and extract untrusted zip and tar archives within size limits.
 
-No size, header, path or link in an archive is trusted.
+Sizes, headers, paths and links in an archive are never trusted.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ DAMAGE = (
     *(EOFError, LookupError, NotImplementedError, OSError, OverflowError, RecursionError, RuntimeError),
     *(ValueError, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile, zlib.error),
 )
-"""The exceptions that the libraries raise for damaged archives."""
+"""Exceptions that the standard library raises for damaged archives."""
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
-"""The maximum number of bytes between two members of a tar: headers and padding."""
+"""Allowance for the headers and padding of a tar file, in bytes, in addition to the limit for its members."""
 
 
 class LargeArchiveError(Exception):
@@ -43,30 +43,30 @@ class Member:
     """A member of an archive."""
 
     name: str
-    """Its name in the archive."""
+    """The member's name in the archive."""
     kind: Literal["file", "folder", "other"]
-    """Whether it is a plain file, a folder, or anything else: a link, a device, an encrypted file."""
+    """`other` is anything except a regular file or folder, such as a link, a device or an encrypted file."""
     read: Callable[[int], bytes]
-    """Reads up to this many bytes, until the next member is requested."""
+    """Reads up to the given number of bytes. Only valid until the next member is requested."""
 
 
 def is_zip(path: Path) -> bool:
-    """Tell a zip from other archives by its first bytes."""
+    """Return whether a file starts with a zip signature."""
     with path.open("rb") as file:
         return file.read(4) in (b"PK\3\4", b"PK\5\6")
 
 
 def archive_members(path: Path, most: int) -> Iterator[Member]:
-    """Yield the members of a zip, or of a tar that may be packed by gzip, bzip2 or xz.
+    """Yield the members of a zip file, or of a tar file with or without gzip, bzip2 or xz compression.
 
-    Raises LargeArchiveError as soon as more than `most` bytes have been unpacked, and one of DAMAGE for a
-    damaged archive.
+    Raises LargeArchiveError once more than `most` bytes have been unpacked, and one of the DAMAGE exceptions if the
+    archive is damaged.
     """
     return _zip_members(path, most) if is_zip(path) else _tar_members(path, most)
 
 
 class _Counted:
-    """A stream whose bytes are counted as they are read."""
+    """A stream that raises LargeArchiveError once more than `left` bytes have been read."""
 
     def __init__(self, stream: IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile, left: int) -> None:
         self.stream, self.left = stream, left
@@ -84,7 +84,7 @@ def _zip_members(path: Path, most: int) -> Iterator[Member]:
     with zipfile.ZipFile(path) as opened:
         for info in opened.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
-            # zipfile cuts names at a NUL and may replace separators, so the original name is given.
+            # zipfile cuts names at a NUL and may replace separators, so use the original name.
             name = info.orig_filename
             # zipfile unpacks bzip2 and LZMA without limiting how much comes out at once.
             is_plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -104,15 +104,15 @@ def _nothing(size: int) -> bytes:
 
 
 class _TarInfo(tarfile.TarInfo):
-    """A header of a tar archive.
+    """A tar header with stricter checks.
 
-    Its long names and attributes, which would be read into memory whatever their size, are bounded. tarfile
-    takes a damaged header after the first for the end of the archive, which would lose members.
+    tarfile reads long names and attributes into memory whatever their size, so their size is limited here. It also
+    treats a damaged header after the first as the end of the archive, which would lose members.
     """
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _TarInfo:
-        """Parse a header. Raises ReadError for one that is damaged or missing."""
+        """Parse a header. Raises ReadError if the header is damaged or missing."""
         try:
             return super().frombuf(buf, encoding or "utf-8", errors)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
@@ -141,7 +141,7 @@ def _tar_members(path: Path, most: int) -> Iterator[Member]:
                     counted = _Counted(member, most)
                     yield Member(info.name, "file", counted.read)
                     most = counted.left
-        while left := opened.fileobj.read(_BUFFER):  # the checksum of the whole is at its end
+        while left := opened.fileobj.read(_BUFFER):  # read to the end, where the checksum is
             if left.strip(b"\0"):
                 raise tarfile.ReadError("trailing data after the end")
 
@@ -158,7 +158,7 @@ def _decompressed(path: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.
 # Extraction
 
 _NESTED = "!"
-"""Separates an archive inside an archive from its member: `2016-01/en-de.tgz!en-de/train.en`."""
+"""Separator between a nested archive and its member, as in `2016-01/en-de.tgz!en-de/train.en`."""
 
 _BLOCK = 1 << 20
 _LARGEST_RATIO = 200
@@ -168,7 +168,7 @@ _ALWAYS_ALLOWED = 256 << 20
 def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     """Extract the wanted members that the archive contains, and return their paths by name.
 
-    Raises DataError and StorageError.
+    Raises DataError if the archive is damaged or a member is unsafe, StorageError if `folder` can't be written.
     """
     for name in wanted:
         if not all(_is_safe(part) for part in name.split(_NESTED)):
@@ -185,16 +185,18 @@ def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, P
             below = extract(found[outer], names, folder / f"{outer}{_NESTED}")
             found |= {f"{outer}{_NESTED}{name}": path for name, path in below.items()}
             if outer not in wanted:
-                found.pop(outer).unlink()  # it is as large as all that it holds
+                found.pop(outer).unlink()  # only its members were wanted
     return found
 
 
 def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     found = {}
-    most = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size)  # text shrinks to a tenth
+    most = max(
+        _ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size
+    )  # text usually shrinks to a tenth of its size
     with _archive_errors(archive, most):
         for member in archive_members(archive, most):
-            # `data/train` for `./data/train`; a name that leads elsewhere is never requested.
+            # Turn `./data/train` into `data/train`. Unsafe names are never requested.
             name = str(PurePosixPath(member.name)) if _is_safe(member.name) else member.name
             if name not in wanted:
                 continue

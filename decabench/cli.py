@@ -1,4 +1,7 @@
-"""The command line: `decabench COMMAND`. An error is one sentence; `--debug` shows its traceback."""
+"""The command-line interface, `decabench COMMAND`.
+
+Errors are printed as one sentence, with a traceback if `--debug` is given.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,13 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""The commands. Each is a function in `commands/NAME.py`; `import`, a keyword, is `import_` there."""
+"""Command names. Each command is a function in `commands/NAME.py`, except that `import`, a keyword, is `import_`."""
 
 _PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
 _PIPE_CLOSED = 141
-"""The shell's exit code for a program that SIGPIPE ended."""
+"""The exit code that a shell reports for a program killed by SIGPIPE."""
 _OUTPUT = "standard output"
 _EPILOG = (
     "Exit codes: 0 success; 1 faults found; 2 wrong usage; 3 data missing or damaged, or not enough "
@@ -60,13 +63,13 @@ _EPILOG = (
 
 
 class _LazyCommands(UserDict[str, click.Command]):
-    """The commands by name, each imported when it is first looked up."""
+    """A mapping from names to commands, which are imported on first access."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.data and name in _COMMANDS:
             own = f"{name}_" if iskeyword(name) else name
             command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
-            from decabench.commands._options import name_variables  # the command has loaded it
+            from decabench.commands._options import name_variables  # already imported by the command
 
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
@@ -88,7 +91,7 @@ class _LazyCommands(UserDict[str, click.Command]):
 
 
 def _first_sentence(help_text: str) -> str:
-    """Return the first sentence of a help text in full: click would cut it to fit a line."""
+    """Return the first sentence of a help text, which click would truncate to fit the line."""
     paragraph = " ".join(help_text.partition("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
@@ -99,7 +102,7 @@ _SHARED_OPTIONS = {
     "no-color": "Print no colours or other styles, like NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
 }
-"""Options that every command has, before or after its name."""
+"""Options that every command accepts, before or after its name."""
 
 
 def _shared_options() -> list[click.Option]:
@@ -110,7 +113,7 @@ def _shared_options() -> list[click.Option]:
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Store an option in the context's `meta`, where `decabench.commands._console` finds it."""
+    """Store an option in the context's `meta`, which `decabench.commands._console` reads."""
     if not value:
         return
     match parameter.name:
@@ -125,9 +128,9 @@ def _set(context: click.Context, parameter: click.Parameter, value: bool) -> Non
 
 
 def _set_json(context: click.Context) -> None:
-    """Reserve standard output for the JSON, and send all other output to standard error.
+    """Reserve standard output for JSON, and redirect all other output to standard error.
 
-    This includes output that programs and libraries write past Python, if standard output is a real file.
+    If standard output is a real file, this includes output from subprocesses and C libraries.
     """
     if "decabench.stdout" in context.meta:
         return
@@ -141,12 +144,12 @@ def _set_json(context: click.Context) -> None:
             os.dup2(sys.stderr.fileno(), 1)
             context.meta["decabench.stdout"] = own
     except (OSError, ValueError):
-        pass  # not a file: a test's
+        pass  # in tests, standard output isn't a real file
 
 
 @contextmanager
 def _own_streams() -> Iterator[None]:
-    """Restore standard output afterwards, because tests continue in the same process."""
+    """Restore standard output and standard error on exit, because tests continue in the same process."""
     streams = sys.stdout, sys.stderr
     try:
         yield
@@ -155,14 +158,14 @@ def _own_streams() -> Iterator[None]:
 
 
 def _color_of_environment() -> bool | None:
-    """Return the setting of NO_COLOR and FORCE_COLOR; NO_COLOR wins."""
+    """Return whether NO_COLOR or FORCE_COLOR enables colours, or None if neither is set."""
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
 
 
 class _Cli(click.Group):
-    """A group that turns every error into one sentence and the right exit code."""
+    """A command group that reports every error as one sentence with the right exit code."""
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **settings: Any) -> Any:
         """Run the command line."""
@@ -172,15 +175,15 @@ class _Cli(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], *given: Any, **settings: Any
     ) -> click.Context:
-        """Read the options before the command's name."""
-        # A wrong option before --json keeps click from reading it, but errors should still be JSON.
+        """Parse the options before the command name."""
+        # If an invalid option comes before --json, click never reads --json, but errors should still be JSON.
         before = args[: args.index("--")] if "--" in args else args
         meta = {"decabench.json_errors": "--json" in before, "decabench.color": _color_of_environment()}
         try:
             context = super().make_context(info_name, args, *given, **settings)
         except click.ClickException as error:
             _fail_as(error, meta)
-        except (OSError, MemoryError) as error:  # for the output of --help and --version
+        except (OSError, MemoryError) as error:  # while printing --help or --version
             _fail_unexpected(error, meta)
         context.meta.update({**meta, **context.meta})
         return context
@@ -191,7 +194,7 @@ class _Cli(click.Group):
             with warnings.catch_warnings():
                 warnings.showwarning = partial(_show_warning, ctx)
                 return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # a command may know better how to continue
+        except KeyboardInterrupt as error:  # a command may give its own advice
             _fail(
                 str(error)
                 or "Interrupted: no half-written files are left. Run the same command again to continue.",
@@ -210,7 +213,7 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     is_output = isinstance(error, OSError) and error.filename == _OUTPUT
     if is_output or isinstance(
         error, BrokenPipeError
-    ):  # keeps Python from complaining when it flushes the stream on exit
+    ):  # prevents an error when Python flushes the stream on exit
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), (meta.get("decabench.stdout") or sys.stdout).fileno())
     if isinstance(error, BrokenPipeError):  # the reader closed the pipe; exit code 1 is reserved for faults
@@ -242,11 +245,11 @@ def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__:
 
 
 _WIDEST_ERROR = 80
-"""The widest that error messages are on a terminal, in columns."""
+"""The maximum width of error messages on a terminal, in columns."""
 
 
 class _CliError(click.ClickException):
-    """The display of an error: a sentence on standard error, and with `--json` an object on standard output, too."""
+    """An error printed as a sentence on standard error and, with `--json`, as an object on standard output."""
 
     def __init__(
         self, sentence: str, exit_code: int, meta: Mapping[str, Any], error: BaseException | None
@@ -257,7 +260,7 @@ class _CliError(click.ClickException):
         self.error = error
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error. On a terminal, its lines break between words."""
+        """Print the error, wrapped at word boundaries on a terminal."""
         context = self.error.ctx if isinstance(self.error, click.UsageError) else None
         if context is not None:
             click.echo(context.get_usage(), err=True)
@@ -273,7 +276,7 @@ class _CliError(click.ClickException):
             error = {"kind": kind, "message": self.message, "exit_code": self.exit_code}
             content = {"format": "decabench.error/1", "error": error}
             stream = self.meta.get("decabench.stdout") or sys.stdout
-            with suppress(OSError):  # for example a full disk, which standard error has already reported
+            with suppress(OSError):  # such as a full disk; the error is already on standard error
                 stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
                 stream.flush()
 
@@ -308,7 +311,7 @@ _PLAINER = (
     (r"^Got unexpected extra arguments? \((.*)\)", r"Too many arguments: \1"),
     (r"\(Did you mean one of: (.*)\)", r"Did you mean one of \1?"),
 )
-"""Messages of click, and plainer words for them."""
+"""Patterns for click's messages, with plainer replacements."""
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
@@ -327,7 +330,7 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
 
 
 def _advice(error: click.ClickException) -> str:
-    """Suggest the correct form for common mistakes: `decabench tasks sst`, `decabench prepare --tasks sst`."""
+    """Suggest the correct form for common mistakes, such as `decabench prepare --tasks sst`."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""
@@ -365,7 +368,7 @@ def _advice(error: click.ClickException) -> str:
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
-        "auto_envvar_prefix": _PREFIX,  # every option of every command, as DECABENCH_PREDICT_LIMIT
+        "auto_envvar_prefix": _PREFIX,  # variables such as DECABENCH_PREDICT_LIMIT set options
     },
     epilog=_EPILOG,
 )
@@ -384,7 +387,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output; its errors say that they concern it."""
+    """Standard output, with `_OUTPUT` as the file name in its errors."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -394,7 +397,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error. Its errors never stop a command: on a full disk, messages are lost but results are not."""
+    """Standard error. If a message can't be written, as on a full disk, it is lost but the command continues."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -410,8 +413,9 @@ def _stream(file: io.FileIO, encoding: str, errors: str = "strict") -> io.TextIO
 
 
 def _open_streams() -> None:
-    """Replace standard output and standard error with streams of these classes. A closed stream goes to the null
-    device.
+    """Replace standard output and standard error with `_Output` and `_Messages`.
+
+    Closed streams are connected to the null device. If standard output was closed, exits with code 3.
     """
     is_closed = sys.stdout is None
     while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -433,5 +437,5 @@ def main() -> None:
     _open_streams()
     os.environ.pop("DECABENCH_DEBUG", None)
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
-        faulthandler.enable()  # shows where a library crashed hours into a run
+        faulthandler.enable()  # shows where a native library crashed
     cli()

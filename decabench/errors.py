@@ -1,4 +1,4 @@
-"""The errors of decabench: one class for each case that a caller may want to distinguish."""
+"""Exceptions, with a class for each case that callers may want to handle differently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class DataError(DecabenchError):
-    """Data is damaged: its format or checksum is not as expected."""
+    """Data is damaged: its format or checksum is wrong."""
 
     exit_code: ClassVar[int] = 3
 
@@ -50,11 +50,11 @@ class ModelError(DecabenchError):
 
 
 class LostDeviceError(ModelError):
-    """The accelerator no longer answers this process; a new process may continue."""
+    """The accelerator stopped responding to this process. A new process may be able to continue."""
 
 
 def install_hint(extra: str) -> str:
-    """Return the command to install an extra, for messages about a missing package."""
+    """Return advice on how to install an extra, for error messages about a missing package."""
     return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"
 
 

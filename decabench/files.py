@@ -1,7 +1,8 @@
-"""Atomic writes, temporary files and locks, messages for system errors, digests of files, canonical JSON.
+"""Atomic writes, temporary files, locks, system error messages, file digests and canonical JSON.
 
-Temporary files and folders are called `.decabench-<name>.<8 characters>.tmp`. Their writer keeps them locked. A process
-that can lock one knows that its writer was killed, and may remove it. Without locks, its age decides.
+Temporary files and folders are named `.decabench-<name>.<8 characters>.tmp` and stay locked while they are in use. If
+a process can lock a temporary file, its writer was killed, so the file can be removed. On systems without locks,
+temporary files are removed after a day.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Paths = str | Path | Iterable[str | Path]
-"""One path, or several."""
+"""A path or several paths."""
 
 Compression = Literal["gz", "zst"] | None
 """A compression format."""
 
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
-"""The suffix of each compression."""
+"""File name suffixes by compression format."""
 
 
 class Writable(Protocol):
@@ -47,16 +48,16 @@ class Writable(Protocol):
 
 
 def as_paths(given: Paths) -> list[Path]:
-    """Return paths as a list; a single path becomes a list of one."""
+    """Return one or more paths as a list."""
     return [Path(path) for path in ([given] if isinstance(given, (str, Path)) else given)]
 
 
-# Refusals of the operating system
+# System errors
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of file systems that do not support an operation."""
+"""Errors from file systems that don't support an operation."""
 
 _ADVICE: Mapping[int | None, str] = {
     errno.EMFILE: "allow more open files with ulimit -n, or use fewer --jobs or --workers",
@@ -71,7 +72,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EXDEV: "give a folder that is on one file system",
     errno.ENOLCK: "give a folder on a file system with locks",
 }
-"""Advice on refusals that moving the file would not fix, or only in particular cases."""
+"""Advice for errors that choosing another folder wouldn't fix, or would fix only in some cases."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
@@ -79,19 +80,19 @@ _REFUSALS = {
     *(*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.EBADF),
 }
-"""The system errors that concern files; all others concern networks and processes."""
+"""System errors about files. All other errors are about networks or processes."""
 
 
 def is_refused_write(error: BaseException) -> bool:
-    """Return whether the operating system refused to write: no space, or no permission."""
+    """Return whether a write failed for lack of space or permission."""
     return isinstance(error, OSError) and error.errno in (*_NO_SPACE, *_NO_PERMISSION)
 
 
 def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None, elsewhere: str = "") -> str:
-    """Explain in a sentence which file the operating system refused, why, and what to do.
+    """Return a sentence that says which file caused a system error, why, and what to do.
 
-    `path` is the file in use, unless the error names another. `elsewhere` is advice for refusals that another
-    folder would avoid.
+    `path` is the file in use, unless the error names a different file. `elsewhere` is the advice for errors that
+    choosing another folder would fix.
     """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
     for part in (named, *named.parents) if named else ():
@@ -108,10 +109,10 @@ def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None
 
 @contextmanager
 def storage_errors(path: Path, option: str = "", creates: bool = False) -> Iterator[None]:
-    """Turn the operating system's refusals to write `path` into a StorageError.
+    """Turn system errors from writing `path` into StorageError.
 
-    `option` names the option that says where to write, such as `--html`. With `creates`, nothing is read, so a
-    path that is not found cannot be created, as in `/proc`.
+    `option` is the command-line option that sets the path, such as `--html`. Set `creates` if the block doesn't read
+    any files, so that a "not found" error means that the path can't be created, as in `/proc`.
     """
     try:
         yield
@@ -124,9 +125,9 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to read `path` into a StorageError, so that the file is not called
-    damaged. A missing file is still a FileNotFoundError, and a library's errors about the content are left to
-    the caller.
+    """Turn system errors from reading `path` into StorageError, so that the file isn't reported as damaged.
+
+    A missing file still raises FileNotFoundError, and errors about the file's content are left to the caller.
     """
     try:
         yield
@@ -137,41 +138,43 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def require_machine(error: BaseException, path: Path) -> None:
-    """Raise StorageError if a file could not be read because memory or open files ran out, or the disk failed.
+    """Raise StorageError if reading failed because of the machine: no memory, too many open files or a bad disk.
 
-    For callers that blame every other problem on the file.
+    Callers treat all other errors as faults of the file.
     """
     if isinstance(error, OSError) and error.errno in _OF_MACHINE:
         raise StorageError(explain_refusal(error, "read", path)) from error
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file if it is there. Raises StorageError."""
+    """Remove a file if it exists. Raises StorageError if it can't be removed."""
     with storage_errors(path):
         path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path, option: str = "") -> Path:
-    """Create a folder if necessary, and return it; `option` is as in `storage_errors`. Raises StorageError."""
+    """Create a folder if necessary, and return its path.
+
+    Raises StorageError if the folder can't be created. For `option`, see `storage_errors`.
+    """
     with storage_errors(path, option, creates=True):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def is_within(folder: Path, path: Path) -> bool:
-    """Return whether a path is inside a folder once links are resolved."""
+    """Return whether a path is inside a folder after resolving links."""
     inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (path, folder))
     return inner == outer or inner.startswith(os.path.join(outer, ""))
 
 
 def shown_path(path: Path) -> str:
-    """Return a path for a message: relative if it is below the current folder."""
+    """Return a path for messages, relative if it is inside the current folder."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def require_within(folder: Path, *paths: Path) -> None:
-    """Raise StorageError for the first path that a link would lead out of the folder, before anything is
-    written there."""
+    """Raise StorageError if a link leads any of the paths out of the folder."""
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
@@ -184,10 +187,10 @@ def require_within(folder: Path, *paths: Path) -> None:
 def atomic_file(
     path: Path, compress: Compression = None, level: int = 9, option: str = ""
 ) -> Iterator[IO[bytes]]:
-    """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
+    """Open a temporary file that is renamed to `path` when the block succeeds and the data is on disk.
 
-    Raises StorageError only if this file can't be written: errors of other files that the block uses stay as they are.
-    A compressed file is not seekable. `level` is gzip's level; for `option`, see `storage_errors`.
+    Raises StorageError if this file can't be written. Errors from other files used in the block are not changed.
+    Compressed files are not seekable. `level` is the gzip compression level. For `option`, see `storage_errors`.
     """
     make_folder(path.parent, option)
     _sweep_once(path.parent.absolute())
@@ -202,7 +205,7 @@ def atomic_file(
                 _sync(handle)
                 with suppress(PermissionError):  # a file system without modes
                     os.chmod(temporary, 0o666 & ~_umask())
-                if os.name == "posix":  # while it is locked, so that no sweep removes it just before
+                if os.name == "posix":  # while it is locked, so that no other process removes it first
                     os.replace(temporary, path)
         with storage_errors(path, option, creates=True):
             if os.name != "posix":  # where open files cannot be renamed
@@ -212,7 +215,7 @@ def atomic_file(
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno in _NO_SPACE and error.filename is None:
-            with storage_errors(path, option):  # of a library that writes past Python
+            with storage_errors(path, option):  # from a library that writes to the file directly
                 raise
         raise
 
@@ -238,15 +241,14 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""How many bytes of a file's name its temporary file's name keeps; a name can have 255."""
+"""How many bytes of a file's name to use in its temporary name, which can have at most 255."""
 
 _OLD_SECONDS = 24 * 3600
 """The age at which a temporary file counts as abandoned if files cannot be locked."""
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a name belongs to a temporary file or folder of decabench:
-    `.decabench-results.json.k3_x9a2b.tmp`."""
+    """Return whether a name looks like a temporary file, such as `.decabench-results.json.k3_x9a2b.tmp`."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -256,21 +258,22 @@ def _prefix_of(name: str) -> str:
 
 
 def _make_temporary(path: Path) -> tuple[int, str]:
-    """Create a temporary file next to `path`, locked while it is open, and return its descriptor."""
+    """Create a locked temporary file next to `path`, and return its descriptor and path."""
     import tempfile
 
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix_of(path.name), suffix=_SUFFIX)
         if _holds_lock(handle, temporary):
             return handle, temporary
-        os.close(handle)  # swept between its creation and the lock
+        os.close(handle)  # removed by another process before it was locked
 
 
 @contextmanager
 def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterator[Path]:
-    """Provide a folder that lasts as long as the block, in `parent` or where the system has temporary files.
+    """Provide a temporary folder in `parent`, by default the system's temporary folder.
 
-    If a process is killed, the next to make a folder there removes its leftovers. Raises StorageError.
+    The folder is removed when the block ends. Folders left by killed processes are removed the next time a temporary
+    folder is created in `parent`. Raises StorageError if the folder can't be created.
     """
     import tempfile
 
@@ -282,7 +285,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
             made = tempfile.mkdtemp(dir=parent, prefix=_prefix_of(name), suffix=_SUFFIX)
         with _opened(made, os.O_RDONLY) as descriptor:
             if descriptor is not None and not _holds_lock(descriptor, made):
-                continue  # swept between its creation and the lock
+                continue  # removed by another process before it was locked
             try:
                 yield Path(made)
                 return
@@ -292,7 +295,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
 
 @contextmanager
 def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
-    """Open a file or folder without waiting. Returns None if it is a link or cannot be opened."""
+    """Open a file or folder without blocking. Yields None if it is a link or can't be opened."""
     try:
         descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -305,9 +308,9 @@ def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names in a folder except temporary files, and remove those of killed writers.
+    """Return the names in a folder, leaving out temporary files.
 
-    Use this to find out whether a folder is empty or has other people's files. A missing folder has no names.
+    Temporary files left by killed processes are removed. If the folder doesn't exist, returns an empty set.
     """
     sweep_temporary(folder)
     with read_errors(folder), suppress(FileNotFoundError, NotADirectoryError):
@@ -317,9 +320,9 @@ def names_in(folder: Path) -> set[str]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Provide a folder to fill, which appears as `folder` once the block has succeeded.
+    """Provide a temporary folder that is renamed to `folder` when the block succeeds.
 
-    Raises DecabenchError unless `folder` is missing or empty, StorageError if it cannot be written.
+    Raises DecabenchError if `folder` exists and is not empty, StorageError if it can't be written.
     """
     folder = folder.resolve()
     if names_in(folder):
@@ -336,8 +339,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
     """Remove the temporary files and folders that killed processes left in a folder, and return their paths.
 
-    Only names made by this module are touched, and only if no process holds them. Links are neither removed nor
-    followed. Files that cannot be removed stay.
+    Only files created by this module are removed, and only if no process has locked them. Links are not removed or
+    followed, and files that can't be removed are skipped.
     """
     swept = []
     for here, folders, names in os.walk(folder, followlinks=False):
@@ -356,7 +359,7 @@ def _sweep_once(folder: Path) -> None:
 
 
 def _sweep(path: Path) -> bool:
-    """Remove a temporary file or folder unless a process holds it, and return whether it was removed."""
+    """Remove a temporary file or folder unless a process has locked it, and return whether it was removed."""
     is_folder = path.is_dir()
     if not is_folder and not path.is_file():
         return False
@@ -380,7 +383,10 @@ def _sweep(path: Path) -> bool:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock a file or folder until it is closed or its process is killed; None where locking is impossible."""
+    """Try to lock a file or folder, and return whether it worked, or None if locking isn't supported.
+
+    The lock lasts until the descriptor is closed or the process ends.
+    """
     if os.name != "posix":
         return None
     import fcntl
@@ -395,7 +401,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _holds_lock(descriptor: int, path: str | Path) -> bool:
-    """Lock an open file, and return whether it still has its name: a lock on a removed file protects nothing."""
+    """Lock an open file, and return whether it still exists at `path`. Locking a removed file has no effect."""
     if try_lock(descriptor) is False:
         return False
     try:
@@ -414,13 +420,13 @@ _SILENT_SECONDS = 2.0
 
 @contextmanager
 def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "") -> Iterator[None]:
-    """Hold the write lock for `path` and its surroundings; one process at a time can have it.
+    """Hold the write lock for `path`, which only one process can hold at a time.
 
-    If another process keeps it for `patience` seconds, raises DecabenchError with `message`; with endless
-    patience, a wait of several seconds logs `message` as a warning. Raises StorageError if locking fails.
-    `option` is as in `storage_errors`.
+    Raises DecabenchError with `message` if another process still holds the lock after `patience` seconds. If `patience`
+    is infinite, issues `message` as a warning after two seconds and keeps waiting. Raises StorageError if locking
+    fails. For `option`, see `storage_errors`.
     """
-    if os.name != "posix":  # without file locks, do not wait
+    if os.name != "posix":  # no file locks
         yield
         return
     make_folder(path.parent, option)
@@ -451,12 +457,12 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
         yield
     finally:
         with suppress(OSError):  # another user's folder
-            lock.unlink(missing_ok=True)  # while it is locked, so that no new lock is removed
+            lock.unlink(missing_ok=True)  # while it is locked, so that no other process's lock is removed
         os.close(descriptor)
 
 
 def wait_for_lock(path: Path, notice: str, option: str = "") -> AbstractContextManager[None]:
-    """Hold the same lock after waiting for a process that has it. Raises StorageError."""
+    """Hold the same lock as `lock_file`, waiting without a time limit. Raises StorageError if locking fails."""
     return lock_file(path, notice, math.inf, option)
 
 
@@ -465,7 +471,7 @@ def _open_lock(lock: Path) -> int:
         return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError as error:
         try:
-            return os.open(lock, os.O_RDONLY)  # another user's lock, which still works
+            return os.open(lock, os.O_RDONLY)  # created by another user, but it can still be locked
         except FileNotFoundError:  # it does not exist and cannot be created here
             raise error from None
 
@@ -475,7 +481,7 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
     if compress is None:
         yield file
     elif compress == "gz":
-        # Neither a time nor a name in the header: equal content gives equal bytes.
+        # The header has no time or name, so the same content gives the same bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0) as packed:
             yield cast(IO[bytes], packed)
     else:
@@ -492,7 +498,7 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
 
 
 def import_zstd() -> Any:
-    """Import the standard library's zstd, or before Python 3.14 the same module as a package."""
+    """Import zstd from the standard library, or from `backports` before Python 3.14."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -515,14 +521,14 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable; where folders cannot be opened (Windows), the system does that."""
+    """Flush a rename to disk. Windows can't open folders, but makes renames durable itself."""
     with _opened(folder, os.O_RDONLY) as descriptor:
         if descriptor is not None:
             _sync(descriptor)
 
 
 def file_digest(*paths: Path) -> str:
-    """Compute `sha256:…` over the bytes of a file, or of several files as if they were one."""
+    """Return the `sha256:…` digest of a file, or of several files concatenated."""
     digest = hashlib.sha256()
     for path in paths:
         _feed(path, digest)
@@ -530,7 +536,7 @@ def file_digest(*paths: Path) -> str:
 
 
 def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
-    """Compute the `sha256` of a file and, on request, the `md5` and the `git_blob` id, in hex."""
+    """Return the `sha256` of a file in hex, with its `md5` and `git_blob` id if `kinds` includes them."""
     hashes = {"sha256": hashlib.sha256()}
     if "md5" in kinds:
         hashes["md5"] = hashlib.md5(usedforsecurity=False)
@@ -546,12 +552,12 @@ def _feed(path: Path, digest: hashlib._Hash) -> None:
         with path.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
     except OSError as error:
-        error.filename = str(path)  # a failing disk does not name the file
+        error.filename = str(path)  # a failing disk's error doesn't name the file
         raise
 
 
 def by_dotted_key(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the values of nested tables by their keys, joined with dots: `model.dimension`."""
+    """Flatten nested tables, joining their keys with dots, as in `model.dimension`."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{above}{key}"
@@ -571,10 +577,10 @@ _CANONICAL, _CANONICAL_FINITE = (
 
 
 def canonical_texts(texts: Iterable[str]) -> str:
-    """Serialize texts to the same canonical JSON, eight times as fast."""
+    """Serialize strings like `canonical_json`, but eight times faster."""
     return f"[{','.join(map(encode_basestring, texts))}]"
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """Compute `sha256:…` over canonical JSON: values matter, the order of keys does not."""
+    """Return the `sha256:…` digest of a mapping's canonical JSON, which doesn't depend on the order of keys."""
     return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"

@@ -1,6 +1,6 @@
-"""Public names of a package that load when they are first used, as its `__init__.pyi` lists them.
+"""Import a package's public names, as listed in its `__init__.pyi`, on first use.
 
-This imports only modules that Python has already loaded, because it runs before `__main__` removes the current
+This module imports only modules that Python has already loaded, because it runs before `__main__` removes the current
 folder from the path.
 """
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def lazy_names(package: str, file: str) -> tuple[object, object, list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` from lines such as `from .file import name as name`."""
+    """Return a package's `__getattr__`, `__dir__` and `__all__`, based on the imports in its stub file."""
     places: dict[str, str] = {}
     with open(f"{file}i", encoding="utf-8") as stub:
         for words in map(str.split, stub):

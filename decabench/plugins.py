@@ -1,4 +1,4 @@
-"""Outside code, loaded on request only: `package.module:object`, a Python file, an entry point."""
+"""Load third-party code on request, from a `package.module:object` reference, a Python file or an entry point."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 from decabench.errors import DecabenchError, UnknownNameError
 
 TRUSTED = "DECABENCH_MODELS"
-"""The environment variable that lists the references that files may name."""
+"""The environment variable with the references that files are allowed to load."""
 _FAILURES = (Exception, SystemExit)
-"""Errors from running a module; a script that exits must not end decabench as if it had succeeded."""
+"""Exceptions to catch when running a module, including SystemExit, so that a script can't end decabench."""
 
 _folders: list[Path] = []
 
 
 def add_module_folder(folder: Path) -> None:
-    """Make `load_object` search a folder too."""
+    """Add a folder for `load_object` to search."""
     _folders.append(folder.absolute())
 
 
 def load_object(reference: str) -> Any:
-    """Import the object that the user named as `package.module:object`. Raises UnknownNameError.
+    """Import an object that the user named as `package.module:object`.
 
-    Modules in the current folder and in those of `add_module_folder` are found too, after the installed ones. The
-    folders stay on `sys.path`, because a module may import others later.
+    Searches installed modules first, then the current folder and the folders from `add_module_folder`, which stay on
+    `sys.path` because modules may import others later. Raises UnknownNameError if the object can't be imported.
     """
     searched = {path or os.getcwd() for path in sys.path}
     folders = dict.fromkeys(map(str, (Path.cwd(), *_folders)))
@@ -41,10 +41,12 @@ def load_object(reference: str) -> Any:
 
 
 def load_named(reference: str, said_by: str) -> Any:
-    """Import an object that a file names, if the user named it too; `said_by` says which file.
+    """Import an object that a file refers to, if the user has allowed it.
 
-    The user names it in DECABENCH_MODELS, with commas between several, or gave the same reference before. The current
-    folder is not searched: it may be the folder of the file. Raises DecabenchError, UnknownNameError.
+    Users allow references by listing them in DECABENCH_MODELS, separated by commas. References that they have given to
+    `load_object` are also allowed. The current folder is not searched, because it may belong to the file. `said_by`
+    names the file in messages. Raises DecabenchError if the reference isn't allowed, UnknownNameError if it can't be
+    imported.
     """
     trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
     if reference in trusted or reference in _named_by_user:
@@ -101,12 +103,12 @@ def load_file(path: Path) -> ModuleType:
 
 
 def plugin_names(group: str) -> dict[str, EntryPoint]:
-    """Return the names of a group's installed entry points, not loaded."""
+    """Return a group's installed entry points by name, without loading them."""
     return {point.name: point for point in entry_points(group=group)}
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """Load the object of an installed package's entry point. Raises UnknownNameError if it fails."""
+    """Load an entry point's object. Raises UnknownNameError if that fails."""
     try:
         return point.load()
     except _FAILURES as error:

@@ -1,4 +1,4 @@
-"""TOML tables, read key by key: every fault in a file is noted, and all are reported together."""
+"""Read TOML tables key by key, collecting all faults so that they can be reported together."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from decabench.errors import DataError, DecabenchError, UnknownNameError, requir
 
 
 class TomlTable:
-    """One table of a TOML file.
+    """A table of a TOML file.
 
-    Each method takes the value of one key. A wrong value is noted in `faults`, which a table shares with the tables
-    inside it, and the default is returned in its place.
+    Methods such as `string` return the value of a key. If the value is invalid, they add a fault to `faults` and return
+    the default. Nested tables share the same `faults`.
     """
 
     def __init__(self, content: Mapping[str, Any], title: str = "", faults: list[str] | None = None) -> None:
         self.content = content
-        """The table as tomllib returns it."""
+        """The table as returned by tomllib."""
         self.title = title
-        """Prefix of its faults, such as `[prompt]`; empty for the top level."""
+        """The prefix for faults, such as `[prompt]`; empty for the top level."""
         self.faults: list[str] = [] if faults is None else faults
         """The faults, one sentence each."""
 
@@ -32,19 +32,19 @@ class TomlTable:
         return key in self.content
 
     def fault(self, sentence: str) -> None:
-        """Note a fault of this table."""
+        """Add a fault, prefixed with the table's title."""
         self.faults.append(f"{self.title}: {sentence}" if self.title else sentence)
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note errors raised in the block, for values that validate themselves."""
+        """Record errors raised in the block as faults."""
         try:
             yield
         except (DecabenchError, ValueError) as error:
             self.fault(str(error))
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Note every key that is not in `known`, with near matches."""
+        """Add a fault for every key that is not in `known`, suggesting similar names."""
         names = list(known)
         for key in self.content:
             try:
@@ -53,30 +53,30 @@ class TomlTable:
                 self.fault(str(error))
 
     def string(self, key: str, default: str | None = None) -> str:
-        """Return a string; without a default the key is required and the string must not be empty."""
+        """Return a string. Without a default, the key is required and the string can't be empty."""
         value = self._typed(key, "a string", lambda value: isinstance(value, str), default)
         if default is None and value == "":
             self.fault(f"{key!r} must be a non-empty string.")
         return str(value or "")
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Return `true` or `false`."""
+        """Return a boolean."""
         return bool(self._typed(key, "true or false", lambda value: isinstance(value, bool), default))
 
     def positive(self, key: str, default: int | None = None) -> int:
-        """Return a whole number above 0; required if there is no default."""
+        """Return a positive integer. Without a default, the key is required."""
         return int(self._typed(key, "a whole number above 0", _is_positive, default) or 1)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return a number; required if there is no default."""
+        """Return a number. Without a default, the key is required."""
         return float(self._typed(key, "a number", _is_number, default) or 0)
 
     def strings(self, key: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Return a list of non-empty strings; required if there is no default."""
+        """Return a list of non-empty strings. Without a default, the key is required."""
         return tuple(self._typed(key, "a list of strings", _is_strings, default) or ())
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
-        """Return one of `choices`; required if there is no default."""
+        """Return one of `choices`. Without a default, the key is required."""
         value = self.string(key, default)
         if key not in self.content or value in choices:
             return value
@@ -86,17 +86,17 @@ class TomlTable:
         return default or ""
 
     def table(self, key: str, title: str = "") -> Self:
-        """Return a table inside this one, or an empty one if it is missing."""
+        """Return a nested table, which is empty if the key is missing."""
         value = self._typed(key, "a table", lambda value: isinstance(value, dict), {})
         return type(self)(value, title or f"[{key}]", self.faults)
 
     def tables(self, key: str) -> list[Self]:
-        """Return the tables of a list: `[[key]]`."""
+        """Return the tables of an array of tables, `[[key]]`."""
         value = self._typed(key, f"a list of tables ([[{key}]])", _is_tables, [])
         return [type(self)(each, f"[[{key}]] {at}", self.faults) for at, each in enumerate(value, 1)]
 
     def raise_faults(self, place: str, error: type[DecabenchError] = DataError) -> None:
-        """Raise `error` with all noted faults, if there are any."""
+        """Raise `error` with all faults in its message, if there are any."""
         if len(self.faults) == 1:
             raise error(f"{place}: {self.faults[0]}")
         if self.faults:
@@ -132,7 +132,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, Any]:
-    """Return the content of a TOML file. Raises `error` if it cannot be read."""
+    """Read a TOML file. Raises `error` if it can't be read or isn't valid TOML."""
     try:
         return untrusted.read_toml(path)
     except FileNotFoundError as reason:
@@ -144,9 +144,9 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
 
 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
-    """Return the key and the value of `KEY=VALUE`: the value as TOML, or as text if it is not valid TOML.
+    """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as text otherwise.
 
-    Raises DecabenchError, whose message shows the example.
+    Raises DecabenchError, with `example` in its message, if the text can't be parsed.
     """
     path, equals, value = text.partition("=")
     if not equals or not path:

@@ -1,8 +1,7 @@
 """Read untrusted JSON, TOML, CSV, parquet and xz strictly, in bounded time and memory.
 
-Every function raises ValueError with the reason, phrased as part of a sentence, because the caller knows the
-file and the remedy. Functions that read a file also raise FileNotFoundError, and StorageError if the operating
-system refuses to read it.
+Functions raise ValueError with a reason that the caller can embed in a sentence about the file. Functions that read a
+file also raise FileNotFoundError, and StorageError if the operating system can't read the file.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 DEPTH = 64
-"""How deeply tables, objects and lists may be nested: far less than Python's recursion limit."""
+"""The maximum nesting depth of tables, objects and lists, far below Python's recursion limit."""
 KEY_PARTS = 32
 """The maximum number of parts of a dotted key; tomllib's memory grows with their square."""
 JSON_LIMIT = 1 << 23
-"""The maximum size of a JSON file in bytes, unless the reader states another; parsed, it can take 25 times as much."""
+"""The default maximum size of a JSON file in bytes. The parsed content can take 25 times more memory."""
 TOML_LIMIT = 1 << 18
 """The maximum size of a TOML file in bytes."""
 CELL_LIMIT = 1 << 17
-"""The maximum length of a CSV cell, unless the reader states another: the default of Python's csv module."""
+"""The default maximum length of a CSV cell, as in Python's csv module."""
 
 _DIGITS = 250
-"""The maximum length of a number: below the range of a float (308 digits, or 256 in hexadecimal)."""
+"""The maximum number of digits in a number, within the range of a float (308 digits, or 256 in hexadecimal)."""
 
 
 # JSON
 
 
 def parse_json(text: str, surrogates: bool = False) -> Any:
-    """Parse JSON strictly: no repeated keys, no NaN, no numbers outside a float's range.
+    """Parse JSON, rejecting repeated keys, NaN and numbers outside the range of a float.
 
     Unpaired surrogates are rejected unless `surrogates` is set.
     """
@@ -81,7 +80,7 @@ _IN_WORDS = {
     "Cannot overwrite a value": "a key occurs twice",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }
-"""Faults reported by Python's JSON and TOML parsers, in words for people who don't know the grammar."""
+"""Errors from Python's JSON and TOML parsers, with explanations in plain words."""
 _TOO_DEEP = "its brackets are nested too deeply"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -106,7 +105,7 @@ def _parse_int(digits: str) -> int:
 
 
 def _parse_float(text: str) -> float:
-    """Parse a float; callers handle TOML's `inf` and `nan`."""
+    """Parse a float. TOML's `inf` and `nan` are left to the caller."""
     value = float(text) if len(text) <= _DIGITS else math.inf
     if math.isinf(value) and "inf" not in text:
         shown = text if len(text) <= 20 else f"{text[:20]}…"
@@ -123,7 +122,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(value: Any) -> None:
-    """Check how deeply a value is nested, level by level, because recursion could overflow."""
+    """Raise ValueError if a value is nested too deeply. Works level by level, because recursion could overflow."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [inner for outer in level for inner in _values_in(outer)]
@@ -156,7 +155,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML after checking for long keys, long numbers and deep brackets, which tomllib does not limit."""
+    """Parse TOML, with limits on keys, numbers and nesting that tomllib doesn't have."""
     if len(text) > TOML_LIMIT:
         raise ValueError(f"it is longer than {TOML_LIMIT:,} characters")
     _check_toml(text)
@@ -186,7 +185,7 @@ _TOML_TOKEN = re.compile(
 
 
 def _check_toml(text: str) -> None:
-    """Reject text that would cost tomllib minutes or gigabytes; tomllib reports invalid TOML."""
+    """Reject text that would take tomllib minutes or gigabytes. Invalid TOML is left to tomllib."""
     dots = depth = line = 0
     for found in _TOML_TOKEN.finditer(text):
         token = found[0]
@@ -207,14 +206,14 @@ def _check_toml(text: str) -> None:
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
-"""Tokens that end a key, with their change of the depth."""
+"""Tokens that end a key, with the change in nesting depth."""
 
 
 # Files
 
 
 def read_text(path: Path, limit: int) -> str:
-    """Read a UTF-8 file of at most `limit` bytes, without a byte order mark."""
+    """Read a UTF-8 file of at most `limit` bytes, ignoring a byte order mark."""
     with read_errors(path), path.open("rb") as file:
         raw = file.read(limit + 1)
     if len(raw) > limit:
@@ -227,7 +226,7 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:
-    """Read a JSON object; if `format` is given, the object must state it."""
+    """Read a JSON object. If `format` is given, it must match the object's `format`."""
     content = parse_json(read_text(path, limit))
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")
@@ -245,7 +244,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class BrokenCsvError(ValueError):
-    """A row that is not CSV, with its first and last line."""
+    """A row of a file is not valid CSV. `first` and `last` are its line numbers."""
 
     def __init__(self, reason: str, first: int, last: int) -> None:
         super().__init__(reason)
@@ -255,14 +254,15 @@ class BrokenCsvError(ValueError):
 def csv_rows(
     file: TextIO, delimiter: str = ",", cell_limit: int = CELL_LIMIT
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the rows of a CSV file as in RFC 4180, each with the numbers of its first and last line.
+    """Yield the first line number, last line number and cells of each row of a CSV file (RFC 4180).
 
-    The file must be opened with `newline=""`. An empty line is a row without cells. Raises BrokenCsvError.
+    The file must be opened with `newline=""`. An empty line is a row without cells. Raises BrokenCsvError for an
+    invalid row.
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     last = 0
     while True:
-        before = csv.field_size_limit(cell_limit)  # a setting of the whole process
+        before = csv.field_size_limit(cell_limit)  # applies to the whole process
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -276,7 +276,10 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the rows that two stray quotation marks have merged into one cell; empty if they have other lengths."""
+    """Return the rows after the first that stray quotation marks have merged into one row.
+
+    Returns an empty list if the merged rows don't all have the same number of cells as the given row.
+    """
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]
     return rows[1:] if len(cells) > 1 and all(len(row) == len(cells) for row in rows) else []
@@ -286,7 +289,10 @@ def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
-    """Check that a table has columns of these types: `string`, `list of strings`, `integer` or `number`."""
+    """Raise ValueError if a table lacks a column, has it twice or has it with another type.
+
+    The types are `string`, `list of strings`, `integer` and `number`.
+    """
     import pyarrow as pa
 
     for name, kind in kinds.items():
@@ -320,7 +326,7 @@ def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
 
 
 def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Iterator[pa.RecordBatch]:
-    """Stream these columns of a parquet file, `size` rows at a time."""
+    """Yield batches of `size` rows with the given columns of a parquet file."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""Process pools whose workers ignore Ctrl-C and end with their parent."""
+"""Process pools whose workers ignore Ctrl-C and exit with their parent."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @contextmanager
 def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Start a pool of `jobs` spawned processes; terminate them if the block fails, is interrupted or is killed.
+    """Provide a pool of `jobs` processes, which are terminated if the block fails, is interrupted or is killed.
 
-    A terminated worker runs its `finally` clauses and prints nothing.
+    Terminated workers run their `finally` clauses and print nothing.
     """
     others = active_children()
     with ExitStack() as stack:
@@ -42,7 +42,7 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 class _Pool(ProcessPoolExecutor):
     """A pool whose workers ignore Ctrl-C from their first instruction."""
 
-    # A spawned process inherits the signal mask; a handler of its own would come too late. Each call may
+    # A spawned process inherits the signal mask, whereas its own signal handler would be set too late. Any call may
     # start a process.
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         with _sigint_blocked(), _own_code_only():
@@ -66,7 +66,7 @@ def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
 
 
 def _end_when_told() -> None:
-    """Make this worker end on SIGTERM, and soon after its parent if that is killed."""
+    """Make this worker exit on SIGTERM, and shortly after its parent if the parent is killed."""
 
     def exit_once(signum: int, frame: FrameType | None) -> None:
         if not _in_function:  # the pool would treat an exception as a result and continue
@@ -85,7 +85,7 @@ def _end_after_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        if main := main_thread().ident:  # to interrupt its wait rather than this thread's
+        if main := main_thread().ident:  # the main thread is the one that waits
             signal.pthread_kill(main, signal.SIGTERM)
         time.sleep(_CLEANING_SECONDS)
         os._exit(_TERMINATED)
@@ -93,9 +93,10 @@ def _end_after_parent() -> None:
 
 @contextmanager
 def _own_code_only() -> Iterator[None]:
-    """Keep the current folder, which may be an untrusted submission, off the module path of processes started here.
+    """Keep the current folder off the module path of processes started in the block.
 
-    They are started as `python -c`, which would otherwise search it first, even for Python's own modules.
+    The folder may be an untrusted submission, and workers are started with `python -c`, which would search it first
+    even for standard modules.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"

@@ -1,6 +1,6 @@
-"""Scoring: from a submission and prepared data to results, intervals and comparisons.
+"""Score submissions on prepared data, and compare their results.
 
-The names are in `__init__.pyi` and load on first use.
+Public names are listed in `__init__.pyi` and imported on first use.
 """
 
 from decabench.lazy import lazy_names

@@ -1,4 +1,4 @@
-"""Choose the examples to show: right or wrong, of a kind, by id or by text, and in which order."""
+"""Select and sort scored examples to show, by correctness, flag, id or text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from decabench.text import excerpt
 FORMAT = "decabench.shown/1"
 
 Order = Literal["data", "loss", "length"]
-"""In the order of the data, the worst first, or the longest answer first."""
+"""The sort order: the order of the data, the largest loss first, or the longest answer first."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Inspected:
     head: ExamplesHead
     """The task, split, metric and data of the examples."""
     rows: Sequence[ScoredExample]
-    """The rows of the dataset's own wording, in the order of the data."""
+    """The rows for the dataset's own wording, in the order of the data."""
     wordings: Mapping[int, Sequence[ScoredExample]]
-    """The rows of other wordings, by their number, in the same order."""
+    """The rows for other wordings, by wording number, in the same order."""
     texts: Sequence[Mapping[str, str]]
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
-    """Why an answer is right or wrong, by row, for a metric that compares more than the answer itself."""
+    """The states behind an answer's score, by row, for metrics that compare states."""
     result: TaskResult
     """The task's score, with the counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class Inspected:
 
     @property
     def flags(self) -> Counter[str]:
-        """How often each flag occurs."""
+        """The number of rows with each flag."""
         return Counter(flag for row in self.rows for flag in row.flags)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The model, the protocol, the samples of each answer, and the tokens and cost of the task, if recorded."""
+        """The model, protocol, number of samples, token usage and cost, as far as they were recorded."""
         key = f"{self.head.task}.{self.head.split}"
         parts = {name: self.predictor.get(name) for name in ("usage", "served_by")}
         usage, served = (part.get(key) if isinstance(part, dict) else None for part in parts.values())
@@ -81,16 +81,17 @@ class Inspected:
 
     @property
     def digits(self) -> int:
-        """How many decimals to print for scores: more than two on short scales and unbounded ones."""
+        """The number of decimals to print for scores: 2, or 3 if the scale is short or unbounded."""
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
 def find_examples(
     submission: str | Path, task: str, options: ScoringOptions, hidden: bool = False
 ) -> Inspected:
-    """Return a task's scored examples.
+    """Score a submission on one task and return its examples.
 
-    Raises the errors of `evaluate`, and DataError for faulty answers or for hidden labels without `hidden`.
+    Raises the same errors as `evaluate`, and DataError if the answers have faults or if the labels are hidden and
+    `hidden` is not set.
     """
     with open_submission(submission) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
@@ -133,10 +134,10 @@ def _read_texts(store: Store, head: ExamplesHead, rows: Sequence[ScoredExample])
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which examples to show."""
+    """Filters and a sort order for examples."""
 
     right: bool | None = None
-    """Only right or only wrong answers; None for all."""
+    """Whether to show only right or only wrong answers; None for both."""
     flags: tuple[str, ...] = ()
     """Only examples with one of these flags, in any wording."""
     ids: tuple[str, ...] = ()
@@ -144,12 +145,12 @@ class Chosen:
     search: str = ""
     """Only examples with this text in question, context, references or answer, ignoring case."""
     order: Order = "data"
-    """The order."""
+    """The sort order."""
 
 
 @dataclass(frozen=True)
 class Browsed:
-    """An example with everything to show about it."""
+    """An example and the details to show about it."""
 
     row: ScoredExample
     """The answer."""
@@ -160,22 +161,22 @@ class Browsed:
     loss: float
     """The distance from the best score; infinite for a wrong answer without an individual score."""
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
-    """The answers to other wordings, by their number."""
+    """The answers to other wordings, by wording number."""
     other: ScoredExample | None = None
-    """The answer of the submission to compare with."""
+    """The answer of the other submission, if two submissions are compared."""
     course: Course | None = None
-    """The state that results from its group's answers, if the metric compares states."""
+    """The states that were compared, if the metric compares states."""
     before: tuple[str, ...] = ()
-    """The contexts of the earlier examples in its group, in order, such as the earlier turns of a dialogue."""
+    """The contexts of earlier examples in the group, such as earlier turns of a dialogue, in order."""
     parted: str = ""
-    """The answer at which the state diverged from gold; `here` if it is this answer."""
+    """The answer that made the state diverge from the gold state, or `here` if it is this answer."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
-    """Return the chosen examples in order.
+    """Return the examples that match `chosen`, sorted.
 
-    With another submission, return only examples that exactly one of the two got right; `chosen.right` says which.
-    Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different data.
+    If `other` is given, returns only examples that exactly one of the two submissions got right. Set `chosen.right` to
+    choose which. Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different data.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:
@@ -246,7 +247,7 @@ def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | 
 def show_json(
     shown: Inspected, found: Sequence[Browsed], limit: int, other: Inspected | None = None
 ) -> dict[str, Any]:
-    """Return chosen examples as JSON: the submission, the task, their number, and the first `limit` examples."""
+    """Return a JSON record of the submission, the task, the number of matching examples and the first `limit`."""
     head = shown.head
     content: dict[str, Any] = {
         "format": FORMAT,

@@ -1,4 +1,4 @@
-"""Compare two submissions on the same examples: differences, intervals, paired tests, and regressions."""
+"""Compare submissions on the same examples, with differences, intervals, paired tests and regressions."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _OMITTED: Mapping[str, object] = {
     "higher_is_better": True,
     "same": False,
 }
-"""Fields that are omitted if they have these values."""
+"""Fields to omit if they have these values."""
 
 _NOTHING = 1e-9
-"""The number of points below which a change counts as rounding."""
+"""Changes of fewer points than this count as rounding."""
 
 _MOST_ROWS = 1_000_000
-"""The maximum number of rows to compute for single swaps, at a few microseconds each."""
+"""The maximum number of rows to compute when answers are swapped one by one; a row takes a few microseconds."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Flip:
     """An example on which B is worse than A."""
 
     id: str
-    """Its id."""
+    """The example's id."""
     loss: float
     """The points that this example costs in the task's score."""
     question: str
@@ -77,7 +77,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Compared:
-    """B against A on one task, or on a whole suite."""
+    """A comparison of B with A on one task or a whole suite."""
 
     a: float
     """A's score."""
@@ -94,14 +94,14 @@ class Compared:
     examples: int
     """The number of compared examples."""
     examples_for_one_point: int | None
-    """How many examples would show a difference of one point with 80 % power; None if `same`, or for a single
-    unit."""
+    """How many examples are needed to detect a difference of one point with 80 % power; None if `same`, or for a
+    single unit."""
     a_wins: int | None = 0
     """Examples on which A is better; None for a suite, and for ranks if there are too many to swap."""
     b_wins: int | None = 0
     """Examples on which B is better; None in the same cases as `a_wins`."""
     worst: tuple[Flip, ...] = ()
-    """The examples that cost B most."""
+    """The examples on which B loses the most points."""
     higher_is_better: bool = True
     """False for error measures such as MSE."""
     units: SampledUnits | None = None
@@ -109,7 +109,7 @@ class Compared:
     same: bool = False
     """Whether A and B are equal on every sampled unit, so that the size of a difference cannot be estimated."""
     digits: int = 2
-    """How many decimals to print for scores and differences: more than two on short scales and unbounded ones."""
+    """The number of decimals to print: 2, or 3 if the scale is short or unbounded."""
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
     of: int | None = None
@@ -117,13 +117,13 @@ class Compared:
 
     @property
     def gain(self) -> float:
-        """The points by which B is better than A; negative if it is worse."""
+        """The points by which B is better than A; negative if B is worse."""
         return self.difference if self.higher_is_better else -self.difference
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `decabench compare`."""
+    """The result of comparing two submissions."""
 
     a: str
     """A's name."""
@@ -132,9 +132,9 @@ class Comparison:
     split: str
     """The split."""
     tasks: Mapping[str, Compared]
-    """By task, for tasks scored in both submissions."""
+    """The comparisons by task, for tasks scored in both submissions."""
     total: Compared | None
-    """The suite's total; None unless both have all of its tasks."""
+    """The comparison of the suite's total; None unless both submissions have all of its tasks."""
     not_compared: Mapping[str, str]
     """Task to the reason why it was left out."""
     seed: int
@@ -144,15 +144,15 @@ class Comparison:
     resamples: int = RESAMPLES
     """The number of resamples behind intervals and p-values."""
     a_path: str = ""
-    """Where A was read from."""
+    """The path of submission A."""
     b_path: str = ""
-    """Where B was read from."""
+    """The path of submission B."""
     on_sample: bool = False
     """Whether the data of any task is the bundled sample."""
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The labels of A and B: their names, with their paths if the names are the same."""
+        """The names of A and B, with their paths if the names are the same."""
         if self.a != self.b or not (self.a_path and self.b_path):
             return self.a, self.b
         return f"{self.a} ({self.a_path})", f"{self.b} ({self.b_path})"
@@ -174,7 +174,7 @@ class Comparison:
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of each task's row, and of the total's; `HEADINGS` names the columns."""
+        """Yield a row of cells for each task and for the total. `HEADINGS` has the column names."""
         partial = " (partial)" if self.total and self.total.of else ""
         total = {f"{self.suite.total_name}{partial}": self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
@@ -193,12 +193,12 @@ class Comparison:
             )
 
     def describe_subsets(self) -> str:
-        """Describe how many examples were compared if only some were; empty if all were."""
+        """Return a sentence about tasks that were compared on only some examples, or an empty string."""
         parts = [f"{name} {one.examples:,} of {one.of:,}" for name, one in self.tasks.items() if one.of]
         return f"Compared only on the answered examples: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain why an interval can exclude 0 while the corrected p is above 0.05; empty if no task is affected."""
+        """Explain intervals that exclude 0 although the corrected p is not below 0.05, or return an empty string."""
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [
             name
@@ -239,8 +239,9 @@ def compare(
 ) -> Comparison:
     """Compare submission B with submission A on the prepared data.
 
-    The first parameters are those of `evaluate`. `flips` is the number of worst regressions to return per task. Raises
-    SubmissionError if no task is scored in both, and the errors of `evaluate`.
+    `flips` is the number of worst regressions to return for each task. The parameters from `split` to `suite` are the
+    same as in `evaluate`. Raises SubmissionError if no task is scored in both submissions, and the same errors as
+    `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
@@ -286,9 +287,10 @@ def _score_all(
 def match_tasks(
     scored: Sequence[Mapping[str, ScoredTask]], names: Sequence[str]
 ) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
-    """Return the tasks that all submissions answered on the same examples, and why the others were left out.
+    """Return each submission's tasks that can be compared, and the reasons why other tasks were left out.
 
-    If one run is limited, the full runs are scored again on its examples.
+    All submissions must have answered the same examples. If a run is limited, full runs are scored again on its
+    examples.
     """
     same: list[dict[str, ScoredTask]] = [{} for _ in scored]
     reasons: dict[str, str] = {}
@@ -366,9 +368,10 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return (examples,): how many points A would gain from B's answer to each example alone.
+    """Return the points that A would gain by using B's answer to each example alone, (examples,).
 
-    If answers affect each other's rows, as ranks do, every swap is scored; returns None if there are too many.
+    If the rows of examples depend on each other, as with ranks, every swap is scored separately. Returns None if there
+    are too many swaps.
     """
     import numpy as np
 
@@ -421,7 +424,7 @@ def _compare_totals(
 def _compared(
     a: float, b: float, test: PairTests, p_holm: float | None, hidden: Sequence[Sample]
 ) -> Compared:
-    """Describe how B differs from A. Figures from samples with `hidden` labels are rounded like their scores."""
+    """Summarize a test of B against A. If labels are hidden, figures are rounded like the scores."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
     decimals = min((hidden_decimals(sample.metric.range, a, b) for sample in hidden), default=None)
@@ -452,25 +455,25 @@ class LineupRow:
     """A model, which may have been run several times."""
 
     name: str
-    """Its name, taken from its first run."""
+    """The name of the model's first run."""
     paths: tuple[str, ...]
-    """The submissions, one for each run."""
+    """The paths of the submissions, one for each run."""
     scores: Mapping[str, float]
-    """The mean over its runs, for each task and for the suite's total."""
+    """The mean scores over all runs, by task and for the suite's total."""
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and the highest of several runs."""
+    """The lowest and highest scores, if there are several runs."""
 
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two rows compared on one task, or in the total."""
+    """A comparison of two rows on one task or in the total."""
 
     a: int
     """The number of the first row, from 0."""
     b: int
     """The number of the second row."""
     difference: float
-    """b minus a."""
+    """The score of b minus the score of a."""
     interval: tuple[float, float] | None
     """The 95 % interval of the difference, over examples; None without bounds."""
     p: float | None
@@ -481,7 +484,7 @@ class ComparedPair:
 
 @dataclass(frozen=True)
 class Lineup:
-    """The result of `decabench compare` with more than two submissions."""
+    """The result of comparing more than two submissions."""
 
     split: str
     """The split."""
@@ -521,11 +524,11 @@ _OF_A_RUN = frozenset(
         "variant",
     }
 )
-"""The parts of a predictor's record that may differ between runs of the same model."""
+"""Keys of a predictor's record that may differ between runs of the same model."""
 
 
 def _model(results: Results, path: str) -> str:
-    """Return what identifies a submission's model: its predictor, ignoring seeds, prompts and wordings."""
+    """Return a key that all runs of a model share, whatever their seeds, prompts and wordings."""
     predictor = dict(results.submission.get("predictor") or {})
     if "backend" not in predictor:
         return path
@@ -558,9 +561,10 @@ def compare_all(
     seed: int = 0,
     each: bool = False,
 ) -> Lineup:
-    """Compare all pairs of several submissions. Runs of one model share a row unless `each` is set.
+    """Compare every pair of several submissions.
 
-    The other parameters are those of `compare`. Raises SubmissionError if no task is scored in all submissions.
+    Runs of the same model share a row unless `each` is set. The other parameters are the same as in `compare`. Raises
+    SubmissionError if no task is scored in all submissions.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))

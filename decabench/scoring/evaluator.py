@@ -1,9 +1,9 @@
-"""Evaluation: from a submission and prepared data to scores and intervals, and to the files that hold them.
+"""Score submissions, and write the results to these files.
 
 results/<split>/results.json                the summary of one evaluation
-results/<split>/statistics/<task>.parquet   a row for each example, from which scores, intervals and tests follow
+results/<split>/statistics/<task>.parquet   a row for each example, used to compute scores, intervals and tests
 results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                the summary before, if it had another content
+results/<split>/earlier.json                the previous summary, if it was different
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def evaluate(
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed`; a task without a file is missing. A limited run, or a task with examples
-    in `without`, is `partial`: scored on the remaining examples and left out of totals. `Results.examples` returns the
-    scored answers, and `Results.write` writes everything. With `jobs` above 1, a script needs an `if __name__ ==
-    "__main__":` guard.
+    A task is `failed` if its file has faults, and missing if it has no file. It is `partial` if the run was limited or
+    `without` lists some of its examples; partial tasks are scored on the other examples and left out of totals. Use
+    `Results.examples` to get the scored answers, and `Results.write` to write all results. Scripts that set `jobs`
+    above 1 need an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data isn't prepared, DataError if the submission was made for other data, SubmissionError
     if there is nothing to score, UnknownNameError for an unknown split or task.
@@ -175,7 +175,7 @@ def _without(
 
 
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
-    """Return the first ids and the number of others: `a, b, c and 7 more`."""
+    """Return a short list of ids, such as `a, b, c and 7 more`."""
     shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
     return f"{shown} and {len(ids) - most:,} more" if len(ids) > most else shown
 
@@ -183,9 +183,9 @@ def shown_ids(ids: Sequence[str], most: int = 3) -> str:
 def score_submission(
     submission: str | Path, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission, and return its results and each task's ScoredTask.
+    """Score a submission, and return its results and a ScoredTask for each task.
 
-    Results in the ledger are reused; their texts are read when they are needed. Raises the errors of `evaluate`.
+    Results in the ledger are reused, and their texts are read only when needed. Raises the same errors as `evaluate`.
     """
     store = Store(home_folder(options.home))
     with open_submission(submission) as opened:
@@ -227,9 +227,9 @@ def score_submission(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Look up a result in the ledger; its answers and references are read when they are needed.
+    """Look up a result in the ledger, deferring the reading of answers and references until they are needed.
 
-    If the data file does not match its record, the answers are scored again, which checks every row.
+    Returns None if the data file doesn't match its record, because scoring the answers again checks every row.
     """
     if options.again or (found := ledger.find(job.scored)) is None:
         return None
@@ -250,12 +250,15 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
         job.require_same(opened)
         files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}
         found = {number: AlignedAnswers.read(read_lines(file.path), ids) for number, file in files.items()}
-        job.require_same(opened)  # in case they were written to meanwhile
+        job.require_same(opened)  # in case they changed while they were read
         return found
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
-    """Return results without digests of answers to hidden splits: perfect answers would reveal the labels' digest."""
+    """Return results without the digests of answers to hidden splits.
+
+    The digest of perfect answers would reveal the digest of the labels.
+    """
     known, store = known_tasks(include), Store(home_folder(home))
     tasks = dict(results.tasks)
     for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
@@ -272,9 +275,9 @@ def add_intervals(
     suite: Suite,
     hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Add an interval to each result that has a sample, and return the total's interval too.
+    """Return results with intervals added where there are samples, and the interval of the total.
 
-    Intervals on hidden labels are rounded like the scores.
+    Intervals for hidden labels are rounded like their scores.
     """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
     spans = {name: samples[name].metric.range for name in samples if name in hidden}
@@ -300,7 +303,7 @@ def add_intervals(
 
 
 def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
-    """Return the tasks by name. Installed packages are searched only for names that are not built in."""
+    """Return tasks by name. Installed packages are searched only if not all tasks are built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
@@ -383,7 +386,7 @@ def _require_same_data(
 
 
 def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Iterator[str]:
-    """Yield sentences about answers whose form makes them score as wrong: how many, examples, and advice."""
+    """Yield sentences about answers that score as wrong because of their form, with counts, examples and advice."""
     if not found.predictions:
         return
     forms = _count_forms(task, found, store, split)
@@ -418,12 +421,12 @@ def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Lab
 
 
 def results_home(submission: Path) -> Path:
-    """Return the folder that holds all results of a submission: inside it, or next to an archive."""
+    """Return the folder for a submission's results, which is inside a folder or next to an archive."""
     return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
 
 
 def results_folder(submission: Path, results: Results) -> Path:
-    """Return the folder where results are written by default."""
+    """Return the default folder for a submission's results."""
     suite = "" if results.suite == DECATHLON else f"-{results.suite.name}"
     end = "-raw" if results.answers == "raw" else ""
     if any(task.partial and task.partial.without for task in results.tasks.values()):
@@ -432,12 +435,12 @@ def results_folder(submission: Path, results: Results) -> Path:
 
 
 class WrittenResults(NamedTuple):
-    """Where results were written."""
+    """The paths that `write_results` returns."""
 
     path: Path
     """The results file."""
     earlier: Path | None
-    """The results before, if they had another content."""
+    """The file with the previous results, if they were different."""
 
 
 def write_results(
@@ -447,10 +450,10 @@ def write_results(
     scored: Mapping[str, ScoredTask],
     options: ScoringOptions,
 ) -> WrittenResults:
-    """Write `results.json`, and the statistics and scored examples of its tasks next to it.
+    """Write `results.json`, with the statistics and scored examples of its tasks next to it.
 
-    The old `results.json` is removed first and the new one written last, so an interrupted run leaves no contradiction.
-    Raises StorageError.
+    The old `results.json` is removed first and the new file is written last, so that an interrupted run can't leave
+    contradictory files. Raises StorageError if a file can't be written.
     """
     submission = Path(submission)
     inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
@@ -480,7 +483,10 @@ def _set_aside(path: Path, new: bytes) -> Path | None:
 
 
 def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Remove the results that contain a changed (task, split), and return their folders. Raises StorageError."""
+    """Remove results that contain a changed (task, split), and return their folders.
+
+    Raises StorageError if a file can't be removed.
+    """
     stale = []
     for results in results_folders(folder) if changed else ():
         try:
@@ -494,7 +500,7 @@ def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[st
 
 
 def results_files(submission: Path) -> list[Path]:
-    """Find the results files in a submission's folder, or next to an archive. Raises MissingDataError."""
+    """Return a submission's results files, sorted. Raises MissingDataError if there are no results files."""
     folder = results_home(submission)
     if found := sorted(folder.glob("*/results.json")):
         return found

@@ -1,8 +1,8 @@
-"""Scored examples: a row for each example and wording, which is also written to a file next to the results.
+"""Scored examples, with a row for each example and wording, and the files that store them next to the results.
 
 examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
 
-No score depends on the file: it shows what a model got right and wrong, for `decabench show` and for you.
+Scores don't depend on these files, which show what a model got right and wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "decabench.examples/1"
 
 STATISTICS = "statistics"
-"""The folder of statistics next to `results.json`."""
+"""The folder for statistics next to `results.json`."""
 
 EXAMPLES = "examples"
 """The folder for scored examples next to `results.json`."""
@@ -47,7 +47,7 @@ _LIMITS = Limits(line_bytes=1 << 26)
 
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One answer, with its score and what explains it."""
+    """An answer with its score and the details that explain it."""
 
     id: str
     """The example's id."""
@@ -66,29 +66,29 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     statistics: tuple[float, ...]
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
-    """Oddities of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    """What is unusual about the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
     `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (not a label), `label_form` (a
     label in another form)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The states that were compared for one example, for metrics that compare states rather than answers."""
+    """The states behind one example's score, for metrics that compare states instead of answers."""
 
     before: tuple[int, ...]
-    """The places of the earlier examples in its group, in order."""
+    """The places of earlier examples in the group, in order."""
     predicted: str
     """The state according to the answers up to this turn."""
     gold: str
     """The state according to the gold answers."""
     parted: int | None
-    """The place of the example at which the two begin to differ; None if they are equal."""
+    """The place of the example where the states begin to differ; None if they are equal."""
 
 
 def find_courses(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> dict[int, Course]:
-    """Return each example's course by its place; empty for a metric that compares single answers."""
+    """Return the course of each example by place, or an empty dict if the metric doesn't compare states."""
     courses: dict[int, Course] = {}
     for group in metric.states(predictions, references) if metric.states else ():
         parted: int | None = None
@@ -103,7 +103,7 @@ def find_courses(
 
 
 def describe_parting(id: str, gold: str, answer: str) -> str:
-    """Describe the example at which an answer made the state diverge from the gold state."""
+    """Describe the answer that made a state diverge from the gold state."""
     return f"at {id}: gold {gold!r}, answer {answer!r}"
 
 
@@ -130,16 +130,16 @@ class ExamplesHead:
     data: str
     """The fingerprint of the data."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files of answers: path in the submission to sha256."""
+    """The SHA-256 of each file of answers, by path in the submission."""
     answers: str = "extracted"
     """Which texts were scored: `extracted` or `raw`."""
     left_out: tuple[str, ...] = ()
-    """Fields that are left out of all rows because their text may not be redistributed."""
+    """Fields left out of all rows because their text can't be redistributed."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
 
     def loss(self, row: ScoredExample) -> float:
-        """Return how far an answer is from the best score: 0 if it is right, infinite if unknown."""
+        """Return the distance from an answer's score to the best score: 0 if it is right, infinity if unknown."""
         if row.right:
             return 0.0
         if row.score is None or self.best is None:
@@ -148,7 +148,7 @@ class ExamplesHead:
 
 
 def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
-    """Return scored examples as a table. Raises DecabenchError without pandas (extra `pandas`)."""
+    """Return scored examples as a DataFrame. Raises DecabenchError if pandas (extra `pandas`) is not installed."""
     try:
         import pandas
     except ImportError as error:
@@ -175,7 +175,7 @@ def examples_path(folder: Path, task: str) -> Path:
     return folder / EXAMPLES / f"{task}.jsonl.gz"
 
 
-# Making rows of scored examples
+# Creating rows of scored examples
 
 
 _EXACT = 0.005
@@ -183,7 +183,7 @@ _EXACT = 0.005
 
 
 def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return a task's scored examples: the head of their file, and the rows of every wording."""
+    """Return the head of a task's file of scored examples, and an iterator over the rows of all wordings."""
     assert found.sample is not None  # tasks that failed have no examples
     metric = found.sample.metric
     low, high = metric.range
@@ -206,7 +206,7 @@ def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, I
 
 
 def _left_out(task: Task) -> tuple[str, ...]:
-    """Return the fields whose text may not be redistributed: answers, or texts that may quote the context."""
+    """Return the fields that can't be redistributed, because they contain answers or may quote the context."""
     if not task.redistributable:
         return "prediction", "raw", "references"
     if task.withhold_texts:
@@ -254,11 +254,11 @@ def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
 
 
 _NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context")
-"""Extraction rules that explain why a text is unparseable or suspicious."""
+"""Extraction rules that explain why no usable answer was found."""
 
 
 def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[str, ...]:
-    """Return the flags of an answer."""
+    """Return the flags that apply to an answer; see `ScoredExample.flags`."""
     flags = [] if text.strip() else ["empty"]
     if line is not None:
         rules = line.rule.split("+") if line.rule else ()
@@ -295,7 +295,7 @@ def _rows_with_scores(
 
 
 def _shortest(column: Array) -> list[float]:
-    """Return a column's numbers, with integers in place of whole floats."""
+    """Return a column's numbers, with whole floats as integers."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):
@@ -307,7 +307,7 @@ def _shortest(column: Array) -> list[float]:
 
 
 def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
-    """Return the questions by id, if they name the labels."""
+    """Return the questions by id if they list the possible labels, or else an empty dict."""
     if not isinstance(task.output, Label) or task.output.names:
         return {}
     return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
@@ -317,13 +317,16 @@ def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
 
 
 def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample]) -> Path:
-    """Write `examples/<task>.jsonl.gz` into a folder of results and return its path. Raises StorageError."""
+    """Write `examples/<task>.jsonl.gz` to a results folder, and return its path.
+
+    Raises StorageError if the file can't be written.
+    """
     path, encode = examples_path(folder, head.task), msgspec.json.Encoder().encode
     about = {name: value for name, value in asdict(head).items() if value not in ((), {})}
     with atomic_file(path, "gz", _LEVEL) as file:
         file.write(encode({"format": FORMAT, **about}) + b"\n")
         lines = map(encode, rows)
-        while some := list(islice(lines, _LINES)):  # because gzip's write is slow to call
+        while some := list(islice(lines, _LINES)):  # gzip's write method has a large overhead
             file.write(b"\n".join(some) + b"\n")
     return path
 
@@ -340,7 +343,7 @@ _LEVEL = 5
 def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Open a file of scored examples, and return its head and an iterator over its rows.
 
-    Raises MissingDataError if the file doesn't exist, DataError if it is damaged; iterating may raise DataError too.
+    Raises MissingDataError if the file doesn't exist, DataError if it is damaged. Iterating can also raise DataError.
     """
     if not path.is_file():
         raise MissingDataError(f"There is no {path}: run decabench evaluate first.")
@@ -395,7 +398,8 @@ def statistics_path(folder: Path, task: str) -> Path:
 def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
     """Write `statistics/<task>.parquet` for each task that was scored in full, and remove the files of other tasks.
 
-    Hidden labels get no file, because a row shows whether an answer is right. Raises StorageError.
+    Tasks with hidden labels get no file, because its rows would show which answers are right. Raises StorageError if a
+    file can't be written or removed.
     """
     for task, found in scored.items():
         path = statistics_path(folder, task)
@@ -409,7 +413,10 @@ def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
 def write_rows(
     path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
 ) -> None:
-    """Write a parquet file with a row for each example: `unit_1` (outermost), `unit_2`, …, then `rows`."""
+    """Write a parquet file with a row for each example.
+
+    Its columns are `unit_1` (the outermost unit), `unit_2`, …, followed by `rows`.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -442,11 +449,11 @@ def _to_numpy(column: Any) -> Array:
 
 
 _MOST_COLUMNS = 4_000
-"""A limit above the columns for 1,000 classes, the most that metrics count, plus the columns for units."""
+"""The maximum number of columns, enough for the 1,000 classes that metrics allow and for units."""
 
 
 def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a file of statistics, or its bytes. Raises errors of pyarrow, OSError and ValueError."""
+    """Open a statistics file from its path or content. Raises ArrowException, OSError or ValueError if it fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -461,7 +468,7 @@ def _name_of(source: Path | bytes) -> str:
 
 
 def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return the metric with the class columns of a file of statistics. Raises DataError if the file is damaged."""
+    """Return a metric with the class columns of a statistics file. Raises DataError if the file is damaged."""
     import pyarrow as pa
 
     if metric.find_classes is None:
@@ -477,9 +484,9 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
 
 
 def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Read a file of statistics: unit numbers, (examples, levels), and rows, (examples, columns).
+    """Read a statistics file, and return unit numbers, (examples, levels), and rows, (examples, columns).
 
-    Raises DataError if the file is damaged, empty or has other columns.
+    Raises DataError if the file is damaged or empty, or lacks one of the columns.
     """
     import numpy as np
     import pyarrow as pa

@@ -1,10 +1,9 @@
-"""The ledger: this machine's results with the statistics behind them, so that the same answers are not scored
-again.
+"""The ledger, a cache of results and their statistics, so that the same answers are not scored twice.
 
-`$DECABENCH_HOME/ledger/<code>/<key>` holds one result of one task. The key is a digest of everything that
-affects it: the answers, the data, the metrics, the options and the code. A board keeps the examples that its
-pages show here too. The ledger is a cache. It can be deleted at any time, only this file reads it, and it is
-never part of a submission. A damaged or misnamed entry is ignored.
+`$DECABENCH_HOME/ledger/<code>/<key>` contains the result of one task. The key is a digest of everything that affects
+the result: the answers, the data, the metrics, the options and the code. Leaderboards also cache the examples for
+their pages here. The ledger can be deleted at any time, is read only by this module, and is never part of a
+submission. Damaged or misnamed entries are ignored.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ FORMAT = "decabench.ledger/1"
 _FOLDER = "ledger"
 _OLD_SECONDS = 7 * 24 * 3600
 _ROOMS = ("metrics", "prompts", "scoring", "submission", "tasks")
-"""The packages whose code affects results, in addition to the modules above the packages."""
+"""Packages whose code affects results, in addition to the top-level modules."""
 
 
 Value = TypeVar("Value")
 
 
 class Deferred(Sequence[Value]):
-    """A sequence that is read when its first item is needed."""
+    """A sequence that is loaded on first use."""
 
     def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
         self._read = read
@@ -54,7 +53,7 @@ class Deferred(Sequence[Value]):
 
     @property
     def values(self) -> Sequence[Value]:
-        """The values; the first use reads them."""
+        """The values, which are loaded on first use."""
         if self._known is None:
             self._known = self._read()
         return self._known
@@ -75,7 +74,7 @@ class Deferred(Sequence[Value]):
 
 @dataclass(frozen=True)
 class Scored:
-    """Everything that affects a task's result, apart from the code."""
+    """The inputs that determine a task's result, apart from the code."""
 
     task: Task
     """The task."""
@@ -84,7 +83,7 @@ class Scored:
     split: str
     """The split."""
     files: Mapping[str, str]
-    """The files of its answers: path in the submission to sha256."""
+    """The SHA-256 of each file of answers, by path in the submission."""
     marks: Sequence[Marks]
     """Whether each file comes from a limited or an incomplete run, according to submission.toml."""
     answers: AnswerKind
@@ -92,7 +91,7 @@ class Scored:
 
     @property
     def key(self) -> str:
-        """The name of its entry; empty if third-party code affects the result, because its version is unknown."""
+        """The name of the entry; empty if the result depends on third-party code, whose version is unknown."""
         task, data = self.task, self.data
         metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -127,7 +126,7 @@ class ScoredTask:
     """A scored task of a submission, with the data behind its score."""
 
     result: TaskResult
-    """Its entry in the results."""
+    """The task's entry in the results."""
     references: Sequence[Item]
     """The scored examples, in the order of the data."""
     predictions: Sequence[str] = ()
@@ -137,22 +136,22 @@ class ScoredTask:
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files of its answers, including other wordings: path in the submission to sha256."""
+    """The SHA-256 of each file of answers, including other wordings, by path in the submission."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
-    """The statistics of each example under other wordings, by their number."""
+    """The statistics of each example for other wordings, by wording number."""
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
-    """Returns each wording's answers as they were read."""
+    """Returns the answers to each wording as they were read."""
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False
     """Whether labels are hidden, so that nothing about a single example may be written or shown."""
     key: str = ""
-    """The name of its entry in the ledger; empty if there is no entry."""
+    """The name of the entry in the ledger; empty if there is no entry."""
 
 
 @dataclass(frozen=True)
 class _Packed:
-    """An array as bytes, column by column, in the smallest type that holds each number exactly."""
+    """An array stored as bytes, column by column, in the smallest type that represents each number exactly."""
 
     kind: str
     stored: str
@@ -200,13 +199,13 @@ class _Stored:
 
 
 class Ledger:
-    """The entries in a home folder that were written by this version of the code."""
+    """The ledger in a home folder, limited to entries from this version of the code."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / _FOLDER / code_digest()[:16]
 
     def find(self, scored: Scored) -> ScoredTask | None:
-        """Return the stored result for these answers, without texts, or None."""
+        """Return the stored result, without texts, or None if there is no valid entry."""
         import msgspec
 
         if not (key := scored.key) or (content := self.read(key)) is None:
@@ -218,7 +217,7 @@ class Ledger:
             return None
 
     def read(self, key: str) -> bytes | None:
-        """Return the content of an entry; None if it is missing or damaged."""
+        """Return the content of an entry, or None if it is missing or damaged."""
         try:
             content = (self._folder / key).read_bytes()
         except OSError:
@@ -226,14 +225,14 @@ class Ledger:
         return content[32:] if hashlib.sha256(content[32:]).digest() == content[:32] else None
 
     def write(self, key: str, content: bytes) -> None:
-        """Write an entry; does nothing if the folder is read-only."""
+        """Write an entry. Does nothing if the folder can't be written."""
         with suppress(DecabenchError, OSError):
             with atomic_file(self._folder / key) as file:
                 file.write(hashlib.sha256(content).digest() + content)
             _sweep(self._folder)
 
     def keep(self, scored: Scored, found: ScoredTask) -> None:
-        """Store a result that has a score."""
+        """Store a result. Does nothing if the task failed or has no key."""
         import msgspec
 
         sample = found.sample
@@ -298,7 +297,7 @@ def _lay_out(steps: _Packed) -> tuple[Array, Layout]:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return a digest of all code that affects results; a change invalidates the ledger."""
+    """Return a digest of all code that affects results. Any change to the code invalidates the ledger."""
     digest = hashlib.sha256()
     for path in sorted(_code_files(Path(decabench.__file__).parent)):
         digest.update(f"{path.name}\n{file_digest(path)}\n".encode())
@@ -315,8 +314,7 @@ def _code_files(package: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=16)  # once per home
 def _sweep(ours: Path) -> None:
-    """Remove entries of other code versions that have written nothing for days; a second version may share the
-    home."""
+    """Remove the entries of other code versions after a week without writes, in case the version is still in use."""
     with suppress(OSError):
         for other in ours.parent.iterdir():
             if (

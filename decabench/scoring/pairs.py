@@ -1,10 +1,10 @@
-"""Tests of all pairs of several systems at once, from one set of resamples that all systems share.
+"""Significance tests for all pairs of systems, based on one set of resamples that all systems share.
 
 A resample flips the signs of units' contributions to the differences, in the same way for all systems (the wild
-bootstrap for clusters with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its
-own standard error, in the data and in every resample. The share of resamples in which a pair reaches its own
-value is its p. The share in which any pair reaches that value is its adjusted p (Westfall and Young 1993),
-which is valid for all pairs of a board together. docs/statistics.md explains the method and its error rates.
+cluster bootstrap with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard
+error, in the data and in every resample. A pair's p is the share of resamples in which it reaches the value in the
+data. Its adjusted p is the share in which any pair reaches that value (Westfall and Young 1993), and is valid for all
+pairs of a leaderboard together. docs/statistics.md explains the method and its error rates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESAMPLES = 1_999
 """The number of resamples: 2,000, counting the data itself."""
 
 LEVEL = 0.05
-"""The significance level, two-sided, which 95 % intervals agree with."""
+"""The two-sided significance level, which corresponds to 95 % intervals."""
 
 POWER = 0.8
 
@@ -50,13 +50,13 @@ _CELLS = 4_000_000
 """The maximum number of signs to hold at once, at four bytes each."""
 
 _PAIRS = 64
-"""The maximum number of pairs to resample at once: more do not fit into the processor's cache."""
+"""The maximum number of pairs to resample at once. More pairs would not fit into the processor's cache."""
 
 _MANY_PARTS = 100
-"""The number of parts, of the pairs to test, from which threads pay off."""
+"""The number of batches of pairs above which threads are faster."""
 
 _TIE = 1e-4
-"""The relative rounding error of single precision: values this close count as equal."""
+"""The relative rounding error of single precision. Values this close count as equal."""
 
 _SURE = 1e6
 """The square of a thousand standard errors. Above it, only rounding distinguishes a ratio from infinity."""
@@ -66,7 +66,7 @@ _LARGE = 20
 precision."""
 
 _CANCELLED = 1e-7
-"""A sum of powers of differences that is this small a part of its terms has lost half of its digits."""
+"""If a sum of powers of differences is below this fraction of its terms, half of its digits are lost."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,15 @@ class _Block:
 
     x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the
     signs. A resample moves a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
-    `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so a
-    difference of scores has the differences of theirs. Each system's effects are in units of a power of two,
-    which is 1 unless they are large.
+    `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so for the
+    difference between two scores, they can be subtracted. Each system's effects are in units of a power of two, which
+    is 1 unless the effects are large.
     """
 
     moved: Array
     """(systems, resamples): sum of e x."""
     lean: Array
-    """(systems, resamples): defined above."""
+    """(systems, resamples): as defined above."""
     shift: Array
     """(resamples,): sum of e s."""
     lean_shift: Array
@@ -95,24 +95,23 @@ class _Block:
     square: float
     """c times the sum of h^2 s^2."""
     powers: Array
-    """(systems,): the exponent of the power of two that their effects are divided by; the division is exact."""
+    """(systems,): the exponent of the power of two that divides a system's effects exactly."""
 
 
 @dataclass(frozen=True)
 class FlippedTask:
-    """One task's resamples, for all systems; totals over tasks use the same resamples."""
+    """The resamples of one task for all systems. Totals over several tasks use the same resamples."""
 
     scores: Array
     """(systems,): the scores; NaN for a system without statistics."""
     layouts: Array
-    """(systems,): systems with the same number were scored on the same units; -1 for a system without
-    statistics."""
+    """(systems,): equal numbers for systems that were scored on the same units; -1 for a system without statistics."""
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
-    """For each layout, its systems and the blocks of its units."""
+    """The systems and the blocks of units for each layout."""
     squares: Array
     """(systems, systems): the sum of squares of the units' parts in a difference; NaN for different layouts."""
     fourths: Array
-    """(systems, systems): the sum of their fourth powers."""
+    """(systems, systems): the sum of fourth powers of these parts."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -120,7 +119,7 @@ class FlippedTask:
 
 
 def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int = RESAMPLES) -> FlippedTask:
-    """Resample one task for all systems; None stands for a system without statistics."""
+    """Resample one task for all systems. The sample of a system without statistics is None."""
     import numpy as np
 
     known: dict[tuple[str, bytes, bytes], list[int]] = {}
@@ -150,8 +149,7 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 
 
 def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
-    """Make a block for each stratum, given the effects, (systems, units), of systems on the first system's
-    units."""
+    """Return a block for each stratum. Effects are (systems, units), on the units of the first system."""
     import numpy as np
 
     _, powers = np.frexp(np.abs(effects).max(axis=1))
@@ -204,11 +202,9 @@ def _are_equal(shares: Array) -> bool:
 
 
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
-    """Return the sums, (systems, systems), of the squares and the fourth powers of all units' parts in a
-    difference.
+    """Return the sums of squares and of fourth powers of the units' parts in each difference, (systems, systems).
 
-    A unit's part is its effect plus its share of the difference of scores, which is divided equally among
-    strata.
+    A unit's part is its effect plus its share of the difference of scores, which is divided equally among strata.
     """
     import numpy as np
 
@@ -238,8 +234,7 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
 
 def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
-    """Yield blocks of signs, (resamples, units), seeded by the task's name, so that they don't depend on other
-    tasks or systems."""
+    """Yield blocks of signs, (resamples, units). Seeding by task name makes them independent of other tasks."""
     import numpy as np
 
     generator = np.random.Generator(_source(seed, name))
@@ -258,7 +253,7 @@ def _source(seed: int, name: str) -> SFC64:
 
 
 def sign_state(name: str, seed: int = 0) -> list[int]:
-    """Return the state of SFC64, four words, from which a task's signs are drawn. Pages draw from the same state."""
+    """Return the four words of SFC64 state that generate a task's signs. Leaderboard pages use the same state."""
     state: Any = _source(seed, name).state
     return [int(word) for word in state["state"]["state"]]
 
@@ -267,7 +262,8 @@ def sign_state(name: str, seed: int = 0) -> list[int]:
 class PairTests:
     """The differences between all pairs of systems, with their tests.
 
-    Arrays are (systems, systems); row a, column b describes b minus a. Pairs that can't be tested are NaN.
+    Arrays have the shape (systems, systems), with the difference b minus a in row a and column b. Values are NaN for
+    pairs that can't be tested.
     """
 
     differences: Array
@@ -275,13 +271,13 @@ class PairTests:
     errors: Array
     """The standard error of the difference."""
     p: Array
-    """The two-sided p of the pair alone."""
+    """The two-sided p of each pair alone."""
     adjusted: Array
-    """The p adjusted for all pairs of the board."""
+    """The p adjusted for all pairs of the leaderboard."""
     reach: Array
     """The distance from the difference to the end of its 95 % interval nearer to 0, if `p` is below 0.05."""
     wide: Array
-    """The distance to the other end; to both ends if `p` is not below 0.05."""
+    """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
     sizes: Array
     """How much a typical differing unit moves the difference; 0 if no unit differs."""
     span: float
@@ -289,7 +285,7 @@ class PairTests:
     examples: int
     """The number of examples scored."""
     highest: Array | None = None
-    """(resamples,): the highest squared ratio among the pairs that are adjusted for each other."""
+    """(resamples,): the highest squared ratio among the pairs of the family."""
 
     @cached_property
     def tested(self) -> Array:
@@ -324,7 +320,7 @@ class PairTests:
         return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a, or None."""
+        """Return the 95 % interval of b minus a, or None if it isn't known."""
         low, high = (float(end[a, b]) for end in self.ends)
         return None if math.isnan(low) else Interval(low, high)
 
@@ -336,10 +332,10 @@ class PairTests:
 def compare_pairs(
     tasks: Sequence[FlippedTask], combination: Combination = "sum", family: Sequence[int] | None = None
 ) -> PairTests:
-    """Test all pairs of systems on one task, or on the sum or mean of several.
+    """Test all pairs of systems on one task, or on the sum or mean of several tasks.
 
-    Pairs within `family` (by default all systems) are adjusted for each other; other pairs for the family and
-    themselves.
+    The p of pairs within `family`, by default all systems, is adjusted for all pairs of the family. The p of other
+    pairs is adjusted for the family and the pair itself.
     """
     import numpy as np
 
@@ -413,7 +409,7 @@ def compare_pairs(
 
 
 def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> Iterator[Found]:
-    """Map in order, on all processors if there is much work: numpy releases Python's lock while it computes."""
+    """Map a function over parts in order, with threads for long lists, because numpy releases the GIL."""
     if len(parts) < _MANY_PARTS:
         yield from map(function, parts)
         return
@@ -465,7 +461,7 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return each pair's power of two, the larger of its systems': a common one would lose small effects."""
+    """Return the power of two for each pair, because one power for all pairs would lose small effects."""
     import numpy as np
 
     powers: Array = np.zeros(len(others), dtype=int)
@@ -477,12 +473,12 @@ def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
-    """Return the square of each pair's movement in standard errors for each resample, and the pairs' variances.
+    """Return the squares of each pair's change in standard errors, (pairs, resamples), and each pair's variance.
 
-    Differences and variances are in units of the pairs' powers of two and of their squares. The null hypothesis
-    is imposed: a difference is divided among blocks by their variances, and among a block's units by their
-    sizes. On a single task with units of equal size, each unit keeps just its own difference. The squares are
-    (pairs, resamples), at most `_SURE`, and valid until the next call with the same memory.
+    Differences are in units of the pairs' powers of two, and variances in units of their squares. To impose the null
+    hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their sizes.
+    On a single task with units of equal size, each unit keeps exactly its own difference. The squares are at most
+    `_SURE`, and are overwritten by the next call with the same memory.
     """
     import numpy as np
 
@@ -524,9 +520,9 @@ def _resample_pairs(
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
-    """Return (systems, systems): how much a typical unit that differs moves a difference; 0 if no unit differs.
+    """Return how much a typical differing unit moves each difference, (systems, systems); 0 if no unit differs.
 
-    It is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, and equals u if all differing units
+    The size is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, which equals u if all differing units
     have the same part.
     """
     import numpy as np
@@ -539,11 +535,11 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 
 
 def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:
-    """Return how far the interval of each difference reaches towards 0 and away from it.
+    """Return how far the interval of each difference extends towards 0 and away from 0.
 
-    Two pseudo-units, one in favour of each system, keep it from collapsing where few units differ (Agresti and
-    Min 2005; Bonett and Price 2012). The test decides whether 0 is inside: if `critical` standard errors do not
-    reach 0, the nearer end lies half-way between 0 and that distance.
+    Two pseudo-units, one in favour of each system, keep the interval from collapsing where few units differ (Agresti
+    and Min 2005; Bonett and Price 2012). The test decides whether 0 is inside the interval: if `critical` standard
+    errors do not reach 0, the nearer end lies half-way between 0 and that distance.
     """
     import numpy as np
 
@@ -571,7 +567,7 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the share of resamples that reach the observed value; the data counts as a resample."""
+    """Return the share of resamples that reach the observed value, counting the data as a resample."""
     import numpy as np
 
     # row by row, because numpy counts faster in flat arrays than along an axis
@@ -588,7 +584,7 @@ def _share_of_sorted(reached: Array, observed: Array) -> Array:
 
 
 def _least(observed: Array) -> Array:
-    """Return the smallest value that counts, in single precision, so that numpy converts no resamples."""
+    """Return the smallest float32 that reaches the observed value, so that numpy doesn't convert the resamples."""
     import numpy as np
 
     exact = observed * (1 - _TIE) ** 2
@@ -597,7 +593,7 @@ def _least(observed: Array) -> Array:
 
 
 def _critical(reached: Array) -> Array:
-    """Return the number of standard errors beyond which `_share` is below LEVEL. Reorders the squares."""
+    """Return the number of standard errors beyond which `_share` is below LEVEL. Reorders `reached`."""
     import numpy as np
 
     resamples = reached.shape[-1]
@@ -628,10 +624,10 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return how many examples would show a difference of one point at the 5 % level with this power, or None.
+    """Return how many examples are needed to detect a difference of one point at the 5 % level, or None if unknown.
 
-    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points, and at least enough for six differing
-    units to add up to one point, because a sign test on five can't reach 0.05.
+    The number is n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points. It is at least large enough
+    for six differing units to add up to one point, because a sign test on five units can't reach 0.05.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)

@@ -1,4 +1,4 @@
-"""The proof of a task: properties that hold for any task whose data and metric fit together."""
+"""Check that the data of a task fits its metric."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _SMALLEST_DIFFERENCE = 1e-6
 
 @dataclass(frozen=True)
 class ProofStep:
-    """One property that was checked."""
+    """The result of checking one property."""
 
     name: str
     """The property."""
     passed: bool
     """Whether it holds."""
     detail: str
-    """The figures."""
+    """The figures behind the result."""
 
 
 def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
     """Check that a prepared split of a task fits its metric.
 
-    Gold answers must get the best score, empty and shuffled answers lower ones, and gold answers must stay the same
-    when they are read and written again. Raises MissingDataError if the split isn't prepared, MetricError if it can't
-    be scored. Hidden labels are quoted only if `hidden` is set.
+    Gold answers must get the best score and must not change when they are read and written again. Empty and shuffled
+    answers must score lower. Hidden labels are quoted only if `hidden` is set. Raises MissingDataError if the split
+    isn't prepared, MetricError if it can't be scored.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -65,7 +65,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     if is_structured:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
-            return steps  # scores of misread gold answers mean nothing
+            return steps  # scores of misread gold answers are meaningless
     references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]
     answers = [example.answers[0] for example in examples]
 
@@ -75,7 +75,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score(answers)
     steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    if metric.scope == "corpus" or not metric.higher_is_better:  # their floor isn't known in advance
+    if metric.scope == "corpus" or not metric.higher_is_better:  # the lowest score isn't known in advance
         steps.append(ProofStep("empty answers are scored", True, f"{empty:.2f}"))
     else:
         floor = empty_answer_floor(task.metric, examples)
@@ -118,9 +118,9 @@ def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterato
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that each gold answer stays the same when its metric reads it and when it is extracted from a
-    model's text. If the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may
-    change.
+    """Check that gold answers don't change when the metric reads them or when they are extracted from a model's text.
+
+    If the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may change.
     """
     form = settle_form(task.answer_form, task.output)
     lost: dict[str, str] = {}
@@ -166,8 +166,8 @@ _WRONG = "wrong values score low"
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
     """Check that answers score low if each value comes from another example.
 
-    Tags, trees, states and queries without a right value must score the same as empty answers. For labels,
-    numbers and metrics of other packages, low means chance: no better than shuffled gold answers.
+    Tags, trees, states and queries without a right value must score the same as empty answers. Labels, numbers and
+    answers to third-party metrics must score no better than shuffled gold answers.
     """
     if _kind(task) in ("label", "number") or metric.name not in METRICS:
         low, word = max(chance, 0.0), "by chance"
@@ -208,14 +208,14 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to another, half a list further on; empty for a single value."""
+    """Map each distinct value to the value half a list away. Returns an empty dict for a single value."""
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
 
 
 def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Return, for each number, the smallest or the largest number, whichever is farther away."""
+    """Replace each number with the smallest or the largest number, whichever is farther away."""
     low, high = min(golds, key=float), max(golds, key=float)
     if float(low) == float(high):
         return None
@@ -223,9 +223,9 @@ def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
 
 
 def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
-    """Return sequences in which each item has another value.
+    """Return sequences in which every item has a different value.
 
-    For chunks, only the kind counts; outside is a kind.
+    For chunks, only the kind is changed. Being outside any chunk counts as a kind.
     """
     others = _rotate(read(item) for gold in golds for item in gold.split())
 
@@ -247,7 +247,7 @@ def _kind_of_chunk(tag: str) -> str:
 
 
 def _without_subtype(item: str) -> str:
-    """Return a head with its relation, without the subtype, which metrics ignore."""
+    """Return `head:relation` without the relation's subtype, which metrics ignore."""
     return ":".join(item.lower().split(":")[:2])
 
 
@@ -264,8 +264,10 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
 
 
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
-    """Check that gold answers get the best score, or `Task.gold_score` if a quirk of the official scorer
-    prevents it."""
+    """Check that gold answers get the best score in the headline, or in `Task.gold_score` if the task sets it.
+
+    Tasks set it if a quirk of the official scorer keeps the headline below the best score.
+    """
     name = task.gold_score or metric.headline
     best = metric.range[1] if metric.higher_is_better else metric.range[0]
     passed = abs(scores[name] - best) < _SMALLEST_DIFFERENCE
@@ -276,9 +278,9 @@ def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> Pr
 
 
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
-    """Return the score that empty answers should get, 0–100, computed from the gold answers.
+    """Return the score, 0–100, that empty answers should get for these gold answers.
 
-    Empty answers are right for dialogue states without slots and for unanswerable questions of SQuAD 2.
+    Empty answers are right for dialogue states without slots and for the unanswerable questions of SQuAD 2.
     """
     if metric == "squad2":
         none = sum(all(answer in ("", "unanswerable") for answer in example.answers) for example in examples)
