@@ -43,7 +43,7 @@ Sides = dict[str, Callable[[], object]]
 
 
 def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> Iterator[tuple[str, str]]:
-    """Yield an answer for each example: some wrong, a fifth without one of their words, the others gold."""
+    """Yield an answer for each example. Some answers are wrong, a fifth lack a word, and the rest are gold."""
     drawn = random.Random(seed)
     for item in references:
         answer, kind = item.answers[0], drawn.random()

@@ -256,7 +256,7 @@ def _floats(values: Array) -> str:
 def units_data(
     board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
 ) -> dict[str, Any]:
-    """Return each unit's contribution to the scores of a compared row, or its tests if labels are hidden.
+    """Return each unit's contribution to a compared row's scores, or the row's tests if labels are hidden.
 
     Contributions have full precision if a task has at most 256 different values, and single precision
     otherwise.

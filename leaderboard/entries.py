@@ -63,7 +63,7 @@ class NoResultsError(LeaderboardError):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence for the score of a task."""
+    """The evidence for a task's score."""
 
     kind: Kind = "reported"
     """Whether the score was computed on this machine."""
@@ -163,7 +163,7 @@ class Refusal:
     path: str
     """The path, relative to the folder of submissions."""
     reason: str
-    """What is wrong or missing."""
+    """The reason."""
 
 
 # Parts of a board
@@ -315,7 +315,7 @@ class DataLine:
     known: str
     """Whether published checksums confirm the origin."""
     count: str
-    """The number of examples as far as known, for example `1,000 of 10,570`."""
+    """The number of examples, if known, for example `1,000 of 10,570`."""
     is_subset: bool
     """Whether fewer examples were scored than the dataset's paper reports."""
     fingerprint: str

@@ -414,7 +414,7 @@ def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
 
 
 def find_right(scores: Array, column: Column) -> Array:
-    """Return a boolean array: whether each example has the best possible score."""
+    """Return a boolean array that marks the examples with the best possible score."""
     import numpy as np
 
     right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= _EXACT

@@ -293,7 +293,7 @@ def _profile(
 
 
 def without_results(board: Board) -> Standings:
-    """Return a table with no rows except those from papers."""
+    """Return a table that contains only rows from papers."""
     suite, count = board.suite, len(board.columns)
     total = "" if suite.total == "none" else suite.total_name
     return Standings(suite.name, "validation", "", count, True, total, board.unit(count), (), (), (), (), ())

@@ -51,7 +51,7 @@ CHANGES = "changes.json"
 """The file that lists a site's builds."""
 
 File = tuple[str, bytes | Path]
-"""A path in the site, and its content or a file with the content."""
+"""A path in the site, and the file's content or a file to copy it from."""
 
 _LARGEST = 64 << 20
 
@@ -123,7 +123,7 @@ def _write(folder: Path, files: Iterable[File]) -> Iterator[tuple[str, int]]:
 
 
 def read_whole_site(site: Path) -> Mapping[str, Any] | None:
-    """Return what `publish` stored about a site, or None unless all its files exist with the right sizes."""
+    """Return the data that `publish` stored about a site, or None if any file is missing or has the wrong size."""
     try:
         marker: dict[str, Any] = read_json(site / MARKER, _LARGEST)
         is_whole = all((site / name).stat().st_size == size for name, size in marker["files"].items())

@@ -85,7 +85,7 @@ class Problem:
     path: str
     """The affected file in the repository."""
     message: str
-    """A description of the problem, with what to do about it."""
+    """A description of the problem and its remedy."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
 
 
 def _examine(place: Path, path: str, options: ScoringOptions) -> Review:
-    """Check a submission and, if it has no faults, score it, which adds its scores to the ledger."""
+    """Check a submission. If it has no faults, score it, which also adds the scores to the ledger."""
     split, tasks = options.split, options.tasks or ()
     store, known = Store(home_folder(options.home)), known_tasks(as_paths(options.include))
     records = {task: found[split] for task in tasks if split in (found := store.records(task))}

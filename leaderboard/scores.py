@@ -91,7 +91,7 @@ class Keeper:
     jobs: int = 1
     """The number of scoring processes."""
     rank_reported: bool = False
-    """Whether to rank reported scores that can't be confirmed here."""
+    """Whether to rank reported scores that this machine can't confirm."""
     splits: Sequence[str] = RANKED_SPLITS
     """The splits to score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
@@ -120,7 +120,7 @@ class Keeper:
         return self.store.hides(self.tasks.get(task, task), split)
 
     def obstacle(self, task: str, split: str, made_for: str | None) -> str:
-        """Return why answers can't be scored here, or an empty string if they can.
+        """Return why answers can't be scored on this machine, or an empty string if they can.
 
         `made_for` is the digest of the data that they answer.
         """
@@ -220,7 +220,7 @@ def _results_in(place: Path) -> list[Path]:
 
 
 def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[list[Entry], list[Refusal]]:
-    """Score submissions for all suites and splits. Returns a row for each, and what had to be left out."""
+    """Score submissions for all suites and splits, and return the entries and the refusals."""
     entries: list[Entry] = []
     refused: list[Refusal] = []
 

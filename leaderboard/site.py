@@ -102,13 +102,13 @@ class BoardOptions:
     home: str | Path | None = None
     """The folder of prepared data, which answers are scored on."""
     suites: str | Sequence[str] = ()
-    """The suites to build boards for. By default, the suites defined by `include` or, if none are, the decathlon."""
+    """The suites to build boards for. By default, the suites that `include` defines, or the decathlon."""
     include: Paths = ()
     """Files that define tasks and suites."""
     examples: Policy = "free"
     """Which examples to include: `free` (from datasets that may be redistributed), `all` or `none`."""
     rank_reported: bool = False
-    """Whether to rank scores whose answers or data are not available here."""
+    """Whether to rank scores whose answers or data are not available."""
     jobs: int = 1
     """The number of scoring processes."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None

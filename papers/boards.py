@@ -16,7 +16,7 @@ from papers.plan import BOARDS, Place, Plan, seeded_runs
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
-    """Return the names of the trained rows by suite, for every suite that a row has runs for."""
+    """Return the names of the trained rows by suite. A row appears in every suite that it has runs for."""
     rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.trained_rows
     found: dict[str, list[str]] = {}
     for row in dict.fromkeys(row for row in rows if plan.runs_of(row)):

@@ -24,7 +24,7 @@ class Cost:
     figures: Mapping[int, float]
     """The score for each seed."""
     twin: str
-    """The row that the score is compared with. Empty if there is no such row, or if it has no runs."""
+    """The row to compare with. Empty if the row has no contrast, or if the other row has no runs."""
     tested: Tested | None
     """The contrast with that row, if any."""
     weights: int | None

@@ -31,7 +31,7 @@ PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
 class LabelClassifier:
-    """Learns a task's labels from its training split. Raises DecabenchError for tasks without labels."""
+    """A classifier trained on a task's training split. Raises DecabenchError for tasks without labels."""
 
     def __init__(self, setting: Setting) -> None:
         if not isinstance(setting.task.output, Label):

@@ -1,4 +1,4 @@
-"""Figures from four papers, for models trained here: `decabench analyze papers.figures:ROUTES RUN …`.
+"""Figures from four papers, for models trained with decabench: `decabench analyze papers.figures:ROUTES RUN …`.
 
 - `ACTIVATIONS`: MQAN's encoder on one example per task, after coattention and before the decoder (Figure 5 of
   McCann et al. 2018).

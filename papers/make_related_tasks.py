@@ -34,7 +34,7 @@ WORDS, KINDS, TAGS = 8, 2, 4
 """The number of words to draw from in each segment, of kinds of words, and of tags."""
 MORE_RELATED = (1.0, 0.9, 0.8, 0.9, 1.0, 0.7, 0.9)
 LESS_RELATED = (0.4, 0.0, 0.2, 0.9, 0.1, 0.0, 0.3)
-"""Two groups modelled on the paper's: one is related throughout, the other only in one segment."""
+"""Two groups modelled on the paper's: the tasks are related throughout, or only in one segment."""
 SPLITS = ("train", "validation", "test")
 
 

@@ -1,4 +1,4 @@
-"""A plan's page: published figures next to measured ones, contrasts, training effort, and learning curves."""
+"""A plan's page: published figures next to measured figures, contrasts, training effort, and learning curves."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that the table doesn't name: the plan's settings, and those of each configuration."""
+    """Yield the settings that the table doesn't name: the plan's settings, and each configuration's settings."""
     if plan.settings:
         yield f"Settings of all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)

@@ -29,7 +29,7 @@ Seed = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table column: a score on a task or on a whole suite."""
+    """A table column: a score on a task or a suite."""
 
     task: str = ""
     """The task."""
@@ -152,7 +152,7 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A parameter count worked out in the paper, with the corresponding modules here."""
 
     name: str
-    """What is counted."""
+    """The name of the counted part."""
     printed: int
     """The number printed in the paper."""
     modules: dict[str, tuple[int, ...]]

@@ -68,7 +68,7 @@ FIXED = -1
 """The seed number of untrained rows."""
 
 LEAST_FREEDOM = 2
-"""The minimum degrees of freedom. With one, two seeds that happen to agree would make seeds look irrelevant."""
+"""The minimum degrees of freedom. With fewer, two seeds that happen to agree would make seeds look irrelevant."""
 
 UNLIKE = 0.05
 """Rows count as varying differently if the p value of Bartlett's test is below this."""
@@ -243,7 +243,7 @@ def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[
 
 @dataclass(frozen=True)
 class Spread:
-    """How much a figure varies from one seed to another."""
+    """The variation of a figure between seeds."""
 
     variance: float
     """The variance over a row's seeds, pooled over rows."""
@@ -278,9 +278,10 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
 
 
 def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
-    """Whether rows seem to differ in how much their seeds vary, by Bartlett's test (1937) on rows with several seeds.
+    """Whether rows seem to vary differently over seeds, by Bartlett's test (1937).
 
-    Rows whose seeds all have the same figure are left out, because the test doesn't allow a variance of 0.
+    Only rows with several seeds are tested. Rows whose seeds all have the same figure are left out, because the
+    test doesn't allow a variance of 0.
     """
     several = [list(own) for own in figures if len(own) > 1 and variance(own) > LEAST_VARIANCE]
     return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
@@ -367,7 +368,7 @@ class Tested:
     spreads: Mapping[str, Spread]
     """How much each row's figure varies from seed to seed, if known."""
     remark: str = ""
-    """Why there is no test, if there isn't."""
+    """Why there is no test. Empty if there is a test."""
 
     @cached_property  # the search for p is slow, and tables, summaries and verdicts all need it
     def over_seeds(self) -> SeedTest | None:

@@ -21,7 +21,7 @@ class Example:
     context: str
     """The text that the question is about."""
     answers: tuple[str, ...]
-    """All reference answers; never empty. The first is the training target."""
+    """All reference answers. The first is the training target."""
     units: tuple[str, ...]
     """Sampling units, outermost first, for example SQuAD's article, then paragraph. Resampling keeps units whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)

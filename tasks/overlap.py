@@ -34,7 +34,7 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The examples of a split whose text is also in training data, of the same task or a different task."""
+    """The examples of a split whose text also occurs in other data, of the same task or a different task."""
 
     task: str
     """The task that the examples belong to."""

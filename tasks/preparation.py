@@ -59,7 +59,7 @@ class Request:
     home: Path
     """The home folder of prepared data."""
     split: str | None = None
-    """The split to prepare; by default, every public split."""
+    """The split to prepare. By default, every public split is prepared."""
     mirror: str | None = None
     """A folder or HTTP(S) URL that contains a folder per task with the files under their published names."""
     sample: bool = False
@@ -115,8 +115,7 @@ class Request:
         return Path(mirror).expanduser() / task.files_folder
 
     def absent_splits(self, task: Task) -> tuple[str, ...]:
-        """Return the splits that must be prepared before a run, because they are missing or come from a
-        different source.
+        """Return the splits to prepare before a run because they are missing or come from a different source.
 
         If the request names no source, or its folder no longer exists, any prepared data will do.
         """
@@ -318,7 +317,7 @@ class _Due:
     splits: tuple[str, ...]
     """The names of the splits."""
     altered: tuple[str, ...] = ()
-    """Those splits whose inputs are unchanged but whose prepared files were changed or deleted."""
+    """The due splits whose inputs are unchanged but whose prepared files were changed or deleted."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:

@@ -119,7 +119,7 @@ def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, T
 
 
 def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
-    """Return the given suite, looking up a name; None means the decathlon. Raises UnknownNameError."""
+    """Return the given suite, or look up a suite by name. None means the decathlon. Raises UnknownNameError."""
     if isinstance(suite, str):
         return get_suite(suite, known_suites(include))
     return DECATHLON if suite is None else suite

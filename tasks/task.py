@@ -186,7 +186,7 @@ class Task:
     counts: Mapping[str, int] = field(default_factory=dict)
     """The published number of examples by split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
-    """Where to get the data, in order of preference; at least one source."""
+    """Where to get the data, in order of preference. At least one source is required."""
     licence: str = "not stated"
     """The terms of use for the text."""
     citation: str = ""
@@ -196,7 +196,7 @@ class Task:
     version: int = 1
     """Incremented whenever the same files would produce different triples."""
     secondary: tuple[str, ...] = ("nf1",)
-    """Further metrics to compute."""
+    """Additional metrics to compute."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public: `validation` or `test`.
 
@@ -228,7 +228,7 @@ class Task:
     withhold_texts: bool = False
     """Whether to keep questions and contexts off public pages, as the licence requires."""
     notes: str = ""
-    """Differences from what readers of the paper would expect."""
+    """Differences that would surprise readers of the paper."""
     origin: str = "decabench"
     """Who defined the task: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None

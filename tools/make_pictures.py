@@ -1,7 +1,7 @@
-"""Take the screenshots of the README and the docs: python tools/make_pictures.py HOME
+"""Take the screenshots for the README and the docs: python tools/make_pictures.py HOME
 
-HOME holds the prepared data of `submissions/` (decabench prepare --mirror MIRROR --home HOME). Run `make demo` first.
-Needs Playwright and Chromium or Chrome.
+HOME contains the prepared data of `submissions/` (decabench prepare --mirror MIRROR --home HOME). Run `make demo`
+first. Needs Playwright and Chromium or Chrome.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the bundled sample (tasks/sample/) from a mirror: a small mirror in upstream's own formats.
+"""Build the bundled sample (tasks/sample/), a small mirror in upstream's formats, from a full mirror.
 
     python tools/make_sample.py MIRROR
 

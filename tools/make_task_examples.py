@@ -1,9 +1,9 @@
-"""Write leaderboard/task_examples.json: one short example of each task of the decathlon, from the bundled sample.
+"""Write leaderboard/task_examples.json: a short example of each decathlon task, from the bundled sample.
 
-The pages of tasks show them. They are stored in a file because a site is often built without prepared data, and because
-only the sample's texts may be published.
+Task pages show these examples. They are stored in a file, because a site is often built without prepared data
+and only the sample's texts may be published.
 
-python tools/make_task_examples.py HOME      (HOME has the sample: decabench prepare --sample --home HOME)
+python tools/make_task_examples.py HOME      (HOME contains the sample: decabench prepare --sample --home HOME)
 """
 
 from __future__ import annotations

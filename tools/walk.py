@@ -41,7 +41,7 @@ constant = Constant()
 
 
 def main() -> None:
-    """Print a table of the requested walks; exit with 1 if a walk is too long."""
+    """Print a table of the requested walks, and exit with 1 if a walk is too long."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default"

@@ -141,7 +141,7 @@ _LONGEST_STORY = 1 << 24
 
 
 def _index(archive: Path, database: sqlite3.Connection) -> None:
-    """Index an archive's stories by name, on disk because there are many and the list has a different order."""
+    """Index an archive's stories by name. The index is on disk because it is large."""
     import sqlite3
     import tarfile
 

@@ -351,7 +351,7 @@ def _row(cells: list[str], name: str, number: int) -> Record:
 
 
 def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return words and IOB2 tags; in the column, `(PERSON*` begins an entity and `*)` ends it."""
+    """Return words and IOB2 tags. In the column, `(PERSON*` begins an entity and `*)` ends it."""
     tags, inside = [], ""
     for row in rows:
         cell: str = row.value[_ENTITY]

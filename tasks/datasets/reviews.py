@@ -64,7 +64,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Each example's units are its text, because a split can contain a text twice, and its id."""
+    """The units are a digest of the text, because a split can contain a text twice, and the id."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -74,7 +74,7 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Examples are sorted by a digest of their text; a repeated text is digested with its repeat count."""
+    """Examples are sorted by a digest of their text. Repeated texts are digested with a counter."""
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):

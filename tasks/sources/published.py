@@ -1,4 +1,4 @@
-"""Verify a task's published files and open them for its adapter, from a folder, a mirror or their own URLs."""
+"""Verify a task's published files and open them for its adapter, from a folder, a mirror or the published URLs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class LocalFiles(ExitStack):
         return _require_content(self._extracted[member], f"The member {member} of {archive}")
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """Stream the rows of a parquet file, with all columns or only the given ones.
+        """Stream the rows of a parquet file, with all columns or only the given columns.
 
         About a thousand rows are in memory at once.
         """
@@ -353,7 +353,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
-    """The result is empty if the mirror has no such list."""
+    """The result is empty if the mirror has no list of checksums."""
     from decabench.tasks.sources.download import TransferError, plain_url
 
     file = RemoteFile(CHECKSUMS)

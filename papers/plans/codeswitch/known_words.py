@@ -1,4 +1,4 @@
-"""Each word's most frequent training tag, of words that occur at least twice: what `minimum_count = 2` leaves a model.
+"""A baseline that gives each word its most frequent training tag, using only words that occur at least twice.
 
     PYTHONPATH=papers/plans/codeswitch decabench predict --predictor known_words:most_frequent_tag \\
       --tasks hien.pos --split test --compress zst --output papers/plans/codeswitch/known-words
@@ -18,19 +18,19 @@ UNKNOWN = ""
 
 
 class TableOfWords:
-    """Answers with the tag that a table has for each word, in lower case; others have that of the unknown word."""
+    """Answers with each lower-cased word's tag from a table, or the unknown word's tag for words not in the table."""
 
     def __init__(self, tags: dict[str, str]) -> None:
         self.tags = tags
 
     def predict(self, questions: Sequence[Question]) -> list[str]:
-        """Answer each question by itself."""
+        """Return the tags for each question."""
         texts = [question.context.lower().split() for question in questions]
         return [" ".join(self.tags.get(word, self.tags[UNKNOWN]) for word in words) for words in texts]
 
 
 def most_frequent_tag(setting: Setting) -> TableOfWords:
-    """Learn the table: words that occur once count as the unknown word, whose tag is their most frequent one."""
+    """Return a predictor with a table of tags, in which all words that occur only once count as the unknown word."""
     pairs = [
         pair
         for question, answer in setting.training_examples()

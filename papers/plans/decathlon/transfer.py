@@ -1,8 +1,10 @@
-"""Figure 4's tasks as one suite, with an SNLI that learns from its validation part: decabench ... --include transfer.py
+"""Figure 4's tasks as a suite, with a variant of SNLI that trains on the validation part.
 
-Only SNLI's validation and test parts are available. So `snli.small` learns the 1,273 pairs of the one and is
-validated on the 1,254 pairs of the other. Its scores are not comparable with those of models that learned SNLI's
-549,367 training pairs.
+Use it with `decabench ... --include transfer.py`.
+
+Only SNLI's validation and test parts are available. So `snli.small` trains on the 1,273 validation pairs and is
+validated on the 1,254 test pairs. Its scores are not comparable with the scores of models trained on SNLI's 549,367
+training pairs.
 """
 
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from decabench.tasks import TASKS, Example, Files, RemoteFile, Source, Suite
 _SNLI = TASKS["snli"]
 _JSON_LINES = next(source for source in _SNLI.sources if source.name == "json lines")
 _PARTS = {"train": "validation", "validation": "test"}
-"""Split of `snli.small` to the split of SNLI that it is."""
+"""The split of SNLI used for each split of `snli.small`."""
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:
