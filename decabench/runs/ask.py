@@ -1,6 +1,7 @@
-"""Ask a predictor the questions of a task that the journal lacks, and record every outcome as it arrives.
+"""Ask a predictor all questions that are missing from the journal, recording each outcome as it arrives.
 
-`answer_task` handles one task. `LocalEngine` runs the predictor in this process, `ray_engine` on a cluster.
+`answer_task` handles a single task. `LocalEngine` runs the predictor in this process; `ray_engine` runs it on
+a cluster.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from decabench.text import describe_error, excerpt, quoted
 
 @dataclass
 class Tally:
-    """The progress of a run on one task."""
+    """Progress counts of a run on a task."""
 
     task: str
-    """The task's name, plus the variant if it is not the dataset's own wording."""
+    """The task name, with the variant unless it is the dataset's own wording."""
     total: int
-    """Examples to answer."""
+    """Number of examples to answer."""
     resumed: int = 0
     """Answers already in the journal."""
     answered: int = 0
@@ -49,47 +50,47 @@ class Tally:
     failed: int = 0
     """Examples that failed in this run."""
     prompt_tokens: int = 0
-    """Tokens in the prompts, if counted."""
+    """Number of prompt tokens, if known."""
     completion_tokens: int = 0
-    """Tokens generated, if counted."""
+    """Number of generated tokens, if known."""
     cut: int = 0
-    """Answers whose context was cut to fit, including those from the journal."""
+    """Answers with a truncated context, including those from the journal."""
     truncated: int = 0
-    """Answers that reached the limit of new tokens, including those from the journal."""
+    """Answers that reached the token limit, including those from the journal."""
     unparseable: int = 0
-    """Answers in which extraction found nothing of the task's form."""
+    """Answers that don't contain anything in the task's form."""
     refused: int = 0
-    """Answers that the model, or a filter of its server, declined to give; they are scored as wrong."""
+    """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
-    """Empty answers that were not refused; the next two counts are among them."""
+    """Empty answers that were not refused. They include the next two counts."""
     cut_reasoning: int = 0
-    """Answers that reached the limit of new tokens while the model reasoned."""
+    """Answers that reached the token limit during reasoning."""
     only_reasoning: int = 0
     """Answers that consist only of reasoning."""
     not_in_context: int = 0
-    """Answers of an extractive task that do not occur in the context."""
+    """Answers to an extractive task that don't occur in the context."""
     served_by: list[str] = field(default_factory=list)
-    """The models that answered, according to the server, in order of appearance."""
+    """Models that answered, as reported by the server, in order of appearance."""
     other_label: int = 0
-    """Answers that are not among the labels that the question offers."""
+    """Answers that are not among the labels offered by the question."""
     other_label_example: str = ""
-    """A sentence about the first such answer, with the text, the labels and a remedy."""
+    """A sentence about the first answer with another label, including the labels and a remedy."""
     answer_format: str = ""
-    """A sentence about the format that most answers seem to be in, such as HTML; empty if they are plain."""
+    """A sentence about the format that most answers seem to use, such as HTML. Empty for plain text."""
     template: int = 0
-    """Answers from which role headers or chat-template tokens were removed."""
+    """Answers from which role headers or chat template tokens were removed."""
     tool_calls: int = 0
-    """Answers that call a tool and are therefore unparseable."""
+    """Unparseable answers that call a tool."""
     seconds: float = 0.0
-    """Wall time, including loading."""
+    """Elapsed time in seconds, including loading."""
     commonest_error: str = ""
-    """The most common error."""
+    """The most common error message."""
     cost: float | None = None
-    """The price of the tokens, if prices were given."""
+    """The cost of all tokens, if prices were given."""
 
     @property
     def done(self) -> int:
-        """Examples that are finished: resumed, answered or failed."""
+        """The number of finished examples: resumed, answered or failed."""
         return self.resumed + self.answered + self.failed
 
     def count(self, outcome: Outcome) -> None:
@@ -103,20 +104,22 @@ class Tally:
         self.count_cuts(outcome)
 
     def count_cuts(self, answer: Answer) -> None:
-        """Count a truncated context, and a truncated answer."""
+        """Count truncated contexts and answers."""
         self.cut += answer.context_kept is not None
         self.truncated += answer.finish == "length"
 
 
 class Progress(Protocol):
-    """Displays the progress of a run."""
+    """Interface for displaying the progress of a run."""
 
     def show(self, predictor: str) -> AbstractContextManager[None]:
-        """Return a context to answer in. Leaving it clears the display."""
+        """Return a context manager that is active while questions are answered. The display is cleared on
+        exit.
+        """
         return nullcontext()
 
     def begin(self, tally: Tally) -> None:
-        """Called when a task begins."""
+        """Called at the start of a task."""
         return
 
     def update(self, tally: Tally) -> None:
@@ -124,69 +127,70 @@ class Progress(Protocol):
         return
 
     def end(self, tally: Tally) -> None:
-        """Called when the task is done, or stopped."""
+        """Called when a task is finished or has been stopped."""
         return
 
 
 class Silent(Progress):
-    """Shows nothing."""
+    """A progress display that prints nothing."""
 
 
 BATCH = 64
-"""The default number of questions per call of `predict`."""
+"""The default number of questions in each call to `predict`."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Settings of an engine."""
+    """Settings for running a model."""
 
     backend: Backend
-    """Runs the model."""
+    """The backend that runs the model."""
     batch_size: int = BATCH
-    """Questions per call, for predictors that do not stream."""
+    """The number of questions per call, for predictors that don't stream."""
     workers: int | None = None
-    """The number of copies of the model, for `ray`; None for one per GPU or, on CPU, per machine."""
+    """The number of model copies for `ray`; by default one per GPU, or one per machine without GPUs."""
     address: str | None = None
-    """The cluster's address, for `ray`; None starts one here."""
+    """The address of the Ray cluster. If None, a cluster is started on this machine."""
 
 
 class Engine(AbstractContextManager["Engine"], Protocol):
-    """Runs one backend for several tasks in turn. Nothing is loaded before the first question."""
+    """Runs a backend for several tasks, one after another. Nothing is loaded before the first question."""
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs as they arrive, in any order.
 
-        An error on one example is a Failure; an error that would affect all examples raises DecabenchError.
+        An error in a single example results in a Failure. An error that would affect all examples raises
+        DecabenchError.
         """
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task to answer, in one wording."""
+    """A task to answer in a specific wording."""
 
     name: str
     """The name to display."""
     engine: Engine
-    """Runs the model."""
+    """The engine that runs the model."""
     setting: Setting
-    """The setting of the predictor."""
+    """The predictor's setting."""
     questions: Callable[[], Iterator[Question]]
-    """Streams the questions in the order of the data; may be called repeatedly."""
+    """Yields the questions in dataset order. It may be called repeatedly."""
     journal: Journal
-    """The open journal. Questions with an answer in it are not asked again."""
+    """The open journal. Questions that it answers are not asked again."""
     progress: Progress = field(default_factory=Silent)
-    """Shows the progress of the run."""
+    """Displays the progress of the run."""
     give_up_after: int = 25
-    """How many failures in a row stop the run; 0 means never."""
+    """The number of consecutive failures that stop the run; 0 for no limit."""
     budget: Budget | None = None
-    """The maximum cost of the run."""
+    """The run's budget, if its cost is limited."""
 
 
 def answer_task(run: TaskRun) -> Tally:
-    """Ask every question that the journal has no answer to; earlier failures come last.
+    """Ask every question that isn't answered in the journal, retrying earlier failures at the end.
 
-    Raises ModelError after too many failures in a row, not counting questions that failed before, and when the
-    budget is spent.
+    Raises ModelError after too many consecutive failures, not counting earlier failures, and when the budget
+    is spent.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -255,14 +259,14 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
 
 
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
-    """Yield the questions without an answer, and add each to `pending` when it is taken.
+    """Yield the unanswered questions, adding each to `pending`.
 
-    Questions that failed before come last: if they fail again in a row, the others have already been asked.
+    Earlier failures come last, so the other questions have already been asked if they fail again.
     """
     for again in (False, True) if failed else (False,):
         for question in run.questions():
             if run.budget and run.budget.is_spent:
-                return  # the requests in flight are still answered
+                return  # pending requests are still answered
             is_answered = isinstance(run.journal.outcomes.get(question.id), Answer)
             if not is_answered and (question.id in failed) is again:
                 pending.add(question.id)
@@ -270,7 +274,7 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
 
 
 class LocalEngine:
-    """Loads the model at the first question, once for all tasks, and asks it in this process."""
+    """Runs the model in this process. It is loaded at the first question, once for all tasks."""
 
     def __init__(self, options: EngineOptions) -> None:
         self._options = options
@@ -295,7 +299,9 @@ class LocalEngine:
 
 @contextmanager
 def _without_silent_exit() -> Iterator[None]:
-    """Make os._exit() in a predictor's code end this process with an error; forked processes may use it."""
+    """Make os._exit() in a predictor's code end this process with an error. Forked processes may still use
+    it.
+    """
     usual, own = os._exit, os.getpid()
 
     def leave(status: int) -> NoReturn:
@@ -316,9 +322,9 @@ def _without_silent_exit() -> Iterator[None]:
 
 
 _THEIRS = (Exception, GeneratorExit)
-"""Errors of a predictor's code that concern one question.
+"""Errors in a predictor's code that affect only a single question.
 
-SystemExit concerns all questions; KeyboardInterrupt comes from the user.
+SystemExit affects all questions, and KeyboardInterrupt comes from the user.
 """
 
 
@@ -355,7 +361,10 @@ class _Guard:
 def ask_predictor(
     factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
 ) -> Iterator[tuple[str, Outcome]]:
-    """Make a predictor and yield its (id, outcome) pairs. Raises ModelError if it fails or violates the protocol."""
+    """Create a predictor and yield its (id, outcome) pairs.
+
+    Raises ModelError if the predictor fails or violates the protocol.
+    """
     guard = _Guard(setting.task.name)
     with guard():
         predictor: Any = factory(setting)
@@ -374,10 +383,10 @@ def ask_predictor(
 def _ask_batch(
     predictor: Predictor, guard: _Guard, batch: Sequence[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Yield one outcome for each question. If a batch raises, ask its questions again one by one."""
+    """Yield an outcome for each question. If a batch fails, its questions are asked again one at a time."""
     try:
-        returned: Any = predictor.predict(list(batch))  # a copy, because the predictor may sort or empty it
-        # A single string, a set or a mapping is not a sequence of answers.
+        returned: Any = predictor.predict(list(batch))  # the predictor may change the list
+        # A single string, set or mapping is not a sequence of answers.
         is_series = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping, Set))
         answers = list(returned) if is_series else None
     except (DecabenchError, SystemExit):
@@ -403,15 +412,15 @@ def _ask_batch(
 
 
 _END = object()
-"""Marks the end of a stream."""
+"""Sentinel for the end of a stream."""
 
 
 def _stream(
     predictor: StreamingPredictor, guard: _Guard, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Check and yield a predictor's stream.
+    """Yield a predictor's stream after checking each pair.
 
-    Only errors from the predictor's code are caught: the consumer may close this generator.
+    Only errors in the predictor's code are caught, since the consumer may close this generator.
     """
     with guard():
         pairs = iter(predictor.stream(questions))
@@ -428,9 +437,7 @@ def _stream(
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:
-        if hasattr(
-            pairs, "close"
-        ):  # close now instead of at garbage collection, because it may hold a program
+        if hasattr(pairs, "close"):  # not at garbage collection, since it may hold a program
             with guard():
                 pairs.close()
 

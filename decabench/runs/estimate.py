@@ -1,4 +1,4 @@
-"""Estimate a run's examples, tokens and time before any question is asked."""
+"""Estimate the examples, tokens and time of a run before asking any questions."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from decabench.tasks import Question
 from decabench.untrusted import read_json
 
 CHARACTERS_A_TOKEN = 4
-"""A rough value for English text, used for models without a tokenizer."""
+"""A rough estimate for English text, used for models without a tokenizer."""
 
 _SAMPLE = 500
-"""The number of examples of each task whose tokens are counted."""
+"""The number of examples per task whose tokens are counted."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate for one task."""
+    """The estimate for a task."""
 
     task: str
-    """The task's name, and its variant."""
+    """The task name and its variant."""
     examples: int
-    """Selected examples."""
+    """Number of selected examples."""
     answered: int
-    """Examples already answered in the journal."""
+    """Number of examples already answered in the journal."""
     prompt_tokens: int | None
-    """Tokens in the prompts not answered yet; None if there are no prompts."""
+    """Number of tokens in the remaining prompts; None for predictors without prompts."""
     completion_tokens: int | None
-    """The maximum number of generated tokens: the sum of the limits of all answers."""
+    """The maximum number of generated tokens, which is the sum of all answers' limits."""
     is_counted: bool
-    """Whether the model's tokenizer counted; otherwise a token counts as four characters."""
+    """Whether tokens were counted with the model's tokenizer rather than estimated at four characters
+    each.
+    """
     seconds: float | None
-    """Time at the speed of the last run in this folder; None without an earlier run."""
+    """Time in seconds at the speed of the last run in this folder; None without an earlier run."""
     cost: float | None = None
     """The maximum cost, if prices were given."""
 
 
 def estimate_run(plan: Plan) -> list[Estimate]:
-    """Estimate each task and wording; tokens are counted in the first 500 examples, and scaled to all."""
+    """Estimate each task and wording. Token counts are extrapolated from the first 500 examples."""
     token_counter = getattr(plan.backend, "token_counter", None)
     counter = token_counter() if token_counter else None
     return [_estimate_task(plan, task, counter) for task in plan.tasks]

@@ -1,6 +1,6 @@
-"""One run from data to comparison: `decabench run FILE`, and the same in Python as `decabench.run`.
+"""Run everything from data preparation to comparison: `decabench run FILE`, or `decabench.run` in Python.
 
-A file holds the options of the commands, by name, in `[prepare]`, `[predict]`, `[evaluate]` and `[compare]`.
+The file contains the commands' options by name, in `[prepare]`, `[predict]`, `[evaluate]` and `[compare]`.
 """
 
 from __future__ import annotations
@@ -51,95 +51,95 @@ from decabench.tasks import (
 from decabench.text import with_full_stop
 
 RUN_TOML = "run.toml"
-"""The file in a submission's folder that holds the settings of its run."""
+"""The file with the run's settings in a submission folder."""
 
 HIDDEN = "(not kept)"
-"""The replacement for a header's value in that file."""
+"""Replaces the values of headers in that file."""
 
 
 @dataclass(frozen=True)
 class PrepareSettings:
-    """The options of `decabench prepare`."""
+    """Options of `decabench prepare`."""
 
     mirror: str | None = None
-    """A folder or URL that has the data."""
+    """A folder or URL with a copy of the data."""
     sample: bool = False
-    """Use the bundled sample instead of the data."""
+    """Use the bundled sample instead of the full data."""
     force: bool = False
-    """Prepare even up-to-date data."""
+    """Prepare the data even if it is up to date."""
 
 
 @dataclass(frozen=True)
 class EvaluateSettings:
-    """The options of `decabench evaluate` that change a number."""
+    """Options of `decabench evaluate` that affect scores."""
 
     answers: Literal["extracted", "raw"] = "extracted"
-    """Which texts are scored."""
+    """Which text to score."""
 
 
 @dataclass(frozen=True)
 class CompareSettings:
-    """The options of `decabench compare` that change a number."""
+    """Options of `decabench compare` that affect its output."""
 
     seed: int = 0
-    """The seed for resampling."""
+    """The random seed for resampling."""
     flips: int = 3
     """The number of worst regressions to show for each task."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The questions, the predictor, and the baselines of a run."""
+    """Settings of a run: the predictor, the questions and the baselines."""
 
     predictor: str
-    """A predictor, as for `decabench predict --predictor`."""
+    """The predictor, as in `decabench predict --predictor`."""
     output: Path
-    """The submission's folder."""
+    """The submission folder."""
     tasks: tuple[str, ...] = ()
-    """Names of tasks; by default, all tasks of the suite that have the split."""
+    """Task names; by default, all tasks of the suite that have the split."""
     suite: str | None = None
-    """The suite to report results on; by default the decathlon."""
+    """The suite to report results for; by default the decathlon."""
     split: str = "validation"
     """The split to answer and score."""
     baselines: tuple[str, ...] = ()
-    """Submissions to compare with, or names of baselines such as `majority`, which are run as well."""
+    """Submissions to compare with, or names of baselines such as `majority`, which are also run."""
     home: Path | None = None
-    """The folder of prepared data."""
+    """The folder with prepared data."""
     include: tuple[Path, ...] = ()
     """Files that define tasks or suites."""
     jobs: int | None = None
-    """Number of processes; one per core by default."""
+    """The number of processes; by default one per core."""
     force: bool = False
     """Replace another predictor's submission in the folder."""
     board: Path | None = None
-    """A folder for the submission's page with its board; only the command writes it, not this function."""
+    """A folder for the submission's page and board. It is written only by the command."""
     log: tuple[str, ...] = ()
-    """Trackers that receive the scores, such as `wandb` or `mlflow`."""
+    """Trackers to send scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
-    """Where the data comes from."""
+    """Where to get the data."""
     predict: Mapping[str, Any] = field(default_factory=dict)
     """Values for fields of Run, Selection, Prompts or ModelOptions."""
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
-    """How answers are scored."""
+    """How to score answers."""
     compare: CompareSettings = field(default_factory=CompareSettings)
-    """How answers are compared with the baselines'."""
+    """How to compare answers with the baselines."""
     source: Mapping[str, Any] = field(default_factory=dict)
-    """The settings as given, which are stored with the submission."""
+    """The original settings, which are stored with the submission."""
 
 
 class _Setting(NamedTuple):
     field: str
-    """The field that it sets."""
+    """The name of the field."""
     hint: Any
-    """Its type."""
+    """The field's type."""
     parse: Callable[[str], Any] | None = None
-    """Parses its text, for options with a parser of their own."""
+    """The option's parser, if it has one."""
 
     def read(self, value: Any, name: str) -> Any:
         try:
             if self.parse is None or value is None:
                 return msgspec.convert(value, self.hint)
-            if get_origin(self.hint) is tuple:  # an option that may be repeated
+            if get_origin(self.hint) is tuple:  # an option that can be repeated
                 return tuple(
                     self.parse(str(each)) for each in (value if isinstance(value, list) else [value])
                 )
@@ -165,7 +165,7 @@ _PLAIN = {
     "board": str | None,
     "log": tuple[str, ...] | str,
 }
-"""The settings outside tables, with their types."""
+"""Top-level settings and their types."""
 _NEEDED = {
     "predictor": "name the model that answers, such as hf:NAME or majority",
     "output": "name the folder of the submission",
@@ -174,9 +174,9 @@ _NEEDED = {
 
 @cache
 def _known() -> Mapping[str, _Setting]:
-    """Return all settings by their full names: `split`, `prepare.mirror`, `predict.limit`.
+    """Return all settings by their full names, such as `split`, `prepare.mirror` or `predict.limit`.
 
-    Settings in `[predict]` are the options of `decabench predict`, by the same names.
+    Settings in `[predict]` have the same names as the options of `decabench predict`.
     """
     found = {name: _Setting(name, hint) for name, hint in _PLAIN.items()}
     for owner in (Run, Selection, Prompts, ModelOptions):
@@ -193,7 +193,9 @@ def _known() -> Mapping[str, _Setting]:
 
 
 def find_setting(name: str) -> str:
-    """Return the full name of a setting, such as `predict.limit` for `limit`; empty if there is none."""
+    """Return the full name of a setting, such as `predict.limit` for `limit`, or an empty string if
+    unknown.
+    """
     key = _field_name(name)
     return next((full for full in _known() if full.rpartition(".")[2] == key), "")
 
@@ -214,10 +216,10 @@ def read_experiment(
     source: str | Path | Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
 ) -> Experiment:
-    """Read an experiment from a TOML file or a mapping, and change it by settings.
+    """Read an experiment from a TOML file or mapping, and apply settings.
 
-    A setting is `predict.limit=20`, with a value in TOML (or any other text, which is kept as a string), or an
-    item of such a mapping. All faults are reported at once. Paths are relative to the working directory; a
+    Settings are strings such as `predict.limit=20`, with a TOML value or any other text, or a mapping of the
+    same names to values. All faults are reported together. Paths are relative to the working directory, and a
     predictor's module may also be next to the file. Raises DecabenchError.
     """
     content: dict[str, Any]
@@ -276,10 +278,11 @@ def _read_file(path: Path) -> dict[str, Any]:
 def read_experiments(
     source: str | Path | Mapping[str, Any] | None = None, settings: Mapping[str, Any] | Sequence[str] = ()
 ) -> list[Experiment]:
-    """Read a file of one experiment, or of one for each `[[models]]` table, which overrides the file's settings.
+    """Read one or more experiments from a file.
 
-    `seeds` in such a table makes a run for each seed. A run's folder is the file's `output`, followed by the
-    model's name. Raises DecabenchError.
+    Each `[[models]]` table defines an experiment and overrides the file's settings. `seeds` in this table
+    adds an experiment for each seed. Results are written to the file's `output` folder, in a subfolder named
+    after the model. Raises DecabenchError.
     """
     content = _read_file(Path(source)) if isinstance(source, str | Path) else dict(source or {})
     models = content.pop("models", None)
@@ -350,8 +353,8 @@ def _plain(value: Any) -> Any:
 def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str, Any]:
     """Return the settings to store with a submission.
 
-    Values of headers are left out unless they name a variable. Raises DecabenchError for a value that TOML
-    cannot represent.
+    Header values are removed unless they refer to an environment variable. Raises DecabenchError for a value
+    that TOML can't represent.
     """
     import tomli_w
 
@@ -394,7 +397,7 @@ _KINDS = {
 
 
 def _in_words(error: str) -> str:
-    """Return an error of msgspec, such as "Expected `int | null`, got `str`", in words that suit a TOML file."""
+    """Convert a msgspec error, such as "Expected `int | null`, got `str`", to words that fit a TOML file."""
     wanted, _, given = error.removeprefix("Expected").partition(", got ")
     kinds = [
         " or ".join(_KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
@@ -405,24 +408,24 @@ def _in_words(error: str) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an experiment."""
+    """The outcome of an experiment."""
 
     folder: Path
-    """The submission."""
+    """The submission folder."""
     report: Report
-    """The run of the model."""
+    """The report of the model's run."""
     check: CheckReport
-    """The faults of the submission."""
+    """Faults found in the submission."""
     results: Results
-    """Comparisons by baseline; the model is B."""
+    """The scores."""
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
-    """Baseline to the comparison with it; the model is B."""
+    """Comparisons by baseline. The model is B in each of them."""
     not_compared: Mapping[str, str] = field(default_factory=dict)
-    """Baseline to the reason why there is no comparison."""
+    """Baselines without a comparison, and the reason for each."""
 
     @property
     def exit_code(self) -> int:
-        """4 if examples failed, 1 if anything else is wrong, otherwise 0."""
+        """4 if any examples failed, 1 if anything else is wrong, and 0 otherwise."""
         if self.report.failed:
             return 4
         return 0 if self.results.ok and not self.check.exit_code and not self.not_compared else 1
@@ -430,12 +433,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The steps of an experiment, before it runs."""
+    """What an experiment would do."""
 
     missing: Mapping[str, tuple[str, ...]]
-    """Task to the splits that must be prepared."""
+    """Splits that must be prepared, by task."""
     estimates: Sequence[Estimate]
-    """Estimates of the questions to ask; empty if data is missing."""
+    """Estimates of the questions to ask. Empty if data is missing."""
 
 
 def run(
@@ -444,12 +447,13 @@ def run(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Prepare data, ask a model, check, score and compare its answers: `decabench run` in Python.
+    """Prepare data, run a model, and check, score and compare its answers, like `decabench run`.
 
-    `experiment` is a TOML file, or omitted. Settings are its keys, with tables as mappings:
-    `run(predictor="majority", tasks=["sst"], output="runs/majority", predict={"limit": 20},
-    baselines=["random"])`. Raises DecabenchError and its subclasses; earlier answers stay in the folder's
-    journal.
+    `experiment` is an optional TOML file. Settings have the same names as in the file, with mappings for
+    tables: `run(predictor="majority", tasks=["sst"], output="runs/majority", predict={"limit": 20},
+    baselines=["random"])`.
+
+    Raises DecabenchError or a subclass. Answers are kept in the folder's journal.
     """
     if isinstance(experiment, Experiment):
         if settings:
@@ -468,8 +472,8 @@ def run_experiment(
 ) -> Outcome:
     """Run an experiment, skipping completed steps.
 
-    Raises DecabenchError. `say` is called with the name of each step, and `record` is called after the model
-    has answered, before its answers are scored.
+    `say` is called with the name of each step. `record` is called between the model's answers and their
+    scoring. Raises DecabenchError.
     """
     suite, tasks = _chosen(experiment)
     _require_places(experiment)
@@ -499,13 +503,15 @@ def run_experiment(
         say(f"Comparison with {baseline}")
         try:
             comparisons[baseline] = _compare(experiment, baseline, tasks, suite, progress)
-        except DecabenchError as error:  # answers and scores still deserve a summary
+        except DecabenchError as error:  # still show a summary of answers and scores
             not_compared[baseline] = str(error)
     return Outcome(experiment.output, report, checked, results, comparisons, not_compared)
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """Return the data and questions of an experiment, without writing anything. Raises DecabenchError."""
+    """Return the data and questions that an experiment needs, without writing anything. Raises
+    DecabenchError.
+    """
     _, tasks = _chosen(experiment)
     _require_places(experiment)
     request = replace(_request(experiment), force=False)

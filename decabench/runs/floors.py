@@ -1,8 +1,7 @@
-"""Baselines for a board: they answer when the board is built, and their answers are cached in the home folder
-with the prepared data.
+"""Run baselines for a board and cache their answers in the home folder.
 
-Baselines copy texts of the datasets, so their answers are never published. A cached folder counts only if its
-files have their recorded digests and none of its inputs has changed.
+The answers contain text from the datasets, so they are never published. A cached folder is used only if its
+files match their recorded digests and none of its inputs has changed.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ _MADE_FOR: Mapping[str, tuple[type, ...]] = {
     "random": (object,),
     "oracle": (object,),
 }
-"""The outputs that a baseline supports. The baseline is left out of suites without such a task."""
+"""Output types suitable for each baseline. A baseline is left out of suites without such an output."""
 
 
 def make_baselines(
     suite: Suite, split: str, home: Path, include: Paths = (), report: Callable[[str], object] = str
 ) -> Iterator[Path]:
-    """Yield a submission of each baseline that fits a suite, with answers to all its tasks that are prepared.
+    """Yield a submission for each baseline that suits the suite, covering all prepared tasks.
 
-    `report` is called with a line for each baseline that must be run.
+    `report` is called with a line for each baseline that has to be run.
     """
     store, known = Store(home), known_tasks(include)
     usable = [
@@ -86,7 +85,7 @@ def _can_answer(name: str, task: Task, split: str, records: Mapping[str, SplitRe
     match name:
         case "majority":
             return "train" in records
-        case "random":  # the number of tags in a random answer is that of a different sentence
+        case "random":  # the number of tags would come from a different sentence
             return "train" in records and not is_structured
         case "most-frequent-tag":
             return "train" in records and is_structured

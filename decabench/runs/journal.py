@@ -1,12 +1,12 @@
 """The journal of a run.
 
-Every outcome is appended as soon as it is known, so if the run is killed, only requests in flight are lost.
+Outcomes are appended as they arrive, so a killed run loses only pending requests.
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
-The first line names the task, split, variant and the predictor's full fingerprint, a digest of everything that
-affects an answer. Only a run with the same fingerprint reads the file. Every other line is an outcome; if an
-example has several, the last one counts. A line that was cut short is removed before the run continues.
+The first line contains the task, split, variant and full fingerprint of the predictor, a digest of everything
+that affects answers. Only runs with the same fingerprint read the file. Every other line is an outcome; if
+there are several for an example, the last one counts. An incomplete line is removed before the run continues.
 """
 
 from __future__ import annotations
@@ -28,48 +28,50 @@ from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
 FOLDER = "journal"
-"""The folder for journals inside a submission."""
+"""The subfolder of a submission that contains journals."""
 
 FORMAT = "decabench.journal/1"
 
 OLD = ".old"
-"""Suffix for the journal that a run with --fresh has set aside."""
+"""Suffix of a journal set aside by a run with --fresh."""
 
 _SYNC_SECONDS = 1.0
-"""Seconds between syncs. Killing the process loses no written lines; a power cut may lose this many seconds."""
+"""Seconds between syncs. A killed process loses no written lines, but a power cut may lose this many
+seconds.
+"""
 
 
 @dataclass(frozen=True)
 class JournalKey:
-    """Identifies a journal: task, split, variant and predictor."""
+    """Identifies a journal by task, split, variant and predictor."""
 
     task: str
-    """The task's name."""
+    """The task name."""
     split: str
-    """train, validation or test."""
+    """One of train, validation or test."""
     variant: int
-    """Number of the variant; 0 is the dataset's own wording."""
+    """The variant number; 0 for the dataset's own wording."""
     fingerprint: str
-    """The `sha256:` digest of everything that affects an answer."""
+    """The `sha256:` digest of everything that affects answers."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Everything that the fingerprint covers, in readable form."""
+    """Everything covered by the fingerprint, in readable form."""
 
     @property
     def file_name(self) -> str:
-        """Name of the file in the folder of journals."""
+        """The name of the journal file."""
         wording = f".variant{self.variant}" if self.variant else ""
         digest = self.fingerprint.removeprefix("sha256:")[:12]
         return f"{self.task}.{self.split}{wording}.{digest}.jsonl"
 
 
 class Journal:
-    """The outcomes of one task, read when it is opened and appended to while it is open."""
+    """The outcomes of a task, read on opening and appended to while open."""
 
     def __init__(self, folder: Path, key: JournalKey, suffix: str = "") -> None:
         self.path = folder / FOLDER / f"{key.file_name}{suffix}"
         self.key = key
         self.begun = datetime.date.today().isoformat()
-        """The day on which the first run with this fingerprint began."""
+        """The date of the first run with this fingerprint."""
         self.outcomes: dict[str, Outcome] = {}
         """The last outcome for each id."""
         self._file = -1
@@ -98,23 +100,23 @@ class Journal:
                 os.replace(self._aside, self.path)
 
     def append(self, id_: str, outcome: Outcome) -> None:
-        """Append an outcome; it is written when this returns."""
+        """Append an outcome. It has been written when this method returns."""
         self.outcomes[id_] = outcome
         data = _encode(_record(id_, outcome))
         with storage_errors(self.path):
-            while data:  # a full disk may accept only a part, and fail on the next write
+            while data:  # a full disk may accept only part of it and fail on the next write
                 data = data[os.write(self._file, data) :]
             if time.monotonic() - self._synced > _SYNC_SECONDS:
                 os.fsync(self._file)
                 self._synced = time.monotonic()
 
     def read(self) -> dict[str, Outcome]:
-        """Return a map from id to last outcome, without writing anything. Raises DataError."""
+        """Return the last outcome for each id, without writing anything. Raises DataError."""
         self._read()
         return self.outcomes
 
     def set_aside(self) -> None:
-        """Keep the file under another name, so that everything is asked again. Raises StorageError."""
+        """Rename the file so that everything is asked again. Raises StorageError."""
         with storage_errors(self.path), suppress(FileNotFoundError):
             os.replace(self.path, self._aside)
 
@@ -134,8 +136,7 @@ class Journal:
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Return whether a line is the beginning of our header, with any date. Files that begin otherwise are never
-        overwritten."""
+        """Whether a line is the start of our header, with any date. Other files are never overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]

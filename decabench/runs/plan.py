@@ -1,4 +1,4 @@
-"""Resolve a run before any model is loaded: its tasks, their prompts, and the fingerprints of the answers."""
+"""Plan a run before loading a model: the tasks, their prompts and the fingerprints of the answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ AUTO = "auto"
 
 
 def read_ids(path: str | Path) -> frozenset[str]:
-    """Read ids, one per line, or a file from `decabench prepare --export-ids`. Raises DecabenchError."""
+    """Read ids from a file with one id per line, or from `decabench prepare --export-ids`.
+
+    Raises DecabenchError.
+    """
     path = Path(path)
     if path.name.endswith((".json", ".json.gz")):
         return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
@@ -82,7 +85,7 @@ def read_ids(path: str | Path) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per million tokens, in any currency; None if a price was not given."""
+    """Prices per million tokens, in any currency. A price is None if unknown."""
 
     prompt: float | None = None
     """The price of prompt tokens."""
@@ -90,7 +93,7 @@ class Prices:
     """The price of generated tokens."""
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return the cost of these tokens, or None if no price was given."""
+        """Return the cost of a number of tokens, or None if no price is known."""
         if self.prompt is None and self.completion is None:
             return None
         prompt = (self.prompt or 0) * (prompt_tokens or 0)
@@ -98,9 +101,10 @@ class Prices:
 
 
 def read_prices(path: str | Path, model: str) -> Prices:
-    """Read the prices of a model from a TOML file with a table for each: `["gpt-x"]`, `in = 2.5`, `out = 10`.
+    """Read a model's prices from a TOML file with a table for each model: `["gpt-x"]`, `in = 2.5`, `out =
+    10`.
 
-    Raises DecabenchError if the file lacks the model, or has other content.
+    Raises DecabenchError if the model is missing or the file has other content.
     """
     content = read_toml(Path(path), DecabenchError)
     require_name(model, content, f"price in {path} of the model")
@@ -114,14 +118,14 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """A submission's cost so far, and its limit."""
+    """The cost of a submission so far, and its limit."""
 
     prices: Prices
-    """The prices."""
+    """Token prices."""
     most: float
     """The maximum cost."""
     spent: float = 0.0
-    """The cost of all answers until now, in this run and earlier ones."""
+    """The cost of all answers so far, including earlier runs."""
 
     @property
     def is_spent(self) -> bool:
@@ -129,7 +133,7 @@ class Budget:
         return self.spent >= self.most
 
     def count(self, outcome: Outcome) -> None:
-        """Count an outcome. Raises DecabenchError for an answer whose number of tokens is unknown."""
+        """Add the cost of an outcome. Raises DecabenchError if an answer has no token counts."""
         if not isinstance(outcome, Answer):
             return
         if outcome.prompt_tokens is None and outcome.completion_tokens is None:
@@ -141,7 +145,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Selection:
-    """The examples to run."""
+    """Which examples to run."""
 
     limit: int | None = option(
         None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
@@ -174,7 +178,7 @@ class Selection:
             )
 
     def __str__(self) -> str:
-        """`limit 100`, or the number of ids and a digest of the list, as a submission records it."""
+        """Return the selection as recorded in a submission, with a digest of any list of ids."""
         parts = []
         if self.ids is not None:
             digest = hashlib.sha256("\n".join(sorted(self.ids)).encode()).hexdigest()
@@ -188,7 +192,7 @@ class Selection:
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
-        """Stream the selected questions in the order of the data, rewritten by `rewrite` if given."""
+        """Yield the selected questions in dataset order, optionally rewritten by `rewrite`."""
         rows = store.read(task, split, ("id", "question", "context"))
         ids = self.ids if self.sample is None else self._draw(store, task, split, self.sample)
         selected = (row for row in rows if ids is None or row["id"] in ids)
@@ -199,7 +203,7 @@ class Selection:
     def _draw(self, store: Store, task: str, split: str, count: int) -> set[str]:
         """Draw whole units of the innermost level until there are enough examples.
 
-        Units are in the order of a digest of their first id, so that a larger sample contains a smaller one.
+        Units are sorted by a digest of their first id, so a larger sample always includes the smaller ones.
         """
         units: dict[tuple[str, ...], list[str]] = {}
         for row in store.read(task, split, ("id", "units")):
@@ -215,7 +219,7 @@ class Selection:
         return drawn
 
     def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
-        """Return the tasks with a selected example. Raises DecabenchError for unknown ids."""
+        """Return the tasks that have at least one selected example. Raises DecabenchError for unknown ids."""
         if self.ids is None:
             return list(tasks)
         found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
@@ -237,7 +241,7 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class Prompts:
-    """How to prompt a language model."""
+    """Prompt settings for a language model."""
 
     template: str = option(
         "default",
@@ -279,11 +283,11 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""The value of `variant` that stands for all variants."""
+"""The value of `variant` for all variants."""
 
 
 def parse_variant(text: str) -> int:
-    """Parse a variant's number, or `all`. Raises ValueError."""
+    """Parse a variant number or `all`. Raises ValueError."""
     if text == "all":
         return ALL_VARIANTS
     if text.isdecimal():
@@ -300,7 +304,7 @@ _PREDICTOR = (
 
 @dataclass(frozen=True)
 class Run:
-    """The settings of `decabench predict`."""
+    """Settings of `decabench predict`."""
 
     predictor: str = field(metadata={"option": OptionInfo(_PREDICTOR, metavar="NAME")})
     tasks: Sequence[Task]
@@ -308,7 +312,7 @@ class Run:
     split: str
     """The split to answer."""
     output: Path
-    """The submission's folder."""
+    """The submission folder."""
     store: Store
     """The prepared data."""
     name: str = option("", "Name of the submission.", unset="the predictor's")
@@ -321,9 +325,9 @@ class Run:
         None, "Compress the predictions files.", choices=("gz", "zst")
     )
     date: str = ""
-    """The submission's date; by default, the day its journal began."""
+    """The submission's date; by default, the day its journal was started."""
     selection: Selection = field(default_factory=Selection)
-    """The examples to run."""
+    """Which examples to run."""
     variant: int = option(
         0,
         "Wording of the questions (see decabench tasks show): 0 is the dataset's own, "
@@ -342,7 +346,7 @@ class Run:
         at_least=1,
     )
     prompts: Prompts = field(default_factory=Prompts)
-    """The prompts for a language model; other predictors reject these options."""
+    """Prompt settings. Only language models accept them."""
     extract: bool | None = option(
         None,
         "Extract the answer from the model's text.",
@@ -357,7 +361,7 @@ class Run:
         metavar="OPEN CLOSE",
     )
     options: ModelOptions = field(default_factory=ModelOptions)
-    """Options for the model."""
+    """Model options."""
     engine: str = option(
         "local",
         "Where to run the model: on this machine or on a Ray cluster.",
@@ -417,7 +421,7 @@ class Run:
 
     @cached_property
     def tariff(self) -> Prices:
-        """The prices of the model's tokens. Raises DecabenchError if the file doesn't list the model."""
+        """Token prices for the model. Raises DecabenchError if the price file doesn't list the model."""
         if self.prices is None:
             return Prices(self.price_in, self.price_out)
         return read_prices(
@@ -427,21 +431,21 @@ class Run:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The training data that a predictor may see: the training split, unless it is being evaluated."""
+    """The training data available to a predictor: the training split, unless it is being evaluated."""
 
     store: Store
     """The prepared data."""
     task: Task
-    """The task."""
+    """The task being answered."""
     split: str
     """The evaluated split."""
 
     def answers(self) -> Iterator[str]:
-        """Stream the first answer of every example. Raises MissingDataError and DataError."""
+        """Yield the first answer of every example. Raises MissingDataError or DataError."""
         return (row["answers"][0] for row in self._read("answers"))
 
     def examples(self) -> Iterator[tuple[Question, str]]:
-        """Stream the question and the first answer of every example. Raises MissingDataError and DataError."""
+        """Yield the question and first answer of every example. Raises MissingDataError or DataError."""
         return (
             (Question(row["id"], row["question"], row["context"]), row["answers"][0])
             for row in self._read("id", "question", "context", "answers")
@@ -468,35 +472,35 @@ def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task in one wording."""
+    """A task to answer in a specific wording."""
 
     task: Task
-    """The task."""
+    """The task itself."""
     variant: int
-    """Number of the variant; 0 is the dataset's own wording."""
+    """The variant number; 0 for the dataset's own wording."""
     wording: Variant | None
-    """The wording; None for the dataset's own."""
+    """The variant, or None for the dataset's own wording."""
     prompting: Prompting | None
-    """How a question becomes a prompt, for language models."""
+    """How questions are turned into prompts, for language models."""
     form: AnswerForm | None
-    """The form of an answer, if answers are extracted from texts."""
+    """The form of an answer, if answers are extracted from the output."""
     protocol: Protocol
-    """How the answer is requested and read."""
+    """How answers are requested and read."""
     is_chat: bool
-    """Whether the prompt is the turns of a chat; otherwise it is a text that the answer continues."""
+    """Whether prompts are chat messages rather than text for the model to continue."""
     key: JournalKey
-    """Identifies its journal."""
+    """The key of the journal."""
     setting: Setting
-    """The setting of its predictor."""
+    """The predictor's setting."""
     questions: Callable[[], Iterator[Question]]
-    """Streams the questions to answer, in its wording, in the order of the data."""
+    """Yields the questions to answer in this wording, in dataset order."""
 
     sample: int = 0
-    """The number of the sample, if each question is answered several times."""
+    """The sample number, if each question is answered several times."""
 
     @property
     def name(self) -> str:
-        """`sst`, `sst (variant 2)`, or `sst (sample 2)` for the third sample."""
+        """The display name, such as `sst`, `sst (variant 2)`, or `sst (sample 2)` for the third sample."""
         if self.sample:
             return f"{self.task.name} (sample {self.sample})"
         return f"{self.task.name} (variant {self.variant})" if self.variant else self.task.name
@@ -504,19 +508,19 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class Plan:
-    """A resolved run, before any model is loaded."""
+    """A run that is ready to start. The model hasn't been loaded yet."""
 
     run: Run
-    """The settings, with only those tasks that have a selected example."""
+    """The settings, limited to tasks with at least one selected example."""
     backend: Backend
-    """Runs the model."""
+    """The backend that runs the model."""
     predictor: Mapping[str, Any]
-    """Everything that affects the answers to all tasks, as the submission records it."""
+    """Everything that affects the answers to all tasks, as recorded in the submission."""
     tasks: Sequence[PlannedTask]
     """The tasks to answer, in order."""
 
     def submission_info(self) -> SubmissionInfo:
-        """Return the facts about the submission that are known before the run begins."""
+        """Return the submission's metadata that is known before the run."""
         run = self.run
         return SubmissionInfo(
             name=run.name or str(self.predictor["name"]),
@@ -535,18 +539,18 @@ class Plan:
 
 
 def plan_run(run: Run) -> Plan:
-    """Resolve a run without loading a model or writing anything.
+    """Plan a run without loading a model or writing anything.
 
-    Raises DecabenchError if the run is impossible.
+    Raises DecabenchError if the run is not possible.
     """
     backend = make_backend(run.predictor, run.options)
     _check(run, backend)
     run = replace(run, tasks=run.selection.tasks(run.store, run.tasks, run.split))
     identity = {
-        # A backend's label leaves out the folders above a model, which are not part of its name.
+        # A backend's label leaves out parent folders, which aren't part of the model's name.
         "name": getattr(backend, "label", run.predictor),
         "seed": run.options.seed,
-        "backend": dict(backend.describe()),  # only once, because it may read all weights
+        "backend": dict(backend.describe()),  # only once, since this may read all weights
     }
     tasks = [
         planned
@@ -556,7 +560,7 @@ def plan_run(run: Run) -> Plan:
         if _is_asked(run, planned := _plan_task(run, backend, identity, task, number, sample))
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
-    render_metadata(plan.submission_info())  # fails now instead of after hours if a value cannot be written
+    render_metadata(plan.submission_info())  # fail now, not after hours, if a value cannot be written
     return plan
 
 
@@ -600,8 +604,10 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """Return the wordings that `all` stands for, leaving out retired ones unless the folder already has answers
-    to them."""
+    """Whether a wording is asked.
+
+    `all` skips retired wordings unless the folder already contains answers to them.
+    """
     if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
         return True
     return (run.output / JOURNAL / planned.key.file_name).exists()
@@ -709,7 +715,7 @@ def _plan_task(
 
 
 def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Protocol = "prose") -> Prompting:
-    """Build the prompts of a task in one wording; shots and labels use the same wording.
+    """Build the prompts of a task in the given wording, which also applies to shots and labels.
 
     Raises DecabenchError.
     """
@@ -737,7 +743,9 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by its question and labels, because its text may change while its name stays the same."""
+    """Identify a variant by its questions and labels, since its text may change while its name stays the
+    same.
+    """
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")

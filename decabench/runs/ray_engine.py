@@ -1,8 +1,8 @@
-"""Run a predictor on a Ray cluster: actors that outlive a task, each with a copy of the model, answer its batches.
+"""Run a predictor on a Ray cluster, where actors with a copy of the model answer batches of questions.
 
-Ray Data and `ray.util.ActorPool` are not used. Ray Data reloads the model for every task and wording, and a single
-example that kills its worker ends the run; ActorPool loses the batch of an actor that dies. docs/cluster.md has
-figures.
+Actors persist between tasks. Ray Data isn't used because it reloads the model for every task and wording, and
+a single example that kills its worker ends the run. `ray.util.ActorPool` loses the batch of an actor that
+dies. See docs/cluster.md for figures.
 """
 
 from __future__ import annotations
@@ -42,48 +42,48 @@ from decabench.runs.ask import EngineOptions, ask_predictor
 from decabench.tasks import Question
 
 TRIES = 3
-"""How many workers must die on an example before it counts as the cause."""
+"""The number of workers that must die on an example before it is considered the cause."""
 
 _WHOLE_TRIES = 2
-"""The number of tries for a whole batch, because the first worker may have died with its machine."""
+"""The number of attempts for a whole batch, since the first worker may have died with its machine."""
 
 _POLL_SECONDS = 0.5
-"""Seconds between two checks on a worker that is restarting."""
+"""Seconds between checks on a worker that is restarting."""
 
 _GPU_BATCH = 256
-"""The minimum number of questions to give a worker with a GPU, which makes its own batches."""
+"""The minimum number of questions for a worker with a GPU, which creates its own batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
-"""How many seconds workers get to close the model: at the end of a run, and after an error or Ctrl-C."""
+"""Seconds for workers to close the model at the end of a run, and after an error or Ctrl-C."""
 
 _BY_VALUE = "decabench_include_"
-"""The prefix of modules that workers cannot import because they come from --include files."""
+"""Prefix of modules from --include files, which workers can't import."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
-"""Size of a local cluster's object store, which holds the batches in flight. Ray requires at least 75 MB."""
+"""The size of a local cluster's object store, which holds pending batches. Ray requires at least 75 MB."""
 
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """The paths at which a worker finds the same code and files as the driver."""
+    """Paths that give workers the same code and files as the driver."""
 
     folder: str
-    """The working directory, to which relative paths of models and programs refer."""
+    """The working directory, which relative paths of models and programs refer to."""
     path: tuple[str, ...]
     """The search path for Python modules."""
     share: int
     """The number of workers that share a machine's CPUs; 0 leaves the number of threads unchanged."""
     trusted: str = ""
-    """The models that a checkpoint may name, as the user listed them."""
+    """Trusted models that a checkpoint may name, as listed by the user."""
 
     def enter(self) -> None:
-        """Set up this process."""
+        """Set up the current process."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
         if self.trusted:
             os.environ[TRUSTED] = self.trusted
-        if self.share:  # Ray gives an actor one thread for each requested CPU
+        if self.share:  # Ray gives actors one thread per requested CPU
             usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
             cpus = len(usable) or os.cpu_count() or 1
             os.environ["OMP_NUM_THREADS"] = str(max(1, cpus // self.share))
@@ -91,16 +91,16 @@ class WorkerEnvironment:
 
 @dataclass(frozen=True)
 class BatchReply:
-    """The outcome of one batch."""
+    """The outcome of a batch."""
 
     outcomes: Sequence[tuple[str, Outcome]] = ()
     """(id, outcome) pairs, in order of arrival."""
     error: bytes | None = None
-    """The pickled DecabenchError that ended the batch."""
+    """The pickled DecabenchError that ended the batch, if any."""
 
 
 class Worker:
-    """One copy of the model. It lives for the whole run, through all tasks; Ray restarts it if it dies."""
+    """An actor with a copy of the model. It stays alive between tasks, and Ray restarts it if it dies."""
 
     def __init__(self, backend: bytes, environment: WorkerEnvironment) -> None:
         environment.enter()
@@ -112,7 +112,7 @@ class Worker:
         self._predictor: Predictor | StreamingPredictor | None = None
 
     def ready(self) -> bytes | None:
-        """Load the model if it is not loaded; return the pickled error if that fails."""
+        """Load the model if necessary. If loading fails, the pickled error is returned."""
         try:
             if self._make is None:
                 backend: Backend = pickle.loads(self._backend)
@@ -122,16 +122,16 @@ class Worker:
         return None
 
     def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> BatchReply:
-        """Answer a batch as the local engine would."""
+        """Answer a batch in the same way as the local engine."""
         outcomes: list[tuple[str, Outcome]] = []
         try:
             if self._setting is None or self._pickled_setting != setting:
-                self._predictor = None  # one predictor at a time, because it may hold its own model
+                self._predictor = None  # one predictor at a time, since it may hold its own model
                 self._setting, self._pickled_setting = pickle.loads(setting), setting
             for id_, outcome in ask_predictor(self._make_once, self._setting, questions, batch_size):
                 outcomes.append((id_, storable_outcome(outcome)))
         except LostDeviceError:
-            os._exit(1)  # Ray restarts the worker on a working device; here every question would fail
+            os._exit(1)  # Ray restarts the worker, while every question would fail on this device
         except (Exception, SystemExit) as error:
             return BatchReply(outcomes, _pickle_error(error))
         return BatchReply(outcomes)
@@ -143,13 +143,13 @@ class Worker:
 
     def _make_once(self, setting: Setting) -> Any:
         if self._predictor is None:
-            assert self._make is not None  # the dispatcher gives work only to workers that are ready
+            assert self._make is not None  # only workers that are ready get work
             self._predictor = self._make(setting)
         return self._predictor
 
 
 def _pickle_error(error: BaseException) -> bytes:
-    """Pickle an error so that the driver can read it, with its traceback as a note for --debug."""
+    """Pickle an error for the driver, with its traceback as a note for --debug."""
     trace = "".join(traceback.format_exception(error))
     if not isinstance(error, DecabenchError):
         error = DecabenchError(
@@ -160,7 +160,7 @@ def _pickle_error(error: BaseException) -> bytes:
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # the class cannot be imported or recreated from its arguments
+    except Exception:  # the class can't be imported or recreated from its arguments
         return pickle.dumps(DecabenchError(str(error)))
     return data
 
@@ -175,10 +175,10 @@ def unpickle_error(data: bytes) -> DecabenchError:
 class _Batch:
     questions: Sequence[Question]
     deaths: int = 0
-    """How many workers died while they had this batch."""
+    """The number of workers that died while they had this batch."""
 
     def after_death(self) -> list[_Batch]:
-        """Return the batches to retry: first the whole batch, then single examples; none after the last try."""
+        """Return the batches to retry: the whole batch first, then single examples, and finally nothing."""
         deaths = self.deaths + 1
         if len(self.questions) == 1:
             return [_Batch(self.questions, deaths)] if deaths < TRIES else []
@@ -188,23 +188,22 @@ class _Batch:
 
 
 class RayEngine:
-    """Connects and loads at the first question, once for all tasks.
+    """Runs the model on a Ray cluster. The model is loaded at the first question, once for all tasks.
 
-    Raises DecabenchError if Ray is missing.
-
-    A worker has one batch at a time, so the batch of a dead worker is known. It is retried elsewhere, as a
-    whole and then example by example; an example on which TRIES workers die becomes a Failure.
+    Each worker has a single batch at a time, so the batch of a dead worker is known. It is retried elsewhere
+    as a whole, and then example by example. An example that kills TRIES workers becomes a Failure. Raises
+    DecabenchError if Ray isn't installed.
     """
 
     def __init__(self, options: EngineOptions) -> None:
         require_ray()
         self._options = options
-        self._gpus = float(getattr(options.backend, "gpus", 0))  # for one copy of the model
+        self._gpus = float(getattr(options.backend, "gpus", 0))  # per copy of the model
         self._stack = ExitStack()
         self._workers: list[Any] = []
         self._idle: deque[Any] = deque()
-        self._loading: dict[Any, tuple[Any, int]] = {}  # reference to the worker, and its number of deaths
-        self._error: bytes | None = None  # why a worker could not load the model
+        self._loading: dict[Any, tuple[Any, int]] = {}  # reference to (worker, number of deaths)
+        self._error: bytes | None = None  # why a worker couldn't load the model
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +216,7 @@ class RayEngine:
                 self._stop(_CLOSE_SECONDS if kind is None else _ABORT_SECONDS)
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """See `Engine.outcomes`; the outcomes of a batch arrive together when the batch is done."""
+        """See `Engine.outcomes`. All outcomes of a batch arrive together."""
         ray = require_ray()
         packed = _pickle_setting(setting)
         if not self._workers:
@@ -260,7 +259,7 @@ class RayEngine:
                 if not rest:
                     lost = Failure(f"the worker died while answering it ({TRIES} times)")
                     reply = BatchReply([(batch.questions[0].id, lost)])
-            hand_out()  # before storing the answers, so that no worker waits
+            hand_out()  # before storing answers, so that no worker has to wait
             yield from reply.outcomes
             if reply.error is not None:
                 raise unpickle_error(reply.error)
@@ -283,12 +282,12 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Give work to a worker that has loaded the model. If loading failed, the other workers do the work."""
+        """Add a worker that has loaded the model. If loading failed, the other workers do the work."""
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
         try:
             error = ray.get(reference)
-        except ray.exceptions.ActorUnavailableError:  # Ray is restarting it
+        except ray.exceptions.ActorUnavailableError:  # being restarted by Ray
             time.sleep(_POLL_SECONDS)
             self._load(worker, deaths)
         except ray.exceptions.RayError as died:
@@ -328,7 +327,7 @@ def _pickle_setting(setting: Setting) -> bytes:
     try:
         pickled: bytes = ray.cloudpickle.dumps(setting)
         return pickled
-    except Exception as error:  # an included task may contain anything
+    except Exception as error:  # included tasks may contain anything
         raise DecabenchError(
             f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): its file "
             "must not refer to anything that cannot be pickled, such as an open file."
@@ -343,7 +342,7 @@ def _pickle_setting(setting: Setting) -> bytes:
 
 def require_ray() -> Any:
     """Import Ray. Raises DecabenchError if it is not installed."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import: an evaluation sends no reports
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import; disables usage reports
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
@@ -357,10 +356,8 @@ def require_ray() -> Any:
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
     """Connect to a cluster, and shut it down afterwards if it was started here.
 
-    An existing session of the caller is used and left running.
-
-    `address` is Ray's: `auto`, `host:6379`, or None for RAY_ADDRESS and, without that, a cluster on this
-    machine. Raises DecabenchError.
+    If the caller already has a Ray session, it is used and left running. `address` is a Ray address: `auto`,
+    `host:6379`, or None for RAY_ADDRESS or else a cluster on this machine. Raises DecabenchError.
     """
     ray = require_ray()
     if ray.is_initialized():
@@ -403,7 +400,7 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
 
 
 _HOME = Path(decabench.__file__).parent.parent
-"""The folder in which Ray starts. Ray searches it for modules, so it must not contain checkpoints."""
+"""The folder to start Ray in. Ray searches it for modules, so it must not contain checkpoints."""
 
 
 def _connect(ray: Any, address: str | None, workers: int | None) -> None:
@@ -421,7 +418,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 logging_level=logging.ERROR,
                 **(own if is_own else {}),
             )
-    except Exception as error:  # Ray raises many classes here: for ports, memory, hosts, versions or tokens
+    except Exception as error:  # Ray raises many classes for ports, memory, hosts, versions or tokens
         if is_own:
             raise DecabenchError(
                 f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
@@ -435,7 +432,9 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _store_bytes() -> int:
-    """Use half of the shared memory if there is little of it, as in a container."""
+    """Return the size of the object store, at most half of the shared memory if that is limited, as in a
+    container.
+    """
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:

@@ -1,6 +1,6 @@
-"""Run a predictor on tasks, and write its submission from the journals once every task is answered.
+"""Run a predictor on tasks, and write the submission from the journals once all tasks are answered.
 
-This way a submission is never half-written, and an interrupted run produces the same submission.
+A submission is therefore never half-written, and an interrupted run results in the same submission.
 """
 
 from __future__ import annotations
@@ -92,42 +92,43 @@ from decabench.tasks import (
 from decabench.text import excerpt
 
 RUN_FILE = "run.json"
-"""Times and memory of the last run, next to the submission but not part of it."""
+"""Timing and memory use of the last run. The file is stored alongside the submission but isn't part of it."""
 
 HALF_WRITTEN = ".partial"
-"""The folder, inside the submission's folder, in which the submission is written until it is complete."""
+"""A subfolder where the submission is written until it is complete."""
 
 RELABELLED = "relabelled"
-"""The extraction rule for a variant's label word that was replaced with the dataset's label."""
+"""Extraction rule for a variant's label that was replaced by the dataset's label."""
 
 NOT_IN_CONTEXT = "not-in-context"
-"""The extraction rule for an answer to an extractive task that does not occur in its context."""
+"""Extraction rule for an answer to an extractive task that doesn't occur in its context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml; a server with more names isn't naming models."""
+"""The maximum number of models per task in submission.toml. A server with more names isn't naming models."""
 
 _ERROR_LENGTH = 500
-"""The longest error in submission.toml, in characters."""
+"""The maximum length of an error in submission.toml, in characters."""
 
 Mark = Mapping[str, Any]
-"""An entry of submission.toml's `partial` or `incomplete`."""
+"""An entry in `partial` or `incomplete` of submission.toml."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a run."""
+    """The outcome of a run."""
 
     folder: Path
-    """The submission's folder."""
+    """The submission folder."""
     tallies: Sequence[Tally]
-    """One tally for each task and wording, in order."""
+    """A tally for each task and wording, in order."""
     removed: tuple[str, ...] = ()
-    """Results that were removed because their answers changed: `sst (validation)`, or a folder such as
-    `results/test`."""
+    """Results removed because their answers changed, such as `sst (validation)` or the folder
+    `results/test`.
+    """
 
     @property
     def failed(self) -> int:
-        """Examples without an answer."""
+        """The number of examples without an answer."""
         return sum(tally.failed for tally in self.tallies)
 
 
@@ -137,7 +138,7 @@ class _Answered:
     tally: Tally
     journal: Journal
     samples: tuple[_Answered, ...] = ()
-    """The other samples of the same questions."""
+    """Other samples of the same questions."""
 
     @property
     def failed(self) -> int:
@@ -157,12 +158,12 @@ def predict(
     include: Paths = (),
     **settings: Any,
 ) -> Path:
-    """Answer prepared tasks with a predictor, write the submission atomically, and return its folder.
+    """Answer prepared tasks with a predictor, write the submission atomically and return its folder.
 
-    `predictor` is as for `decabench predict --predictor`. `tasks` are names or tasks (the decathlon's by
-    default), and `include` names files that define tasks. The other settings are fields of
-    `decabench.runs.Run`. The same predictor's answers for other tasks and splits stay in the folder; another
-    predictor's are replaced. Raises DecabenchError.
+    `predictor` is a name as in `decabench predict --predictor`. `tasks` contains task names or tasks, by
+    default those of the decathlon, and `include` contains files that define tasks. All other settings are
+    fields of `decabench.runs.Run`. Answers of the same predictor to other tasks and splits are kept, and
+    those of another predictor are replaced. Raises DecabenchError.
     """
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
@@ -174,9 +175,8 @@ def predict(
 def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     """Answer the questions missing from the journals, and write the submission.
 
-    Raises DecabenchError.
-
-    After an error, earlier answers remain in the journals, and the same run continues from there.
+    After an error, the journals keep all earlier answers, and the same run can be resumed. Raises
+    DecabenchError.
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
@@ -201,7 +201,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _require_own_files(folder: Path) -> None:
-    """Raise StorageError if a link would lead a write or a removal out of the folder."""
+    """Raise StorageError if a link would redirect a write or deletion outside the folder."""
     for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS):
         require_within(folder, folder / name)
         for here, folders, files in os.walk(folder / name):
@@ -211,7 +211,7 @@ def _require_own_files(folder: Path) -> None:
 
 
 def make_engine(name: str, options: EngineOptions) -> Engine:
-    """Make an engine by name, to be entered before use. Raises DecabenchError if its extra is not installed."""
+    """Create an engine by name. Raises DecabenchError if its extra is not installed."""
     if name == "ray":
         from decabench.runs.ray_engine import RayEngine
 
@@ -269,9 +269,10 @@ def _answer(
 
 
 def occupied_by(plan: Plan) -> str:
-    """Describe the contents of a folder that only --force may replace; empty if the run may start or continue.
+    """Describe the contents of a folder that only --force may replace.
 
-    Raises DecabenchError for a folder with other files, which is never replaced.
+    The description is empty if the run may start or resume. Raises DecabenchError for a folder with other
+    files, which is never replaced.
     """
     output = plan.run.output
     found = names_in(output)
@@ -282,7 +283,7 @@ def occupied_by(plan: Plan) -> str:
         return _more_answers(old, plan) if _is_same(old, plan) else f"holds the submission {old.name}"
     journals = {path.name.removesuffix(OLD) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
-        return ""  # a run was killed, perhaps while it put its files in place
+        return ""  # a run was killed, perhaps while moving its files into place
     if journals:
         return "holds the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
@@ -293,7 +294,7 @@ def occupied_by(plan: Plan) -> str:
 
 
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
-    """Describe answers to the same data that a run would replace with fewer; empty if there are none."""
+    """Describe answers to the same data that a run would replace with fewer. Empty if there are none."""
     run, fewer = plan.run, []
     if run.selection == Selection():  # a run on all examples keeps everything
         return ""
@@ -318,7 +319,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
     old, _ = read_metadata(run.output)
     kept = old if old is not None and _is_same(old, plan) else None
     half = run.output / HALF_WRITTEN
-    shutil.rmtree(half, ignore_errors=True)  # left by a killed run
+    shutil.rmtree(half, ignore_errors=True)  # left over from a killed run
     try:
         for done in answered:
             number = _folder_number(run, done.planned)
@@ -343,22 +344,21 @@ def _remove_stale_results(
     output, split = plan.run.output, plan.run.split
     if (
         old is None
-    ):  # another predictor's: remove its name first, so that a kill never leaves answers under a wrong name
+    ):  # another predictor's; unlink its metadata first so that a kill never leaves misattributed answers
         (output / METADATA_NAME).unlink(missing_ok=True)
         folders = [path.relative_to(output).as_posix() for path in results_folders(output)]
         remove_results(output)
         return tuple(folders)
     if not (output / RESULTS).exists():
         return ()
-    from decabench.scoring import drop_results  # imported here because most runs do not need it
+    from decabench.scoring import drop_results  # imported here because most runs don't need it
 
     pairs = [(task.name, split) for task in plan.run.tasks]
     return drop_results(output, changed_answers((output, old), (half, new), pairs))
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return the number of the folder: 0 for the scored answers; with all wordings, other variants have their
-    own."""
+    """Return the folder number: 0 for scored answers, or the variant when running all wordings."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -399,7 +399,7 @@ def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, A
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Count an answer that isn't in the task's form, which is different from being wrong."""
+    """Count an answer that isn't in the task's form. This is independent of whether it is wrong."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     tally.not_in_context += rules[-1] == NOT_IN_CONTEXT
@@ -416,7 +416,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     elif is_empty:
         tally.empty += 1
         has_reasoned = bool(answer.reasoning) or "reasoning" in rules
-        is_cut = answer.finish == "length"  # a server may not return the stop text
+        is_cut = answer.finish == "length"  # servers may not return the stop text
         tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
         tally.only_reasoning += has_reasoned and not is_cut
     if (served := answer.served_by) and served not in tally.served_by and len(tally.served_by) < _MOST_SERVED:
@@ -450,11 +450,11 @@ def make_line(
     is_opened: bool = False,
     choices_by: str = "sum",
 ) -> dict[str, Any]:
-    """Make a line of `predictions/<task>.<split>.jsonl`.
+    """Return a line of `predictions/<task>.<split>.jsonl`.
 
-    With a form, the answer is extracted from the text; with a wording, its label words are replaced with the
-    dataset's. A refused answer becomes empty, because a filter may stop a text just after a word that would
-    count as right.
+    With a form, the answer is extracted from the text. With a wording, its labels are replaced by the
+    dataset's. A refused answer becomes empty because a filter might cut a text off right after a correct
+    word.
     """
     text, rules = answer.text, []
     if answer.choices:
@@ -532,7 +532,7 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
     given = {name: value for name in about if (value := getattr(run, name))}
     return replace(
-        old,  # a run that retries failures or adds a task keeps the model's description
+        old,  # keep the description if a run retries failures or adds a task
         **given,
         date=run.date or min(begun, old.date or begun),
         predictor=predictor,
@@ -543,11 +543,11 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
 
 
 _SERVED = "served_by"
-"""The part of submission.toml's `predictor` for the models named in servers' replies, by `<task>.<split>`."""
+"""Key in submission.toml's `predictor` for the models reported by servers, by `<task>.<split>`."""
 
 
 _USAGE = "usage"
-"""The part of submission.toml's `predictor` for tokens and costs, by `<task>.<split>`."""
+"""Key in submission.toml's `predictor` for tokens and costs, by `<task>.<split>`."""
 
 
 def _usage(done: _Answered) -> dict[str, int]:
@@ -569,8 +569,9 @@ def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Pric
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks of files that are not rewritten; a redone task also loses the marks of its other
-    wordings."""
+    """Return the marks for files that aren't rewritten. For a redone task, marks of other wordings are
+    removed too.
+    """
     return {
         key: mark
         for key, mark in marks.items()
@@ -579,7 +580,9 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with examples left out; a limit that leaves out none does not count."""
+    """Yield a mark for every task with examples left out. A limit that includes all examples doesn't
+    count.
+    """
     for done in answered:
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows
@@ -600,14 +603,15 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 
 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
-    """Remove old answers and move the new ones in, touching only files that decabench wrote.
+    """Replace old answers with new ones, changing only files written by decabench.
 
-    `redone` are the rewritten files; None means all files, because they belong to another predictor.
+    `redone` contains the names of rewritten files. None means all files, because they belong to another
+    predictor.
     """
     with storage_errors(output):
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())
         for folder in (output, *variants):
-            _remove_answers(folder / FOLDER, redone)  # including other wordings, from an older run
+            _remove_answers(folder / FOLDER, redone)  # including other wordings from an earlier run
         for new in sorted(path.parent for path in half.rglob(FOLDER) if path.is_dir()):
             folder = make_folder(output / new.relative_to(half) / FOLDER)
             for path in sorted((new / FOLDER).iterdir()):
