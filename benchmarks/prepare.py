@@ -4,8 +4,8 @@
     python benchmarks/prepare.py --mirror MIRROR [--tasks sst,squad] [--repeats 3]
 
 `datasets` unpacks archives and converts each file with its json, csv, parquet or text builder. decabench also makes
-examples with sampling units, and checks counts and fingerprints. Each measurement has a process of its own, which reads
-the smallest task first: CPU seconds, including those of child processes, and peak memory beyond the start.
+examples with sampling units, and checks counts and fingerprints. Each measurement runs in a separate process, which
+reads the smallest task first. It counts CPU seconds, including child processes, and the growth of peak memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the leaderboard: a static site made from results files."""
+"""The leaderboard, a static site built from submissions."""
 
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.example_pages import Policy, write_example_pages

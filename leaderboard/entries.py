@@ -68,7 +68,7 @@ class Evidence:
     kind: Kind = "reported"
     """Whether the score was computed on this machine."""
     why: str = ""
-    """Why the score was not computed on this machine, if it wasn't."""
+    """The reason if the score was not computed on this machine."""
     sample: Sample | None = None
     """The condensed statistics for the score, if any."""
     scores: Array | None = None
@@ -284,7 +284,7 @@ class Row:
     total: str
     """The formatted total. Empty unless the results are complete."""
     cells: tuple[Cell, ...]
-    """The cells, with one for each task."""
+    """The cells, in the order of the tasks."""
     remarks: tuple[str, ...]
     """Why the row is not ranked, and further remarks."""
     mark: str

@@ -189,7 +189,7 @@ class TaskTexts:
     """The examples of a task's split, or why they can't be shown."""
 
     why: str = ""
-    """Why nothing can be shown, if so."""
+    """The reason if nothing can be shown."""
     examples: Sequence[Example] = ()
     """The examples, in the order of the data."""
     is_whole: bool = False
@@ -272,7 +272,7 @@ class SystemAnswers:
     """An entry's answers to a task's examples, or why they can't be shown."""
 
     why: str = ""
-    """Why nothing can be shown, if so."""
+    """The reason if nothing can be shown."""
     count: int = 0
     """The number of answers."""
     files: Sequence[File] = ()

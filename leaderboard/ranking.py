@@ -148,7 +148,7 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    # Verified results on this machine decide; otherwise, the majority of the reported results.
+    # Verified results decide, then results that are not listed separately, then the majority.
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]

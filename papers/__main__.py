@@ -3,7 +3,7 @@
 python -m papers reproduce jmt --only ab --seeds 0       train, answer, score and record runs
 python -m papers page jmt                                write papers/pages/jmt.md from the records
 python -m papers claims                                  write papers/pages/claims.md from the pages' findings
-python -m papers board jmt --site site                   write a board of what is done
+python -m papers board jmt --site site                   write a board of the completed runs
 python -m papers records jmt --unpack FOLDER             list, unpack, add and pack records
 python -m papers weights mqan squad-first-longer         train a run and write its weights
 """

@@ -50,7 +50,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The row to compare with, or several rows whose mean is used."""
     measure: str
     falls: bool = False
-    """Whether lower is better, as for an error. All other measures are percentages."""
+    """Whether lower is better, as for an error. All other measures have a scale of 100 points."""
     digits: int
     """The number of decimals that the paper prints."""
     paper: float | None
@@ -100,7 +100,7 @@ class FindingsFile(msgspec.Struct, frozen=True, kw_only=True):
 def write_findings(plan: Plan, findings: Findings, place: Place) -> FindingsFile:
     """Write the outcomes of a plan's contrasts to `OUTPUT/findings`.
 
-    Outcomes without overlapping texts are left out; only the page shows them.
+    The outcomes on texts without overlap are left out and only shown on the page.
     """
     contrasts = [_record(plan, one, place) for one in findings.found if not one.is_part]
     content = FindingsFile(

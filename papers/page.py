@@ -377,7 +377,6 @@ def _marks(one: Finding) -> str:
 
 
 def _excludes_zero(one: Finding) -> bool:
-    """Return whether the interval over texts and seeds excludes zero."""
     return (
         one.tested is not None
         and (both := one.tested.over_seeds) is not None

@@ -59,7 +59,7 @@ class UnknownWords:
     scores: Mapping[str, float]
     """`accuracy` of tags, or `uas` and `las`, 0-100, over all words."""
     unknown_scores: Mapping[str, float]
-    """The scores over unknown words. Empty if there are none."""
+    """The scores over unknown words. Empty without unknown words."""
 
 
 def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Example]) -> UnknownWords:

@@ -1,4 +1,4 @@
-"""The shape of all data: a question, a context and answers."""
+"""The data structure shared by all tasks: a question, a context and answers."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Preparation:
-    """The result of preparing one task."""
+    """The result of preparing a task."""
 
     task: str
     """The task's name."""

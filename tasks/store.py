@@ -233,7 +233,7 @@ class Store:
         self.require_content(task, split)
         with open_parquet(self.path(task, split)) as file:
             table = file.read(_GOLD, use_threads=False)
-        pa.default_memory_pool().release_unused()  # releases the memory used for reading, beyond the columns themselves
+        pa.default_memory_pool().release_unused()  # reading takes more memory than the columns
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
@@ -517,7 +517,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
-    """Either every example must have labels or, with `may_lack`, no example may have them."""
+    """Every example must have labels. With `may_lack`, all labels can be missing."""
     levels, are_bare = 0, False
     seen: dict[bytes, int] = {}  # digests, so that memory use doesn't depend on the length of the ids
     for number, example in enumerate(examples):

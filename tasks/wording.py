@@ -37,7 +37,7 @@ class AnswerForm:
     tags and tree: the tags or relations, or an empty tuple if any word is allowed.
     """
     labels_from_question: bool = False
-    """label: whether the question names its labels (`Bob or Charlie?`). If it doesn't, `labels` is used."""
+    """label: whether the question names its labels (`Bob or Charlie?`). Otherwise, `labels` is used."""
     markers: tuple[str, ...] = ()
     """Words that can introduce an answer, such as `Summary:`, in addition to `Answer:`."""
     unquote: bool = False

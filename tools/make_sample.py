@@ -2,8 +2,8 @@
 
     python tools/make_sample.py MIRROR
 
-Real rows are copied unchanged, evenly spaced over each split; two tasks get stand-ins (see tools/standin/README.md).
-The same mirror gives the same bytes.
+Real rows are copied unchanged, evenly spaced over each split. Two tasks have stand-ins (see tools/standin/README.md).
+The same mirror always produces the same bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Write submissions/: the answers of the trained models of papers/weights.
+"""Write submissions/, the answers of the trained models in papers/weights.
 
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
 
-Baselines are not among them, because they copy texts of the datasets. `decabench leaderboard` runs them when it builds
+Baselines are not included, because they copy texts from the datasets. `decabench leaderboard` runs them when it builds
 a board.
 """
 

@@ -1,6 +1,6 @@
-"""The JSON schema of everything that decabench prints with `--json` and of the files of a submission.
+"""The JSON schema of everything that decabench prints with `--json`, and of the files in a submission.
 
-`python tools/schemas.py` prints it. `docs/conf.py` puts it on the site, and `tables` into docs/json.md.
+`python tools/schemas.py` prints it. `docs/conf.py` adds it to the site and inserts `tables` into docs/json.md.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_changes_are_those_of_the_equations(train, example):
             expected.append(float(sum(ratios) / len(ratios)))
         before = now
     assert len(found.words) == len(found.norms) + 1
-    np.testing.assert_allclose(found.means, expected, rtol=1e-3)  # the states come in single precision
+    np.testing.assert_allclose(found.means, expected, rtol=1e-3)  # the states have single precision
     with pytest.raises(DecabenchError, match="choose a meta-lstm"):
         measure_changes(Checkpoint.open(train("lstm")).load("cpu"), SST, example)
 
@@ -174,7 +174,7 @@ def make(task="hien.pos", extension="rmn", **settings):
 
 
 def gates_of(model, task, text):
-    """(words read, m - 1, n), of one text alone."""
+    """(words read, m - 1, n), for a single text."""
     reader = TextReader(TASKS[task], model.words.lexicon)
     item = FAMILY.encode(Question("", "?", text), None, TASKS[task], reader)
     batch = FAMILY.make_batch(task, [item], model.words, model.config)

@@ -7,7 +7,7 @@ from papers import make_related_tasks as related
 
 
 def test_tasks_agree_as_often_as_they_should():
-    """r + (1 - r) / TAGS, over many families: within 4 standard errors."""
+    """The agreement is r + (1 - r) / TAGS within 4 standard errors, over many families."""
     relatedness = (1.0, 0.9, 0.5, 0.2, 0.0, 0.7, 0.3)
     found = [
         related.draw_tasks(np.random.default_rng(seed), 3, relatedness, 0.0).agreement for seed in range(400)

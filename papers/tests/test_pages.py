@@ -30,7 +30,7 @@ FDU = read_plan(PLANS / "fdu" / "plan.toml")
 
 @pytest.mark.parametrize("name", [count.name for count in FDU.counts])
 def test_the_parameters_of_the_papers_example(name):
-    """By the paper's formulas, d = h = 100 and m = z = 20: as printed, and with Q of the right shape."""
+    """By the paper's formulas with d = h = 100 and m = z = 20, as printed and with Q in the right shape."""
     pytest.importorskip("torch")
     d = h = 100
     m = z = 20
@@ -58,11 +58,11 @@ def test_the_parameters_of_the_papers_example(name):
         (-3.2, (-0.1, 2.0), "open, smaller"),
         (-0.05, (-0.1, 2.0), "open"),
         (3.2, (-2.0, -0.1), "contradicted"),
-        (-0.01, (-0.2, -0.1), "confirmed, larger"),  # of an error, which is better when lower
+        (-0.01, (-0.2, -0.1), "confirmed, larger"),  # an error, where lower is better
         (-0.01, (0.1, 0.2), "contradicted"),
         (3.2, None, "too few seeds"),
         (None, (0.1, 2.0), ""),
-        (0.0, (0.1, 2.0), ""),  # equal figures claim nothing, nor do those that differ in the last bit
+        (0.0, (0.1, 2.0), ""),  # figures that are equal, or differ only in the last bit, make no claim
         (1e-14, (0.1, 2.0), ""),
     ],
 )
@@ -77,11 +77,11 @@ def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
     assert judge(claim, made, 0.04) == expected + ", one seed each" * finding
     assert judge(claim, replace(made, seeds={"a": 1, "b": 3}), 0.04) == expected + ", one seed" * finding
     assert judge(claim, two, 0.05) == expected + ", not after Holm" * finding
-    assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected for
+    assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected
 
 
 def make_done(tmp_path, runs, scores):
-    """Write the logs of runs as if they had been trained."""
+    """Write training logs for runs that were not trained."""
     place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu")
     plan = Plan(
         "T", "P", "products", {"mean": Measure(suite="products")}, tuple(runs), seeds=(0, 1),
@@ -117,9 +117,9 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     assert {panel.unit for panel in panels} == {"epoch"}
     single = 50 + 15 + 5 + 6  # the mean of the four tasks after the first epoch, with seed 0
     assert panels[0].curves["single"] == [[(1, single), (2, single + 5)], [(1, single + 1), (2, single + 6)]]
-    learned = msgspec.structs.replace(plan, settings={"learn_validation": True})  # whose scores say nothing
+    learned = msgspec.structs.replace(plan, settings={"learn_validation": True})  # its scores don't count
     assert not [panel for panel in make_panels(learned, place, plan.tables[0]) if panel.curves]
-    SeededRun(plan, runs[0], 1, place).results().unlink()  # a row that lacks a task has no mean
+    SeededRun(plan, runs[0], 1, place).results().unlink()  # without one of its tasks, a row has no mean
     panels = list(make_panels(plan, place, plan.tables[0]))
     assert len(panels[0].curves["single"]) == 1
     pytest.importorskip("matplotlib")
@@ -141,7 +141,7 @@ def test_weights_of_the_last_checkpoint(tmp_path):
         folder.mkdir(parents=True)
         tensors = {
             "embed.words": torch.zeros(99),
-            "heads.books.embed.table": torch.zeros(99),  # MT-CNN has vectors of words for each task
+            "heads.books.embed.table": torch.zeros(99),  # MT-CNN has word vectors for each task
             "heads.embedded": torch.zeros(4),
             "layer.weight": torch.zeros(size, 7),
             "bias": torch.zeros(2),

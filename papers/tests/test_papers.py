@@ -96,7 +96,7 @@ def given(home, tmp_path, monkeypatch):
 
 
 def change_plan(given, *changes):
-    """Write the plan with other words."""
+    """Write the plan with some text replaced."""
     text = PLAN
     for old, new in changes:
         assert old in text
@@ -105,7 +105,7 @@ def change_plan(given, *changes):
 
 
 def elsewhere(given, tmp_path, name):
-    """The same options with another output folder."""
+    """Return the options with a different output folder."""
     return [str(tmp_path / name) if one == str(tmp_path / "out") else one for one in given]
 
 
@@ -128,9 +128,9 @@ def test_a_paper(given, home, tmp_path, capsys):
     total = decabench.compare(*joined, home=home, include=[suite], suite="small").total
     assert total.interval is not None
     assert line[3:9] == [
-        "+9.00",  # what the text claims; the paper has no figures of the mean
+        "+9.00",  # claimed in the text; the paper has no figures for the mean
         f"{total.difference:+.3f}",
-        "–",  # one seed does not say how much seeds differ
+        "–",  # a single seed doesn't show how much seeds vary
         f"{total.interval[0]:+.3f} to {total.interval[1]:+.3f}",
         *("–", "–"),
     ]
@@ -165,7 +165,7 @@ def test_a_paper(given, home, tmp_path, capsys):
         mean = f"{np.mean(means[row]):.2f} ± {np.std(means[row], ddof=1):.2f} (2)"
         assert f"| {row} | {paper} | {shown} | {mean} |" in text
         assert f"| {row} | {paper} | {shown} |" in summary  # the paper has no figures of the mean
-    assert "single" in text and means["joint"] != means["single"]  # nothing can pass because all is alike
+    assert "single" in text and means["joint"] != means["single"]  # otherwise the test could pass by accident
     line = _line(details, "| joint over single | SST |")
     by_seed = [one - two for one, two in zip(sst["joint"], sst["one-sst"], strict=True)]
     assert line[2:5] == ["+8.5", "+9.0", f"{np.mean(by_seed):+.1f}"]
@@ -196,7 +196,7 @@ def test_a_paper(given, home, tmp_path, capsys):
 
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
     capsys.readouterr()
-    main(["reproduce", *given])  # a second time does nothing
+    main(["reproduce", *given])  # doing it again has no effect
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == before
     assert capsys.readouterr().out.startswith("6 of 6 runs are done, in ")
 
@@ -207,13 +207,13 @@ def test_a_paper(given, home, tmp_path, capsys):
     assert not list((tmp_path / "records" / "small").iterdir())
     assert dict(read_archive(tmp_path / "records" / "small.tar.xz")) == files
     other = elsewhere(given, tmp_path, "else")
-    main(["page", *other, "--page", str(tmp_path / "pages" / "again.md")])  # from the records alone
+    main(["page", *other, "--page", str(tmp_path / "pages" / "again.md")])  # only from the records
     again = details.with_name("again.md").read_text()
     assert again.replace("again-1.png", "small-1.png").replace("again.md", "small.md") == text
     assert not (tmp_path / "else" / "runs").exists()
     main(["claims", "--output", str(tmp_path / "else"), "--page", str(tmp_path / "pages" / "claims.md")])
     assert "joint over single | SST | +9.0" in (tmp_path / "pages" / "claims.md").read_text()
-    submission = tmp_path / "else" / "submissions" / "joint-seed-1"  # a submission like any other
+    submission = tmp_path / "else" / "submissions" / "joint-seed-1"  # a normal submission
     scored = decabench.evaluate(submission, home=home, include=[suite], suite="small", split="validation")
     assert scored.tasks["sst"].scores["em"] == pytest.approx(sst["joint"][1])
 
@@ -280,7 +280,7 @@ def test_a_run_that_is_killed_before_it_is_scored_goes_on(given, tmp_path, monke
         with pytest.raises(SystemExit, match="continues where it stopped"):
             main(["reproduce", *given, *only])
     weights = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.safetensors")}
-    # Meanwhile a measure of another split joins the plan: it is answered with the same weights.
+    # A measure with a different split is added to the plan, and answered with the same weights.
     change_plan(given, ('"mean" = {', '"SST, test" = { task = "sst", split = "test" }\n"mean" = {'))
     main(["reproduce", *given, *only])
     assert {path: path.stat().st_mtime_ns for path in weights} == weights
@@ -294,7 +294,7 @@ def test_records_are_whole_or_not_there(tmp_path):
     own.add("one-seed-1", {"a/b.txt": b"second"})
     assert own.pack() == 2 and not own.loose
     own.add("one-seed-1", {"a/b.txt": b"newer"})
-    (tmp_path / "out" / "one-seed-0").mkdir(parents=True)  # what is there is left alone
+    (tmp_path / "out" / "one-seed-0").mkdir(parents=True)  # existing folders are left unchanged
     own.unpack(tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir() if any(path.iterdir())] == ["one-seed-1"]
     assert (tmp_path / "out" / "one-seed-1" / "a" / "b.txt").read_bytes() == b"newer"

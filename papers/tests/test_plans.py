@@ -21,7 +21,7 @@ SUITE_FILES = sorted(path for name in NAMES_OF_SUITES for path in FOLDER.rglob(n
 def test_a_configuration(path):
     config = read_config(path)
     assert config.tasks and set(config.tasks) <= {*TASKS, *GENERATED}
-    warmup = config.warmup if config.rate == "inverse-root" else 0  # the only one that has it
+    warmup = config.warmup if config.rate == "inverse-root" else 0  # the only rate with a warmup
     assert warmup + config.cooldown <= config.steps
     if config.init:
         folder = FOLDER / path.relative_to(FOLDER).parts[0]

@@ -33,7 +33,7 @@ MEAN = Measure(suite="products")
 
 
 def make_scored(task, answers, golds, metric="accuracy", units=None):
-    """Score answers as `score_submission` does, without files."""
+    """Score answers like `score_submission`, but without files."""
     from decabench.scoring import score_task
 
     references = [
@@ -49,9 +49,9 @@ def make_scored(task, answers, golds, metric="accuracy", units=None):
 
 
 def make_rows(random, quality, seeds, n=400, shared=0.0, luck=0.0):
-    """Make right and wrong answers of rows to four tasks: row to task to seed.
+    """Return right and wrong answers to four tasks, by row, task and seed.
 
-    `shared` moves single texts for all, `luck` moves single models: how much seeds differ.
+    `shared` shifts a text's chance for all rows. `luck` shifts each model, and is the variation between seeds.
     """
     scored, right = {}, {}
     drawn = {(row, seed): luck * random.normal() for row in quality for seed in seeds} if luck else {}
@@ -72,7 +72,7 @@ def make_rows(random, quality, seeds, n=400, shared=0.0, luck=0.0):
 def test_a_mean_over_tasks_and_seeds_by_hand():
     scored, right = make_rows(np.random.default_rng(1), {"b": 0.715, "a": 0.7}, (0, 1, 2), shared=0.3)
     tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
-    units = {  # of each text: how many more of the seeds are right, in points
+    units = {  # for each text, how many more seeds are right, in points
         task: 100
         * np.mean([right["b", task, s].astype(float) - right["a", task, s] for s in (0, 1, 2)], axis=0)
         for task in PRODUCTS
@@ -97,7 +97,7 @@ def test_a_baseline_of_several_rows_is_their_mean():
     scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
     del scored["c"][PRODUCTS[0]]
     contrast = Contrast("b", ("a", "c"), ("mean",))
-    assert compare_rows(contrast, MEAN, scored, PLACE) is None  # a row that is not complete is no baseline
+    assert compare_rows(contrast, MEAN, scored, PLACE) is None  # an incomplete row can't be a baseline
     scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
     tested = compare_rows(contrast, MEAN, scored, PLACE)
     means = {row: np.mean([right[row, task, 0].mean() for task in PRODUCTS]) for row in "abc"}
@@ -125,7 +125,7 @@ def test_texts_and_seeds_by_hand():
     ]
     spread = seed_spread(figures)
     tested = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", spread))
-    expected = stats.ttest_ind(*figures)  # Student's, of equal variances
+    expected = stats.ttest_ind(*figures)  # Student's t-test with equal variances
     low, high = expected.confidence_interval()
     assert (tested.over_seeds.low, tested.over_seeds.high) == pytest.approx(
         (low, high), abs=0.03 * (high - low)
@@ -136,7 +136,7 @@ def test_texts_and_seeds_by_hand():
     reach = max(texts.high - tested.difference, tested.difference - texts.low)
     alike = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.0, 4))).over_seeds
     assert (alike.low, alike.high) == pytest.approx((tested.difference - reach, tested.difference + reach))
-    for variance in (0.01, 1.0, 100.0):  # never narrower than that of the texts alone
+    for variance in (0.01, 1.0, 100.0):  # never narrower than over texts alone
         found = compare_rows(
             contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(variance, 1_000))
         ).over_seeds
@@ -194,7 +194,7 @@ def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
     tested = compare_rows(Contrast("joint", ("single",), ()), MEAN, scored, PLACE, found)
     texts = tested.test.interval(0, 1)
     error = max(texts.high - tested.difference, tested.difference - texts.low) / student_t(math.inf)
-    four = student_t(4) ** 2  # each kind has two rows of three seeds
+    four = student_t(4) ** 2  # each kind has two rows with three seeds
     half = math.sqrt((error * student_t(math.inf)) ** 2 + four * (of_one + of_several) / 3)
     assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
 
@@ -260,7 +260,7 @@ def test_rows_that_clearly_vary_unlike_have_their_own_variance():
 
 
 def made_up(score):
-    """A scored task that has nothing but its score."""
+    """A scored task with nothing except its score."""
     return SimpleNamespace(result=SimpleNamespace(headline="accuracy", scores={"accuracy": score}))
 
 
@@ -274,7 +274,7 @@ def test_answers_that_are_the_same_and_rows_that_are_not_trained():
     assert tested.difference == 0 and tested.over_seeds.p == pytest.approx(1)
     assert tested.over_seeds.high == pytest.approx(
         1.962 * math.sqrt(2 * 0.5), abs=0.001
-    )  # of the seeds alone
+    )  # only the variation over seeds
     fixed = {row: {task: {FIXED: own[0]} for task, own in tasks.items()} for row, tasks in scored.items()}
     tested = compare_rows(Contrast("b", ("a",), ()), MEAN, fixed, PLACE)
     texts, reach = tested.test.interval(0, 1), tested.over_seeds.high - tested.difference
@@ -404,7 +404,7 @@ def test_what_stands_in_training_data_is_left_out(tmp_path):
     run = Run("all", ("left", "right"))
     plan = Plan("T", "P", "two", {"mean": Measure(suite="two")}, (run,), overlap=("train",))
     assert find_left_out(plan, place) == {"left": {"left.test.0", "left.test.1"}, "right": {"right.test.0"}}
-    near = msgspec.structs.replace(plan, overlap_by="normalised")  # "One" too
+    near = msgspec.structs.replace(plan, overlap_by="normalised")  # also "One"
     assert find_left_out(near, place)["left"] == {"left.test.0", "left.test.1", "left.test.3"}
 
 
@@ -412,9 +412,9 @@ def test_what_stands_in_training_data_is_left_out(tmp_path):
 @pytest.mark.parametrize("luck", [0.0, 0.01, 0.03])
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
-    """Texts and models are drawn again: each text has its own chance with each model and seed, each model its luck.
+    """Simulate new texts and models. Each text has its own chance with each model and seed, and each model its luck.
 
-    The two rows that are compared have some seeds, four other rows have three: what seeds do is learned from all.
+    The two compared rows have a varying number of seeds and four other rows have three. The spread is pooled over all.
     """
     random = np.random.default_rng(7)
     tests, inside, below, over_texts = 500, 0, 0, 0
@@ -422,7 +422,7 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
         effect = random.choice([0.0, 0.03])
         scored, _ = make_rows(random, {"b": 0.7 + effect, "a": 0.7}, range(seeds), n=100, luck=luck)
         others = [100 * (0.7 + luck * random.normal(size=3)) for _ in range(4)]
-        texts = math.sqrt(0.7 * 0.3 / 400) * 100  # what texts alone make seeds of such a row differ by
+        texts = math.sqrt(0.7 * 0.3 / 400) * 100  # the deviation between seeds due to texts alone
         others = [own + texts * random.normal(size=3) for own in others]
         figures = [list(values(scored, row, MEAN, PLACE).values()) for row in "ba"]
         spread = seed_spread([*figures, *others])
@@ -435,8 +435,8 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
         f"{seeds} seeds, luck {luck}: coverage {inside / tests:.3f} (texts alone {over_texts / tests:.3f}), "
         f"missed by {below / tests:.3f}"
     )
-    # At 95 %, 500 tests have a standard error of 1.0 points. What seeds and texts do together is counted with the texts
-    # and with the seeds, so that the interval is somewhat wide where seeds add nothing else.
+    # At 95 %, 500 tests have a standard error of 1.0 points. Interactions of seeds and texts are counted twice, so the
+    # interval is somewhat wide if seeds have no other effect.
     assert 0.925 <= inside / tests <= 1.0
     if luck >= 0.03 and seeds == 1:
         assert over_texts / tests < 0.85, "one model of each kind says little of the ways to train"
@@ -444,10 +444,10 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
 
 @pytest.mark.simulation
 def test_coverage_where_kinds_of_rows_vary_unlike():
-    """As on products: rows of four single models vary by 0.66, joint ones by 0.1; two and five rows of two seeds.
+    """Use the deviations on products: 0.66 for two rows of four single models, 0.1 for five joint rows, with two seeds.
 
-    Texts have a standard error of 0.6. The interval of a spread that is pooled over all rows is too narrow for two rows
-    of single models; that of their own kind is not.
+    Texts have a standard error of 0.6. For rows of single models, the interval is too narrow if the spread is pooled
+    over all rows, but not if it is pooled over rows of the same kind.
     """
     random, tests, reach = np.random.default_rng(13), 4_000, 0.6 * student_t(math.inf)
     inside = {"own": 0, "pooled": 0}
@@ -465,4 +465,4 @@ def test_coverage_where_kinds_of_rows_vary_unlike():
     assert inside["pooled"] / tests < 0.93
 
 
-"""Deviations of rows of related tasks, about."""
+"""Approximate deviations of rows on the related tasks."""

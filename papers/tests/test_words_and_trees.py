@@ -29,7 +29,7 @@ def model():
 
 
 def answering(model, *texts):
-    """The model, with these answers instead of its own."""
+    """Replace a model's answers with the given answers."""
     replies = [SimpleNamespace(text=text) for text in texts]
     return SimpleNamespace(config=model.config, network=model.network, answer=lambda *_: replies)
 

@@ -40,7 +40,7 @@ class _Paragraphs:
         self._number = -1
 
     def units(self, title: str, context: str) -> tuple[str, str]:
-        """Return the article and the paragraph: the title, and the title with a number."""
+        """Return the units of a paragraph: the article's title, and the title with the paragraph's number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:
@@ -182,7 +182,7 @@ SQUAD = Task(
     unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
-    curriculum="hard",  # the best of the single tasks that the paper tried to begin with (Appendix F)
+    curriculum="hard",  # trained first on its own, it was the paper's best choice (Appendix F)
     context_limit=ContextLimit(400, "skip"),
 )
 

@@ -252,7 +252,7 @@ _SPLIT_FILES = listed_files(
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
     """Return the sources for translation between English and German.
 
-    Unlike the other pairs, this pair is published in several places.
+    There are more published copies of this pair than of the other pairs.
     """
     return (
         Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),

@@ -1,4 +1,4 @@
-"""WikiSQL: semantic parsing of English into a query over one table."""
+"""WikiSQL: semantic parsing of English into a query over a single table."""
 
 from __future__ import annotations
 

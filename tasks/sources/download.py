@@ -184,9 +184,7 @@ def _discard(part: Path) -> None:
 
 
 def plain_url(url: str, query: bool = True) -> str:
-    """Remove the user name, password and, if `query` is false, the query from a URL, so that it can be shown
-    and stored.
-    """
+    """Remove the credentials and, if `query` is false, the query from a URL, so that it can be shown and stored."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, parts.query if query else "", ""))
