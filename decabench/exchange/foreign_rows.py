@@ -77,7 +77,7 @@ class HeadingError(SubmissionError):
 
 @dataclass(frozen=True)
 class Places:
-    """Where to find ids and answers in a file, for formats that leave this open."""
+    """Where to find ids and answers in a file."""
 
     id: str = "id"
     """The table column, or the field of lm-eval's `doc`, that holds the id."""

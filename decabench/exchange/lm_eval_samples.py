@@ -211,9 +211,9 @@ def _score(given: Any) -> float | None:
 
 
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
-    """Return the texts of the options that the letters name.
+    """Return the option texts for the letters.
 
-    They are the only list of this length in the doc. If there are several or no such lists, the result is
+    The options are the only list of this length in the doc. If there are several such lists, the result is
     empty.
     """
     inner = [value for value in doc.values() if isinstance(value, Mapping)]

@@ -106,7 +106,7 @@ class TextMatcher:
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
         """Return the examples that match each row's text.
 
-        There may be several if examples share their text.
+        There may be several matches if examples share their text, or none.
         """
         return {
             number: sorted(
@@ -165,7 +165,7 @@ class TextMatcher:
         return len(words & own) > _SHARED * min(len(words), len(own))
 
     def _texts(self, example: int) -> list[str]:
-        """Return the question and context, without any that is the same for all examples."""
+        """Return the question and context, leaving out text shared by all examples."""
         question, context, _ = self._examples[example]
         return [text for text, varied in zip((question, context), self._varied, strict=True) if varied]
 

@@ -30,7 +30,7 @@ PROJECT = "decabench"
 
 
 class Tracker(Protocol):
-    """Interface of an experiment tracker. Implement these three methods to add your own."""
+    """Interface for experiment trackers. Implement these methods to add a tracker."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         """Start a run, or resume the run with the identifier `earlier`, and return the run's identifier."""
@@ -39,7 +39,7 @@ class Tracker(Protocol):
         """Log numbers by name at a training step, or for the whole run if `step` is None."""
 
     def finish(self, failed: bool) -> None:
-        """End the run. No calls follow."""
+        """End the run."""
 
 
 class Trackers:

@@ -55,7 +55,7 @@ _FINISHES: dict[str, Finish] = {
     "model_length": "length",
     "content_filter": "refused",
 }
-"""Inspect's stop reasons. All others count as a normal end."""
+"""Inspect's stop reasons. Any other reason counts as a normal end."""
 
 
 def backend(target: str, options: ModelOptions) -> InspectBackend:

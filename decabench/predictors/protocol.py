@@ -77,8 +77,8 @@ class Choice:
     def score(self, by: str = "sum") -> float:
         """Return the label's score.
 
-        This is its log-likelihood, which can be divided by the number of characters or tokens, or reduced by
-        its log-likelihood without the prompt (`unconditional`).
+        The score is the log-likelihood, optionally divided by the number of characters or tokens, or reduced
+        by the log-likelihood without the prompt (`unconditional`).
         """
         match by:
             case "characters":
@@ -162,7 +162,7 @@ def _no_examples() -> Iterator[tuple[Question, str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a predictor is given for a task: the task, the split, training data and prompts."""
+    """The task, split, training data and prompts for a predictor."""
 
     task: Task
     """The task to answer."""
@@ -197,7 +197,7 @@ class Backend(Protocol):
 
     @property
     def prompted(self) -> bool:
-        """Whether the predictor is a language model, which is given prompts and whose output needs extraction."""
+        """Whether the predictor is a language model, which needs prompts and answer extraction."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return everything that affects answers (model, revision, decoding) as JSON-compatible data without
@@ -372,7 +372,7 @@ class OptionInfo:
     choices: tuple[str, ...] = ()
     """The allowed values."""
     unset: str = ""
-    """What None means, such as `the template's`."""
+    """The meaning of None, such as `the template's`."""
     parse: Callable[[str], Any] | None = None
     """Converts the typed text to a value. Raises ValueError."""
 
@@ -683,7 +683,7 @@ def chosen_device(options: ModelOptions) -> str:
 
 
 def gpus_for(device: str) -> float:
-    """Return the number of GPUs for a copy of a model on this device. See `Backend` for details."""
+    """Return the number of GPUs needed for a copy of a model on this device."""
     return 1.0 if device.startswith("cuda") else 0.0
 
 

@@ -88,7 +88,7 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
 
 
 def find_predictor(name: str) -> Any:
-    """Return the predictor or predictor factory with a name. Raises UnknownNameError."""
+    """Look up a predictor or predictor factory by name. Raises UnknownNameError."""
     if name in PREDICTORS:
         return PREDICTORS[name]
     if _ADDRESS.match(name):

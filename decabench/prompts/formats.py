@@ -168,7 +168,7 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    Many answers must be in the format but few gold answers, or vice versa, and the score must support it.
+    Many answers must be in the format but few gold answers, or vice versa, and the score must confirm it.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))

@@ -90,9 +90,7 @@ class AnswerForms(FormCounts):
 
 
 def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
-    """Return a counter for the answers to an output, or None unless they are numbers, lists or dialogue
-    states.
-    """
+    """Return a counter for answers that are numbers, lists or dialogue states, or None for other outputs."""
     kind = default_form(output, metric.name).kind
     match output:
         case Number(low=low, high=high):
@@ -199,7 +197,7 @@ _HEAD = re.compile("-?[0-9]{1,9}")
 
 
 class ListForms(AnswerForms):
-    """Counts lists of tags or heads in another notation, such as with commas, as JSON, or one per line.
+    """Counts lists of tags or heads in another notation, such as JSON, one item per line or with commas.
 
     Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have
     them.
@@ -340,7 +338,7 @@ _find_form = lru_cache(1 << 15)(find_label_form)  # answers repeat, and both row
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
     """Return a function that checks whether a metric accepts a text for a reference label.
 
-    The check also passes if the metric needs other fields of an example, since the question can't be decided.
+    The check also passes if the metric fails, for example because it needs other fields of an example.
     """
 
     @cache

@@ -75,7 +75,9 @@ _Mentions = list[tuple[int, int, str]]
 """Labels found in a text, as (start, end, label)."""
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""What may follow a numeric label. `3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3."""
+"""Excludes digits that make a numeric label part of another number. `3.5`, `3,000` and `3/10` are other
+numbers, but `3.0` is 3.
+"""
 
 
 @lru_cache(256)
@@ -120,7 +122,7 @@ _ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the)\s+$", re.IGNORECASE)
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
-    """Return the label stated in a text. Returns None if there are several labels, none, or a negated one.
+    """Return the label stated in a text, or None if it is missing, ambiguous or negated.
 
     A label must take up a whole line, optionally after a heading, or start the first line. A label in a
     sentence is accepted only if the first or last line names no other label and negates nothing. The text

@@ -1,4 +1,4 @@
-"""Build prompts for language models, as chat messages or plain text, and fit them into the model's window."""
+"""Build prompts for language models, as chat messages or plain text, and shorten contexts to fit."""
 
 from __future__ import annotations
 
@@ -223,8 +223,7 @@ class PromptTooLongError(DecabenchError):
 
 
 def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
-    """Return the part of the context, as [0, end), whose prompt fits into `budget` tokens, or None if all of
-    it fits.
+    """Return the span [0, end) of the context that fits into `budget` tokens, or None if all of it fits.
 
     `count` returns the number of tokens in the prompt for a given context, and is called about ten times. The
     context is cut at the end, after a word. Raises PromptTooLongError.
@@ -254,10 +253,10 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
 
 
 def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number in [low, high) for which `holds` is true, assuming that it is true up to there.
+    """Return the last number in [low, high) for which `holds` is true.
 
-    `holds(low)` must be true. Steps away from the guess first grow and then halve, so a good guess takes few
-    calls.
+    `holds` must be true for `low`, and stay false once it is false. Steps away from the guess first grow and
+    then halve, so a good guess takes few calls.
     """
     step = 2
     probe = guess

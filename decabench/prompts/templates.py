@@ -68,7 +68,7 @@ class TemplateSet:
     prefers_own: bool = False
     """Whether a task's own prompt takes precedence over the set."""
     description: str = ""
-    """What the set is for."""
+    """A description of the set."""
 
     @property
     def sha256(self) -> str:

@@ -256,7 +256,7 @@ class Turn:
     text: str
     """The text without reasoning, role headers and tokens. It may be empty."""
     rules: tuple[str, ...]
-    """What was removed: `template`, `reasoning`."""
+    """The rules that removed something: `template`, `reasoning`."""
     calls_tool: bool
     """Whether the model calls a tool. This isn't an answer because no tools are offered."""
 

@@ -37,7 +37,7 @@ from decabench.text import describe_error, excerpt, quoted
 
 @dataclass
 class Tally:
-    """Progress counts of a run on a task."""
+    """The progress of a run on a task."""
 
     task: str
     """The task name, with the variant unless it is the dataset's own wording."""
@@ -104,7 +104,7 @@ class Tally:
         self.count_cuts(outcome)
 
     def count_cuts(self, answer: Answer) -> None:
-        """Count truncated contexts and answers."""
+        """Count a truncated context or answer."""
         self.cut += answer.context_kept is not None
         self.truncated += answer.finish == "length"
 

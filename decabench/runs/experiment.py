@@ -433,7 +433,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What an experiment would do."""
+    """A preview of an experiment, before it runs."""
 
     missing: Mapping[str, tuple[str, ...]]
     """Splits that must be prepared, by task."""

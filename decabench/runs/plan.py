@@ -145,7 +145,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which examples to run."""
+    """Selects the examples to run."""
 
     limit: int | None = option(
         None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1

@@ -274,9 +274,7 @@ class Decoding:
         prompter: Prompter,
         ask: Callable[[Decoding, Sequence[Prompt]], list[Answer]],
     ) -> list[Answer]:
-        """Generate answers that were cut off during reasoning again with a higher limit, and return all
-        answers.
-        """
+        """Return the answers, regenerating those that were cut off during reasoning with a higher limit."""
         cut = [row for row, prompt in enumerate(prompts) if self._is_cut(prompt, answers[row], prompter)]
         most = max((len(prompts[row].ids) for row in cut), default=0) + self.max_new_tokens
         room = (

@@ -105,7 +105,7 @@ def require_packages(*more: str) -> None:
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
-    """Add an adapter to a model. `adapter` is a folder or a name on the Hub.
+    """Return the source with an adapter, which is a folder or a name on the Hub.
 
     Raises DecabenchError.
     """
@@ -315,7 +315,7 @@ def load_model(
 ) -> Loaded:
     """Load a model's weights.
 
-    Raises DecabenchError. This includes missing tensors, which transformers would initialize randomly.
+    Raises DecabenchError, including for missing tensors, which transformers would initialize randomly.
     """
     import torch
     import transformers

@@ -177,10 +177,10 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 
 
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
-    """Raise an error for a reply without text, unless the empty answer seems intended.
+    """Raise an error for a reply without text, unless the answer may really be empty.
 
-    It is if the model wrote reasoning, or if the server sent a finish_reason and didn't report 0 tokens. Even
-    an empty answer takes a token to end.
+    An empty answer is accepted if the model wrote reasoning, or if the server sent a finish_reason and didn't
+    report 0 tokens, since ending an answer takes a token.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""

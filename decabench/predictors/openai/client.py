@@ -218,7 +218,7 @@ class RequestLimits:
 
 
 class Client:
-    """A connection pool for one server, bound to one event loop. It remembers what the server supports."""
+    """A client for one server, bound to one event loop."""
 
     def __init__(self, url: str, model: str, key: ApiKey, limits: RequestLimits) -> None:
         self.url = url
@@ -446,7 +446,7 @@ class Client:
         return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Explain whether the model or the URL is unknown."""
+        """Return an explanation of whether the model or the URL is unknown."""
         try:
             models = _list_models(await self._send("GET", "/models"))
         except _RetryableError:
