@@ -104,9 +104,7 @@ _FIRST_LINE = 1 << 16
 
 
 def _open_squad(path: Path, places: Places) -> ForeignFile:
-    """Open a JSON object that maps question ids to answers, the input of the official SQuAD 1.1 and 2.0
-    scorers.
-    """
+    """Open a mapping of question ids to answers, as read by the official SQuAD 1.1 and 2.0 scorers."""
     with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
     try:

@@ -73,8 +73,9 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by order rather than by id. Each example then needs exactly one row with the
-    same texts.
+    """Match rows to examples by order rather than by id.
+
+    Each example then needs exactly one row with the same texts.
     """
     extract: bool | None = None
     """Whether to extract answers from a model's output; None for the format's default."""
@@ -89,8 +90,9 @@ class ImportSettings:
     note: str = ""
     """A note about where the answers come from, stored in the submission."""
     reasoning_tags: ReasoningTags = ()
-    """Tags around a model's reasoning, in addition to the built-in pairs. Used only when extracting
-    answers.
+    """Tags around a model's reasoning, in addition to the built-in pairs.
+
+    Used only when extracting answers.
     """
 
 
@@ -297,9 +299,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if the file's right answers are all labels of this task but never match the
-    example's.
-    """
+    """Raise SubmissionError if right answers are labels of this task but never match the example's."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)

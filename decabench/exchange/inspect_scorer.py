@@ -18,8 +18,9 @@ _TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Cha
 
 
 def make_inspect_task(path: str | Path) -> Any:
-    """Return an exported task as an `inspect_ai.Task`, with one sample per example, one epoch and greedy
-    decoding.
+    """Return an exported task as an `inspect_ai.Task`.
+
+    The task has one sample per example, one epoch and greedy decoding.
     """
     exported = ExportedTask.read(path)
     samples = [

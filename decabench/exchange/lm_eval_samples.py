@@ -199,8 +199,9 @@ def _choose(
 
 
 def _score(given: Any) -> float | None:
-    """Return the log-likelihood in a `[log-likelihood, is greedy]` pair, whose values lm-eval may have turned
-    into strings.
+    """Return the log-likelihood in a `[log-likelihood, is greedy]` pair.
+
+    lm-eval may have turned its values into strings.
     """
     if not isinstance(given, list) or len(given) != 2 or str(given[1]) not in ("True", "False"):
         return None

@@ -80,8 +80,9 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """The questions, contexts and answers. Hidden answers are left out because error messages quote
-        them.
+        """The questions, contexts and answers.
+
+        Hidden answers are left out because error messages quote them.
         """
         return [
             ExampleTexts(row["question"], row["context"], () if self._is_hidden else tuple(row["answers"]))

@@ -62,8 +62,9 @@ class ExportedTask:
     chat_stop: tuple[str, ...]
     """Stop sequences for chats."""
     rows: Mapping[str, Mapping[str, Any]]
-    """Rows by id, in dataset order, with `prompt`, `messages`, `question`, `context`, `answers`, `units` and
-    `meta`.
+    """Rows by id, in dataset order.
+
+    Each row has `prompt`, `messages`, `question`, `context`, `answers`, `units` and `meta`.
     """
 
     @classmethod
@@ -75,9 +76,7 @@ class ExportedTask:
         return _read(Path(path))
 
     def documents(self) -> dict[str, Any]:
-        """Return the examples as lm-eval expects them: a mapping from the split name to a
-        `datasets.Dataset`.
-        """
+        """Return the examples for lm-eval, as a mapping from the split name to a `datasets.Dataset`."""
         import datasets
 
         rows = [

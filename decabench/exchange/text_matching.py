@@ -74,13 +74,15 @@ class TextMatcher:
     def __init__(self, examples: Sequence[ExampleTexts]) -> None:
         self._examples = examples
         self._varied = [len({example[at] for example in examples}) > 1 for at in (0, 1)]
-        """Whether questions and contexts vary between examples. Text shared by all examples identifies none
-        of them.
+        """Whether questions and contexts vary between examples.
+
+        Text shared by all examples identifies none of them.
         """
 
     def read(self, rows: Mapping[int, Sequence[str]]) -> dict[int, RowTexts]:
-        """Return the text of each row by row number. Rows that contain only labels and numbers are left
-        out.
+        """Return the text of each row by row number.
+
+        Rows that contain only labels and numbers are left out.
         """
         found = {}
         for number, texts in rows.items():

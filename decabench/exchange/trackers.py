@@ -195,9 +195,7 @@ _VALUE_LENGTH = 500
 
 
 class _Mlflow:
-    """An MLflow run, configured by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and MLflow's other environment
-    variables.
-    """
+    """An MLflow run, configured by MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and other variables."""
 
     def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
         from mlflow import MlflowClient

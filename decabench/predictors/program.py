@@ -45,8 +45,9 @@ USED = ("revision", "timeout", "seed", "env")
 """Options used by this backend. For everything else, programs have their own flags."""
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder to digest. Larger folders, such as a whole disk, don't hold a
-model.
+"""The maximum number of files in a folder to digest.
+
+Larger folders, such as a whole disk, don't hold a model.
 """
 
 
@@ -79,8 +80,9 @@ class CommandBackend:
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """Return the command line, the revision, and digests of the program and of all files and folders it
-        names.
+        """Return the command line, the revision and digests of the files that determine answers.
+
+        These are the program and all files and folders named on the command line.
         """
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
@@ -173,8 +175,9 @@ class CommandPredictor:
     """Environment variables to pass to the program even though they look like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) pairs as answers arrive. Closing the generator ends the program and its
-        children.
+        """Yield (id, outcome) pairs as answers arrive.
+
+        Closing the generator ends the program and its children.
         """
         source = iter(questions)
         first = next(source, None)
@@ -224,8 +227,9 @@ _SECRET = re.compile(
     r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
     re.IGNORECASE,
 )
-"""Variables that look like secrets, and decabench's own, which may contain a header or lead to the
-answers.
+"""Variables that look like secrets, and decabench's own.
+
+The latter may contain a header or lead to the answers.
 """
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL that contains a password."""
@@ -344,8 +348,9 @@ GRACE = 5.0
 """Seconds to wait for a program to exit after its last answer or SIGTERM."""
 
 TICK = 0.2
-"""Seconds between checks for a timeout, or for a program that has ended while its children keep its output
-open.
+"""Seconds between checks for a timeout or an ended program.
+
+The children of an ended program may keep its output open.
 """
 
 
@@ -503,8 +508,9 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """Read the available bytes. Returns an empty result at the end of the output and None if nothing has
-    arrived.
+    """Read the available bytes.
+
+    Returns an empty result at the end of the output and None if nothing has arrived.
     """
     assert pipe is not None
     try:

@@ -109,9 +109,7 @@ class Answer:
     finish: Finish = "stop"
     """How the answer ended."""
     context_kept: tuple[int, int] | None = None
-    """The part of the context in the prompt, as character offsets [start, end); None for the whole
-    context.
-    """
+    """The part of the context in the prompt, as offsets [start, end); None for the whole context."""
     prompt_tokens: int | None = None
     """The number of prompt tokens in all requests for this answer; None if unknown."""
     completion_tokens: int | None = None
@@ -200,8 +198,9 @@ class Backend(Protocol):
         """Whether the predictor is a language model, which needs prompts and answer extraction."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return everything that affects answers (model, revision, decoding) as JSON-compatible data without
-        secrets.
+        """Return everything that affects answers, such as the model, revision and decoding.
+
+        The result must be JSON-compatible and must not contain secrets.
         """
 
     def open(self) -> AbstractContextManager[PredictorFactory]:

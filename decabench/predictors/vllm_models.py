@@ -74,8 +74,9 @@ class VllmBackend(HfBackend):
     protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
-        """Return the model, weights, prompting, decoding and engine arguments to record, without any
-        paths.
+        """Return the settings to record.
+
+        These are the model, weights, prompting, decoding and engine arguments, without any paths.
         """
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
         return {**own, "vllm": version("vllm"), **({"engine": self._arguments} if self._arguments else {})}

@@ -46,16 +46,17 @@ class Extracted:
     answer: str
     """The answer, or a best guess if none was recognized."""
     rule: str
-    """Rules in the order applied, joined with `+`. The last rule may be `empty`, `unparseable` or
-    `refused`.
+    """Rules in the order applied, joined with `+`.
+
+    The last rule may be `empty`, `unparseable` or `refused`.
     """
 
 
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
-    """Return the form with the labels and scale of a task's output, so that they aren't inferred from
-    questions.
+    """Return the form with the labels and scale of a task's output.
 
-    `words` maps labels to their words in a variant. Labels from a template are kept.
+    They are then not inferred from questions. `words` maps labels to their words in a variant. Labels from a
+    template are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -314,8 +315,9 @@ _IS_OPEN = re.compile(r"(?:\b(?:select|distinct|from|where|and|or|by|on|having)|
 
 
 def find_sql(text: str) -> str | None:
-    """Return a SELECT statement as a single line, from the last code block that contains one or from the
-    text.
+    """Return a SELECT statement as a single line.
+
+    It is taken from the last code block that contains one, or else from the text.
     """
     blocks = [block for block in _BLOCK.findall(text) if re.search(r"\bselect\b", block, re.IGNORECASE)]
     part = blocks[-1] if blocks else text

@@ -36,8 +36,9 @@ class GivenAnswers:
     references: Sequence[Item] | None = None
     """Examples with gold answers, which messages never show; None if they are unknown or hidden."""
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
-    """Returns the question and context of each example by id. Called only if answers may be copies of
-    them.
+    """Returns the question and context of each example by id.
+
+    Called only if answers may be copies of them.
     """
     read_form: Callable[[], AnswerForm] = AnswerForm
     """Returns the form of the task's answers, which may include special words such as `None`."""
@@ -51,9 +52,7 @@ _MISSING = re.compile(
     r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
     re.IGNORECASE,
 )
-"""Missing values as written by other programs, such as pandas `<NA>`, Excel `#N/A` or JavaScript `[object
-Object]`.
-"""
+"""Missing values as written by pandas (`<NA>`), Excel (`#N/A`), JavaScript (`[object Object]`) and others."""
 _NO_ANSWER = re.compile(
     r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
     r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"

@@ -56,8 +56,9 @@ class FormCounts:
         return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
 
     def describe_forms(self) -> str:
-        """Describe answers in other forms, with their number and an example. The result is empty if there are
-        none.
+        """Describe answers in other forms, with their number and an example.
+
+        The result is empty if there are none.
         """
         return ". ".join([*self._describe_counted(), *self._describe_others()])
 
@@ -177,8 +178,9 @@ class NumberForms(AnswerForms):
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
-    """Return the number in a text and how its form differs. Returns None unless there is exactly one
-    number.
+    """Return the number in a text and how its form differs.
+
+    Returns None unless there is exactly one number.
     """
     text = text.strip()
     number = find_number(text, scale)
@@ -269,8 +271,9 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of another chunk tag scheme used by the tags, such as `BILOU`, or an empty string if
-    unclear.
+    """Return the name of another chunk tag scheme used by the tags, such as `BILOU`.
+
+    The result is empty if no scheme fits.
     """
     if any(_is_spelled(tags, scheme) for scheme in schemes):
         return ""
@@ -378,8 +381,9 @@ class LabelForms(FormCounts):
         return "label_form"
 
     def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Describe answers without a label, with an example. The result is empty if all answers have
-        labels.
+        """Describe answers without a label, with an example.
+
+        The result is empty if all answers have labels.
         """
         if not self._strays:
             return ""

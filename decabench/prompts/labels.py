@@ -55,9 +55,7 @@ def possible_labels(output: Output, question: str) -> tuple[str, ...]:
 
 
 def options(question: str) -> tuple[str, ...]:
-    """Return the options at the end of a question, as in `Who? Bob or Charlie?` or `-- yes, no, or
-    maybe?`.
-    """
+    """Return the options at the end of a question, such as `-- yes, no, or maybe?`."""
     clause = _CLAUSE.split(question.strip().rstrip("?.! "))[-1]
     before, found, last = clause.rpartition(" or ")
     if not found:
@@ -75,8 +73,9 @@ _Mentions = list[tuple[int, int, str]]
 """Labels found in a text, as (start, end, label)."""
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""Excludes digits that make a numeric label part of another number. `3.5`, `3,000` and `3/10` are other
-numbers, but `3.0` is 3.
+"""Excludes digits that make a numeric label part of another number.
+
+`3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3.
 """
 
 
@@ -150,9 +149,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
 
 
 def _stated(line: str, labels: Sequence[str]) -> str | None:
-    """Return a label that takes up a line by itself or after a heading: `Sentiment: positive`, `(B)
-    neutral`.
-    """
+    """Return a label that takes up a line, alone or after a heading such as `Sentiment:` or `(B)`."""
     if found := match_label(line, labels):
         return found
     start = _HEAD.match(line) or _OPTION.match(line)

@@ -126,15 +126,14 @@ class Prompting:
         return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
 
     def _headings(self) -> list[str]:
-        """Return other text at the start of an example in the prompt, such as `Country:` for `Country:
-        {question}`.
-        """
+        """Return other text at the start of an example, such as `Country:` for `Country: {question}`."""
         known = {text.strip() for text in (*self.template.stop, self.template.answer)}
         return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
-        """Return the chat messages for a question. `context` replaces the question's own context if it was
-        shortened.
+        """Return the chat messages for a question.
+
+        `context` replaces the question's own context if it was shortened.
         """
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self._instruction}\n\n" if self._instruction else ""
@@ -211,8 +210,9 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting contexts into a model's window
 
 NEAR = 64
-"""Only words longer than this many characters are cut in the middle. Shorter words are kept or dropped as a
-whole.
+"""Only words longer than this many characters are cut in the middle.
+
+Shorter words are kept or dropped as a whole.
 """
 
 _WORD = re.compile(r"\S+")

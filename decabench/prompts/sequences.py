@@ -99,8 +99,7 @@ class _Reading:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def one_line(self, text: str) -> _Items | None:
-        """Return items without numbers from a single line, or from one line per item, if their number matches
-        the words.
+        """Return items without numbers, on a single line or one per line, if there is one for each word.
 
         A single line may have too few or too many items, but with several lines the alignment would be
         ambiguous.

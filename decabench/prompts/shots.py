@@ -13,13 +13,15 @@ from decabench.tasks import Example, Task
 __all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "Shot", "select_shots"]
 
 LONGEST = 2_000
-"""The maximum length of a shot in characters (about 500 tokens), unless there are too few shorter
-examples.
+"""The maximum length of a shot in characters (about 500 tokens).
+
+Longer examples are used only if there are too few shorter ones.
 """
 
 SHARED_CONTEXT = 40
-"""The minimum length of a context, in bytes, for excluding training examples that share it with the evaluated
-split.
+"""The minimum length of a shared context, in bytes.
+
+Training examples are excluded if they share such a context with the evaluated split.
 """
 
 FEW_LABELS = 10

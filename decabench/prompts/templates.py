@@ -116,8 +116,9 @@ class TemplateSet:
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:
-    """Return everything in a template that affects the prompt, as JSON-compatible data. The form is left
-    out.
+    """Return everything in a template that affects the prompt, as JSON-compatible data.
+
+    The form is left out.
     """
     return {key: value for key, value in _plain(template).items() if key != "form"}
 

@@ -55,9 +55,7 @@ _NAMED = (
     r"|(?:reason|reflection|rationale|analysis|scratchpad|(?:inner[_-]?)?monologue)(?=[\s>|&]))"
     r"(?:\s[^<>&]{0,300})?[|\s]{0,3}(?:>|&gt;)"
 )
-"""Reasoning tags recognized by name, such as `<think>`, `<seed:think>`, `<Thinking time="3">` or
-`<|END_THINKING|>`.
-"""
+"""Reasoning tags recognized by name, such as `<think>`, `<seed:think>` or `<|END_THINKING|>`."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
 """Matches closing tags that also occur in ordinary text, so they count only after reasoning."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)

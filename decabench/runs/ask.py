@@ -113,8 +113,9 @@ class Progress(Protocol):
     """Interface for displaying the progress of a run."""
 
     def show(self, predictor: str) -> AbstractContextManager[None]:
-        """Return a context manager that is active while questions are answered. The display is cleared on
-        exit.
+        """Return a context manager that is active while questions are answered.
+
+        The display is cleared on exit.
         """
         return nullcontext()
 
@@ -299,8 +300,9 @@ class LocalEngine:
 
 @contextmanager
 def _without_silent_exit() -> Iterator[None]:
-    """Make os._exit() in a predictor's code end this process with an error. Forked processes may still use
-    it.
+    """Make os._exit() in a predictor's code end this process with an error.
+
+    Forked processes may still use it.
     """
     usual, own = os._exit, os.getpid()
 

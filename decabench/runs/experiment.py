@@ -193,8 +193,9 @@ def _known() -> Mapping[str, _Setting]:
 
 
 def find_setting(name: str) -> str:
-    """Return the full name of a setting, such as `predict.limit` for `limit`, or an empty string if
-    unknown.
+    """Return the full name of a setting, such as `predict.limit` for `limit`.
+
+    The result is empty if the setting is unknown.
     """
     key = _field_name(name)
     return next((full for full in _known() if full.rpartition(".")[2] == key), "")
@@ -509,8 +510,9 @@ def run_experiment(
 
 
 def forecast(experiment: Experiment) -> Forecast:
-    """Return the data and questions that an experiment needs, without writing anything. Raises
-    DecabenchError.
+    """Return the data and questions that an experiment needs, without writing anything.
+
+    Raises DecabenchError.
     """
     _, tasks = _chosen(experiment)
     _require_places(experiment)

@@ -36,8 +36,9 @@ OLD = ".old"
 """Suffix of a journal set aside by a run with --fresh."""
 
 _SYNC_SECONDS = 1.0
-"""Seconds between syncs. A killed process loses no written lines, but a power cut may lose this many
-seconds.
+"""Seconds between syncs.
+
+A killed process loses no written lines, but a power cut may lose this many seconds.
 """
 
 

@@ -101,10 +101,10 @@ class Prices:
 
 
 def read_prices(path: str | Path, model: str) -> Prices:
-    """Read a model's prices from a TOML file with a table for each model: `["gpt-x"]`, `in = 2.5`, `out =
-    10`.
+    """Read a model's prices from a TOML file.
 
-    Raises DecabenchError if the model is missing or the file has other content.
+    The file has a table for each model: `["gpt-x"]`, `in = 2.5`, `out = 10`. Raises DecabenchError if the
+    model is missing or the file has other content.
     """
     content = read_toml(Path(path), DecabenchError)
     require_name(model, content, f"price in {path} of the model")
@@ -743,8 +743,9 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by its questions and labels, since its text may change while its name stays the
-    same.
+    """Return facts that identify a variant by its questions and labels.
+
+    Its text may change while its name stays the same.
     """
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):

@@ -432,9 +432,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _store_bytes() -> int:
-    """Return the size of the object store, at most half of the shared memory if that is limited, as in a
-    container.
-    """
+    """Return the size of the object store, using at most half of the shared memory."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:

@@ -122,9 +122,7 @@ class Report:
     tallies: Sequence[Tally]
     """A tally for each task and wording, in order."""
     removed: tuple[str, ...] = ()
-    """Results removed because their answers changed, such as `sst (validation)` or the folder
-    `results/test`.
-    """
+    """Results removed because their answers changed, such as `sst (validation)` or `results/test`."""
 
     @property
     def failed(self) -> int:
@@ -569,8 +567,9 @@ def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Pric
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks for files that aren't rewritten. For a redone task, marks of other wordings are
-    removed too.
+    """Return the marks for files that aren't rewritten.
+
+    For a redone task, marks of other wordings are removed too.
     """
     return {
         key: mark
@@ -580,8 +579,9 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with examples left out. A limit that includes all examples doesn't
-    count.
+    """Yield a mark for every task with examples left out.
+
+    A limit that includes all examples doesn't count.
     """
     for done in answered:
         task, tally = done.planned.task.name, done.tally

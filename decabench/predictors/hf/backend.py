@@ -84,11 +84,11 @@ WINDOW = 2048
 
 @dataclass
 class BatchSize:
-    """Chooses the batch size: doubled while this is faster and fits in memory, and halved when it doesn't
-    fit.
+    """Chooses the batch size.
 
-    accelerate's `find_executable_batch_size` only halves the size, starts over after each error and doesn't
-    tune for speed.
+    The size is doubled while this is faster and fits in memory, and halved when it doesn't fit. accelerate's
+    `find_executable_batch_size` only halves the size, starts over after each error and doesn't tune for
+    speed.
     """
 
     fixed: int | None
@@ -112,9 +112,7 @@ class BatchSize:
         return max(self._rows, min(32 * self._rows, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
-        """Return the next batch size, given the length of the longest row in tokens and the number of prompts
-        left.
-        """
+        """Return the next batch size for rows of at most `positions` tokens and `remaining` prompts."""
         rows = min(self._rows, remaining)
         while rows > 1 and self._too_large is not None and rows * positions >= self._too_large:
             rows //= 2
@@ -235,8 +233,9 @@ LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
 """The maximum batch size of `auto` by device. Larger batches aren't faster."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
-"""Suffixes of weights, configuration and tokenizer files. Other files, such as a README, don't affect
-answers.
+"""Suffixes of weights, configuration and tokenizer files.
+
+Other files, such as a README, don't affect answers.
 """
 
 

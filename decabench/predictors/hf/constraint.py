@@ -13,8 +13,9 @@ from decabench.predictors.hf.weights import Loaded
 __all__ = ["Constraint", "Enforcer"]
 
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""The whitespace of `json.dumps`, as in the worked examples. With optional whitespace, some models never
-stop.
+"""The whitespace of `json.dumps`, as in the worked examples.
+
+With optional whitespace, some models never stop.
 """
 
 

@@ -108,9 +108,7 @@ class Prompt:
     ids: Sequence[int]
     """Token ids of the prompt."""
     kept: tuple[int, int] | None
-    """The part of the context in the prompt, as character offsets [start, end); None for the whole
-    context.
-    """
+    """The part of the context in the prompt, as offsets [start, end); None for the whole context."""
 
 
 @dataclass(frozen=True)
@@ -241,8 +239,9 @@ def _stop_clock(template: str) -> str:
 
 
 CLOSE = 2e-5
-"""The largest relative gap between scores that counts as too close, five times the largest difference
-measured.
+"""The largest relative gap between scores that is too close.
+
+This is five times the largest difference measured.
 """
 
 
@@ -409,8 +408,9 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Return whether each row is done, of shape (batch,). Rows are decoded only if a text may end in the
-        last token.
+        """Return whether each row is done, of shape (batch,).
+
+        Rows are decoded only if a text may end in the last token.
         """
         import torch
 

@@ -446,8 +446,9 @@ def _errors(name: str, part: str) -> Iterator[None]:
 _SHORT, _LONG = 6, 15  # lengths of the two test prompts, in tokens
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""Relative to the largest score. Masked padding changes scores by about 1e-6, and visible padding by at least
-0.1.
+"""Relative to the largest score.
+
+Masked padding changes scores by about 1e-6, and visible padding by at least 0.1.
 """
 
 _COARSE = 0.1  # for data types with only two or three digits

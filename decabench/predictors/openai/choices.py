@@ -198,8 +198,9 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-"""Keys of a message's reasoning, in order of preference: DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter;
-LiteLLM.
+"""Keys of a message's reasoning, in order of preference.
+
+They are used by DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM.
 """
 
 

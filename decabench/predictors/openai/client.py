@@ -185,8 +185,9 @@ class PromptOverflowError(Exception):
 
 
 class _RetryableError(Exception):
-    """Raised for a failure that may be temporary. The message continues a sentence that starts with "the
-    server".
+    """Raised for a failure that may be temporary.
+
+    The message continues a sentence that starts with "the server".
     """
 
     def __init__(

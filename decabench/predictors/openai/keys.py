@@ -24,8 +24,9 @@ OPENAI_VARIABLE = "OPENAI_API_KEY"
 """Fallback variable for OpenAI's own servers. Its value is never sent to other servers."""
 
 SECRET_LENGTH = 8
-"""The minimum length of a secret key. Shorter keys, such as `EMPTY` or `none`, may occur in answers as
-ordinary words.
+"""The minimum length of a secret key.
+
+Shorter keys, such as `EMPTY` or `none`, may occur in answers as ordinary words.
 """
 
 

@@ -217,8 +217,9 @@ class OpenAIBackend:
 
     @property
     def label(self) -> str:
-        """The name in a submission. It contains only the model because the server's address may be
-        private.
+        """The name in a submission.
+
+        It contains only the model because the server's address may be private.
         """
         return f"openai:{self.options.model}"
 
