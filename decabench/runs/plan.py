@@ -577,7 +577,7 @@ def _check(run: Run, backend: Backend) -> None:
         raise DecabenchError(
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
-    if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # Ray would choose it
+    if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # seeds also draw shots
         raise DecabenchError("--omit seed and --seed contradict each other: give only one.")
     if run.samples > 1 and run.variant == ALL_VARIANTS:
         raise DecabenchError("--samples is for one wording: choose one with --question-variant.")
