@@ -1,6 +1,6 @@
-"""results.json: the scores of one submission on one split and the total of its suite.
+"""Read and write `results.json`, with a submission's scores on one split and the total of its suite.
 
-The same inputs give the same bytes. Reading is strict: a file that contradicts itself is rejected.
+The same inputs always give the same bytes. Files that contradict themselves are rejected.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 FORMAT = "decabench.results/1"
 
 Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
-"""Provides the scored examples of a task."""
+"""A function that returns the scored examples of a task."""
 
 LIMIT_BYTES = 16 << 20
-"""The maximum size of a file; genuine files have a few thousand bytes."""
+"""The maximum size of a results file in bytes; real files have a few thousand."""
 
 _ROUNDING = 0.06
-"""The tolerance for a stated total, because scores may be rounded to two decimals."""
+"""The tolerance for the total in a file, because scores may be rounded to two decimals."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class DataUsed:
     """The data that a task was scored on."""
 
     fingerprint: str
-    """`sha256:` over the examples of the split."""
+    """The `sha256:` digest of the split's examples."""
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     verified: bool
     """Whether every file had its published checksum."""
     rows: int
-    """Examples in the prepared split."""
+    """The number of examples in the prepared split."""
     published_count: int | None
-    """Examples in the split as published, if known."""
+    """The number of examples in the published split, if known."""
     note: str = ""
-    """A remark that readers of the score need, such as that the data is a stand-in."""
+    """A note for readers of the score, for example that the data is a stand-in."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,21 @@ class LimitedRun:
     """The examples that a limited run answered."""
 
     answered: int
-    """The number of examples that it answered."""
+    """The number of answered examples."""
     of: int
     """The number of examples in the split."""
     chosen: str | None = None
-    """The answered examples in the submission's words: `limit 100`."""
+    """How the submission describes the answered examples, such as `limit 100`."""
     without: tuple[str, ...] = ()
-    """The ids of examples that were answered and left out of the score, on request."""
+    """The ids of answered examples that were left out of the score on request."""
 
 
 @dataclass(frozen=True)
 class VariantScores:
-    """The headlines for all wordings of the questions."""
+    """The headline scores for all wordings of the questions."""
 
     scores: Mapping[str, float]
-    """By number of the wording; `0` is the dataset's own. Retired wordings are left out."""
+    """The headlines by wording number; `0` is the dataset's own wording. Retired wordings are left out."""
     mean: float
     """The mean of the headlines."""
     worst: float
@@ -92,17 +92,17 @@ class VariantScores:
     spread: float
     """The difference between the best and the worst."""
     predictions: Mapping[str, str] = field(default_factory=dict)
-    """`sha256:` over the answers to each other wording, by its number."""
+    """The `sha256:` digest of the answers to each other wording, by wording number."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why answers to a wording could not be scored, by its number."""
+    """The reasons why answers to a wording could not be scored, by wording number."""
     retired: Mapping[str, float] = field(default_factory=dict)
-    """The headlines for retired wordings, by number; the mean, worst and spread leave them out."""
+    """The headlines for retired wordings, by wording number. They don't count in the mean, worst and spread."""
 
     @classmethod
     def of(
         cls, headlines: Mapping[str, float], higher_is_better: bool, retired: Collection[str] = ()
     ) -> VariantScores:
-        """Summarize the headlines of all wordings; retired wordings are kept separate."""
+        """Summarize the headlines of all wordings, keeping retired wordings separate."""
         scores = {number: score for number, score in headlines.items() if number not in retired}
         apart = {number: score for number, score in headlines.items() if number in retired}
         values = list(scores.values())
@@ -115,12 +115,12 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """The answers whose highest probability is in one tenth of the scale; one row of a reliability table."""
+    """A row of a reliability table: the answers whose highest probability is in one tenth of the scale."""
 
     n: int
     """The number of answers."""
     confidence: float
-    """Their mean highest probability."""
+    """The mean of their highest probabilities."""
     accuracy: float
     """The share of right answers, 0–1."""
 
@@ -148,10 +148,10 @@ class SampleScores:
     scores: tuple[float, ...]
     """The headline of each sample."""
     majority: float
-    """The headline of the most frequent answer to each example; of equally frequent answers, the earliest."""
+    """The headline when each example gets its most frequent answer, or the earliest answer in case of a tie."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
-    """For each k, the chance that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty
-    for corpus metrics."""
+    """The probability for each k that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for
+    corpus metrics."""
     between_samples: float = 0.0
     """The standard deviation of `scores`."""
     within_examples: float | None = None
@@ -162,21 +162,20 @@ class SampleScores:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task: scored, or failed with a reason. A failed task has no score, not even 0."""
+    """The result of one task. Failed tasks have a reason instead of a score."""
 
     status: Literal["scored", "failed", "partial"]
-    """Whether it is scored, failed or `partial`: a limited run, scored on the examples it answered and never
-    part of a total."""
+    """`partial` is a limited run, which is scored on the examples it answered and never part of a total."""
     metric: str
     """The metric's name."""
     headline: str
-    """Which of its scores is the task's score."""
+    """The name of the task's main score."""
     data: DataUsed
-    """The data that it was scored on."""
+    """The data that the task was scored on."""
     n: int = 0
-    """Examples scored."""
+    """The number of scored examples."""
     score: float | None = None
-    """The headline: 0–100, unless the metric has another range."""
+    """The value of the headline, 0–100 unless the metric has another range."""
     interval: tuple[float, float] | None = None
     """The headline's 95 % interval: Student's t over the sampled units, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -184,57 +183,57 @@ class TaskResult:
     signature: str = ""
     """The headline metric's signature: every setting that affects a digit."""
     signatures: Mapping[str, str] = field(default_factory=dict)
-    """Metric name to signature, for all metrics that were computed."""
+    """The signatures of all computed metrics, by metric name."""
     empty: int = 0
-    """Answers that were empty."""
+    """The number of empty answers."""
     predictions: str = ""
-    """`sha256:` over the answers, independent of their order and compression."""
+    """The `sha256:` digest of the answers, which doesn't depend on their order or compression."""
     reason: str = ""
-    """Why it failed."""
+    """The reason why the task failed."""
     faults: int = 0
-    """The number of faults in its file."""
+    """The number of faults in the file of answers."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable` (and of these `reasoning_only`, `cut_in_reasoning` or a `tool_call`),
-    `truncated`, `refused` or, for an extractive task, `not_in_context`; had tokens of a chat `template` or a
-    truncated context (`context_cut`); or were an `other_label`, not offered by the question. Zeros are left
-    out. For tags and trees, the numbers of items that are `missing_items`, `extra_items`, `unknown_items` (tags
-    of no gold answer, unreadable words of trees) and `outside_heads`."""
+    """How many answers were `unparseable` (including `reasoning_only`, `cut_in_reasoning` and `tool_call`),
+    `truncated`, `refused` or, for an extractive task, `not_in_context`; contained tokens of a chat `template`; had a
+    truncated context (`context_cut`); or were not among the question's labels (`other_label`). For tags and trees, also
+    the number of `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has, or unreadable words of
+    trees) and `outside_heads`. Zeros are left out."""
     ceiling: float | None = None
-    """If contexts were cut: the share of examples whose gold answer remained in the context, 0–100."""
+    """The percentage of examples whose gold answer is still in the context, if contexts were truncated."""
     calibration: Calibration | None = None
-    """If labels were chosen by their likelihood: how well their probabilities agree with the gold labels."""
+    """The calibration of label probabilities, if labels were chosen by likelihood."""
     partial: LimitedRun | None = None
-    """The answered examples, if the run is limited."""
+    """The answered examples, if the run was limited."""
     samples: SampleScores | None = None
-    """The scores of several samples of each answer, whose mean is the score."""
+    """The scores of several samples, if each question was answered several times. Their mean is the score."""
     variants: VariantScores | None = None
-    """The scores for other wordings, if the questions were also asked in those wordings."""
+    """The scores for all wordings, if the questions were also asked in other wordings."""
     units: SampledUnits | None = None
     """The sampled units that the interval resamples."""
 
 
 @dataclass(frozen=True)
 class SuiteTotal:
-    """A suite's total over its scored tasks; `text` labels a partial total as such."""
+    """A suite's total over its scored tasks."""
 
     score: float | None
     """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
     of: int
-    """The highest possible total, at 100 per task."""
+    """The highest possible total, with 100 for each task."""
     tasks: int
     """How many of the suite's tasks are scored."""
     complete: bool
     """Whether all of the suite's tasks are scored."""
     text: str
-    """`590.5`, `412.3 of 700 (7 of 10 tasks)`, `81.2 (mean of 16)`."""
+    """The total as text: `590.5`, `412.3 of 700 (7 of 10 tasks)` or `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
     """The suite's tasks without a file."""
     failed: tuple[str, ...]
     """The suite's tasks whose file has faults."""
     partial: tuple[str, ...] = ()
-    """The suite's tasks that were scored on a limited run and therefore left out of the total."""
+    """The suite's tasks that were left out of the total because their run was limited."""
     on_subsets: float | None = None
-    """The total of all tasks including limited runs, if there are any; never ranked."""
+    """The total including limited runs, which is never ranked; None if there are no limited runs."""
 
 
 @dataclass(frozen=True)
@@ -246,19 +245,19 @@ class Results:
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """Results by task; the suite's tasks come first, in its order."""
+    """Results by task, starting with the suite's tasks in order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval, from the tasks' spreads; None unless all tasks of the suite are scored."""
+    """The total's 95 % interval; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
     """Whether the extracted answers or the model's whole output were scored."""
     suite: Suite = DECATHLON
-    """The tasks that are reported together, and how their scores combine."""
+    """The suite that the total is computed for."""
     source: Source | None = field(default=None, compare=False)
-    """Where a task's scored examples come from; None if these results exist only as text."""
+    """Returns the scored examples of a task; None if the results were parsed from text."""
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
-    """Writes results that were just computed, with the files next to them."""
+    """Writes newly computed results with their statistics and examples; None for results from a file."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
     """Unknown task names among the submission's files of this split; not in `results.json`."""
 
@@ -304,7 +303,7 @@ class Results:
 
     @property
     def total_digits(self) -> int:
-        """How many decimals of the total to print."""
+        """The number of decimals to print for the total."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
         return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
 
@@ -323,15 +322,15 @@ class Results:
 
     @property
     def ok(self) -> bool:
-        """Whether no task failed; a limited run is not a failure."""
+        """Whether no task failed. Limited runs are not failures."""
         return all(task.status != "failed" for task in self.tasks.values())
 
     def examples(self, task: str) -> pandas.DataFrame:
-        """Return a task's scored examples as a table, with a row for each example and wording.
+        """Return a task's scored examples as a DataFrame, with a row for each example and wording.
 
         Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and `statistics.<name>`.
-        Raises UnknownNameError for a task without results, MissingDataError without examples, DataError for hidden
-        labels.
+        Raises UnknownNameError if the task has no results, MissingDataError if there are no examples, DataError if the
+        labels are hidden.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -342,10 +341,11 @@ class Results:
         return examples_frame(*self.source(task))
 
     def write(self, folder: str | Path | None = None) -> Path:
-        """Write `results.json`, its statistics and its examples, and return the path of `results.json`.
+        """Write `results.json` with its statistics and examples, and return the path of `results.json`.
 
-        The default folder is the submission's. Results that were read from a file need a folder and have no other
-        files. Raises MissingDataError, StorageError.
+        By default, results are written to the submission's results folder. Results that were read from a file have no
+        statistics or examples and require `folder`. Raises MissingDataError if `folder` is required but not given,
+        StorageError if a file can't be written.
         """
         place = None if folder is None else Path(folder)
         if self.writer is not None:
@@ -401,7 +401,7 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Parse the output of `to_json`. Raises InvalidResultsError, which refers to the file as `name`."""
+        """Parse the output of `to_json`. Raises InvalidResultsError if it is invalid, calling the file `name`."""
         _, file = parse_results(text, name, _CompleteFile)
         try:
             return _read_results(file)
@@ -421,11 +421,11 @@ _OMITTED: Mapping[str, object] = {
     "retired": {},
     "without": (),
 }
-"""Fields of a task's result, and of its parts, that are omitted if they have these values."""
+"""Fields of a task's result to omit if they have these values."""
 
 
 def task_record(task: TaskResult) -> dict[str, Any]:
-    """Return a task's result as JSON values, which `parse_task` reads."""
+    """Return a task's result as JSON values that `parse_task` can read."""
     return plain_record(task, _OMITTED)
 
 
@@ -440,15 +440,15 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return how many decimals of a headline to print: `least` on a long scale, 3 on a short or unbounded one."""
+    """Return the number of decimals to print for a headline: 3 if the scale is short or unbounded, else `least`."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 
 
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
-    """Return how many decimals to keep of scores on hidden labels, because full digits would reveal labels.
+    """Return the number of decimals to keep in scores on hidden labels, because exact scores would reveal labels.
 
-    Unbounded scales keep four digits of the largest value; otherwise an answer of 1e9 would reveal its label.
+    On an unbounded scale, the largest value keeps only four digits. Otherwise, an answer of 1e9 would reveal its label.
     """
     low, high = span
     if 20 <= high - low < math.inf:
@@ -458,18 +458,18 @@ def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
-"""The caveat for every score on the sample."""
+"""The note for every score on the sample."""
 
 
 def describe_partial(run: LimitedRun) -> str:
-    """Describe the examples that a limited run answered: `100 of 872 examples, limit 100`."""
+    """Describe the examples that a limited run answered, as in `100 of 872 examples, limit 100`."""
     shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(run.chosen or ""))
     left_out = f", without {len(run.without):,} of them" if run.without else ""
     return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "") + left_out
 
 
 def write_results_file(folder: Path, results: Results) -> Path:
-    """Write `results.json` into a folder and return its path. Raises StorageError."""
+    """Write `results.json` to a folder, and return its path. Raises StorageError if it can't be written."""
     path = folder / "results.json"
     with atomic_file(path) as file:
         file.write(results.to_json().encode("utf-8"))
@@ -477,7 +477,7 @@ def write_results_file(folder: Path, results: Results) -> Path:
 
 
 def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table whose first two columns are names; all content is shown as plain text."""
+    """Return an HTML table of escaped text, with the first two columns aligned left."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -491,7 +491,7 @@ def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return a title and, for each row, a line with its cells below it."""
+    """Return a plain-text table, with a title followed by a line for each row."""
     found = [[terminal_safe(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*found, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in found)
@@ -502,18 +502,21 @@ def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 class InvalidResultsError(DataError):
-    """A file that is not a results file, or one that contradicts itself."""
+    """A file is not a results file, or contradicts itself."""
 
     def __init__(self, name: str, reason: str, kind: str = "") -> None:
         super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")
         self.reason = reason
         """The fault, without the file's name."""
         self.kind = kind
-        """The format that the file states, if it is not a results file, such as `decabench.run/1`."""
+        """The file's format, such as `decabench.run/1`, if it is not a results file."""
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json` and, on request, the scored examples next to it. Raises InvalidResultsError."""
+    """Read a `results.json`. The scored examples next to it are read on request.
+
+    Raises InvalidResultsError if the file is invalid.
+    """
     results = Results.from_json(read_bounded(path), str(path))
     return replace(results, source=partial(_examples_beside, path.parent))
 
@@ -562,7 +565,10 @@ File = TypeVar("File", bound=ResultsFile)
 
 
 def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any], File]:
-    """Parse a results file as JSON and as a `kind`, without checking its tasks. Raises InvalidResultsError."""
+    """Parse a results file, and return its JSON and a `kind` object. Tasks are not checked.
+
+    Raises InvalidResultsError if the file is invalid.
+    """
     import msgspec
 
     try:
@@ -623,7 +629,7 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
 
 
 def parse_task(name: str, value: Any) -> TaskResult:
-    """Return a task's result from a parsed results file. Raises ValueError."""
+    """Convert a task's record in a results file into a TaskResult. Raises ValueError if it is invalid."""
     import msgspec
 
     try:
@@ -671,10 +677,11 @@ def _score_range(task: str, metric: str) -> tuple[float, float]:
 
 
 def read_results(folder: str | Path) -> pandas.DataFrame:
-    """Read every `results.json` below a folder into a table: a row for each submission, split and task.
+    """Read every `results.json` below a folder into a DataFrame, with a row for each submission, split and task.
 
-    The status of a task is `scored`, `partial`, `failed` or `missing`. Scores are as stated in the files; `verify`
-    checks them. Raises MissingDataError, InvalidResultsError, and DecabenchError without pandas (extra `pandas`).
+    The status of a task is `scored`, `partial`, `failed` or `missing`. Scores are not checked; use `verify` for that.
+    Raises MissingDataError if there is no results file, InvalidResultsError if a file is invalid, DecabenchError if
+    pandas (extra `pandas`) is not installed.
     """
     try:
         import pandas

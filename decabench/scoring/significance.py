@@ -1,10 +1,10 @@
-"""Samples and intervals: statistics summed by sampled unit, and how far a score may be from the truth.
+"""Confidence intervals for scores, from statistics that are summed by sampled unit.
 
-The sampled units vary, so they are resampled. A sample is divided into its outermost units, provided there are
-at least ten: SQuAD's articles rather than their paragraphs. If an outer level has fewer, such as six relations,
-the inner units vary within them as strata, and the interval applies only to these strata. The spread of a score
-comes from the jackknife over units, and its interval from Student's t on the log-odds of the metric's range
-(docs/statistics.md).
+Intervals show how scores would vary with another sample of units. The units are the outermost groups of examples if
+there are at least ten of them, such as SQuAD's articles rather than their paragraphs. If there are fewer, such as six
+relations, they become strata within which the inner units vary, and the interval applies only to these strata. The
+spread of a score is computed by the jackknife over units, and its interval by Student's t on the log-odds of the
+metric's range. docs/statistics.md explains the method.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ENOUGH = 10
 
 @dataclass(frozen=True)
 class Layout:
-    """How a split's examples are grouped into the units that vary: the same for all systems."""
+    """How a split's examples are grouped into sampled units, which is the same for all systems."""
 
     unit: Array
     """(examples,): the number of each example's unit."""
     sizes: Array
-    """(units,): the number of examples in each."""
+    """(units,): the number of examples in each unit."""
     strata: Array
-    """(units,): as in Sample."""
+    """(units,): each unit's stratum, as in `Sample`."""
     level: int
     """The level of the units; 0 is outermost."""
     fixed: int
@@ -65,27 +65,27 @@ class Sample:
     rows: Array
     """(units, columns): the sums of the examples' rows."""
     sizes: Array
-    """(units,): the number of examples in each."""
+    """(units,): the number of examples in each unit."""
     strata: Array
-    """(units,): each unit's stratum; units vary only within their stratum. All 0 if there is one stratum."""
+    """(units,): each unit's stratum, within which units vary. All 0 if there is a single stratum."""
     name: str = ""
-    """The task's name, which seeds its resamples, so that tasks are drawn independently."""
+    """The task's name, which seeds its resamples so that they are independent of other tasks."""
     level: int = 0
     """The level of the units; 0 is outermost."""
     fixed: int = 0
     """The number of outer units that are too few to vary, such as six relations; 0 if the units are outermost."""
     influence: Array | None = None
-    """(units,): the first-order effect of each unit on the score, if the sums of rows do not determine it (ranks)."""
+    """(units,): the first-order effect of each unit on the score, for metrics such as ranks whose rows don't add up."""
 
     @classmethod
     def of(
         cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
     ) -> Sample:
-        """Sum rows by unit, given each example's row and its units, outermost first; no units if each example
-        is its own.
+        """Sum rows by unit, given the row and the units of each example, outermost first.
 
-        Units keep the order of their first example. Raises DecabenchError if there are no rows, if the numbers
-        of rows and units differ, or if examples have different numbers of levels.
+        If there are no units, each example is a unit. Units keep the order of their first example. Raises
+        DecabenchError if there are no rows, if the numbers of rows and units differ, or if examples have different
+        numbers of levels.
         """
         import numpy as np
 
@@ -120,13 +120,13 @@ class Sample:
         return cls(metric, sums, layout.sizes, layout.strata, name, layout.level, layout.fixed, influence)
 
     def condensed(self) -> Sample:
-        """Return a sample with equal score, effects and spread, and one total row."""
+        """Return a sample with the same score, effects and spread, but a single row with the totals."""
         found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
         vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
         return found
 
     def headline(self, totals: Array) -> Array:
-        """Compute the headline from sums of rows: (..., columns) to (...)."""
+        """Compute the headline, (...), from sums of rows, (..., columns)."""
         columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
         return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
 
@@ -157,8 +157,8 @@ class Sample:
     def effects(self) -> Array:
         """(units,): how much each unit adds to the score, summing to 0 in each stratum.
 
-        They come from leaving out each unit in turn, which changes the score by `effect / (1 - share)`, so they are
-        right for corpus metrics too.
+        Effects are computed by leaving out each unit in turn, which changes the score by `effect / (1 - share)`. This
+        also works for corpus metrics.
         """
         import numpy as np
 
@@ -192,21 +192,20 @@ class Sample:
 
     @property
     def varies(self) -> bool:
-        """Whether the score shows any variance; it doesn't if all units are equal."""
+        """Whether the score has any variance, which is not the case if all units are equal."""
         low, high = self.metric.range
         least = 1e-12 * (high - low) if math.isfinite(high - low) else 0.0
         return math.sqrt(self.spread.variance) > least
 
 
 def _sums_without_each(rows: Array) -> Array:
-    """Return, for each row, the sum of all others, computed from the rows before and after it, since
-    subtraction would lose digits."""
+    """Return the sum of all other rows for each row, without subtraction, which would lose digits."""
     import numpy as np
 
     sums: Array = np.zeros(rows.shape)
     for column, found in zip(
         rows.T, sums.T, strict=True
-    ):  # one after another, as there may be millions of rows
+    ):  # one column at a time, because there may be millions of rows
         np.cumsum(column[:-1], out=found[1:])
         found[:-1] += np.cumsum(column[:0:-1])[::-1]
     return sums
@@ -215,8 +214,8 @@ def _sums_without_each(rows: Array) -> Array:
 def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
     """Return each example's unit, each unit's stratum, the units' level, and the number of fixed units.
 
-    The level is the outermost with ENOUGH units, or else the innermost. A unit is identified by its labels on
-    all levels down to its own.
+    The level is the outermost level with at least ENOUGH units, or else the innermost level. A unit is identified by
+    its own label and its labels on all outer levels.
     """
     import numpy as np
 
@@ -233,8 +232,10 @@ def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
 
 
 def _merge_lonely(strata: Array) -> Array:
-    """Join strata of a single unit, which has nothing to be compared with; if one is left over, it joins the
-    smallest other stratum."""
+    """Merge strata that consist of a single unit, because a single unit has no variance.
+
+    If there is only one of them, it is merged into the smallest other stratum.
+    """
     import numpy as np
 
     counts = np.bincount(strata)
@@ -256,18 +257,17 @@ class SampledUnits:
     number: int
     """The number of units."""
     effective: float
-    """The number of units of equal size that would carry as much information."""
+    """The number of equal-sized units with the same information."""
     level: str | None = None
-    """The name of a unit: `article`."""
+    """The name of a unit, such as `article`."""
     fixed: int = 0
-    """The number of outer units within which units are resampled because the outer ones are too few; 0 if units
-    are outermost."""
+    """The number of outer units, if they are too few to resample and units are resampled within them; otherwise 0."""
     within: str | None = None
-    """The name of an outer unit: `relation`."""
+    """The name of an outer unit, such as `relation`."""
 
 
 def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
-    """Return the units that a sample's interval resamples; `names` are the task's levels, outermost first."""
+    """Describe the sampled units of a sample. `names` are the names of the task's levels, outermost first."""
     return SampledUnits(
         len(sample.sizes),
         round(sample.effective, 1),
@@ -310,17 +310,17 @@ class Interval:
     """A confidence interval."""
 
     low: float
-    """Its lower end, in the score's units."""
+    """The lower end, in the score's units."""
     high: float
-    """Its upper end, in the score's units."""
+    """The upper end, in the score's units."""
     confidence: float = CONFIDENCE
-    """The share of such intervals that contain the whole population's score."""
+    """The share of intervals that contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:
         """Both ends, rounded for files, because sums differ slightly between libraries.
 
-        Four decimals, or three significant digits of the width if the interval is narrower than 0.01.
+        Rounds to four decimals, or to three significant digits of the width if the interval is narrower than 0.01.
         """
         width = self.high - self.low
         is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # equal up to rounding
@@ -329,17 +329,18 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score; None for a single unit, or if an end would overflow."""
+    """Return the interval of a sample's score, or None for a single unit or if an end would overflow."""
     if len(sample.sizes) < 2:
         return None
     return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)
 
 
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
-    """Return the interval of a suite's total; tasks are sampled independently of each other.
+    """Return the interval of a suite's total, treating tasks as independent.
 
-    Variances and third moments add up. A task without variance, such as one with all answers right, contributes the
-    halves of its own interval like standard errors (MOVER, Zou and Donner 2008).
+    Variances and third moments are added. A task without variance, for example because all answers are right,
+    contributes the halves of its own interval like standard errors (MOVER, Zou and Donner 2008). Returns None if a
+    task has no interval.
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
@@ -383,13 +384,11 @@ def _interval(score: float, spread: Spread, scale: tuple[float, float], effectiv
         return _finite(_open_interval(score, error * reach, low)) if error > 0 else None
     share = min(max((score - low) / (high - low), 0.0), 1.0)
     relative = error / (high - low)
-    if (
-        min(share, 1 - share) < 1e-9
-    ):  # all right or all wrong: the exact bound for that (Clopper and Pearson 1934)
+    if min(share, 1 - share) < 1e-9:  # all right or all wrong: use the exact bound (Clopper and Pearson 1934)
         missed = 1 - ((1 - CONFIDENCE) / 2) ** (1 / effective)
         ends = (0.0, missed) if share < 0.5 else (1 - missed, 1.0)
     else:
-        if relative < 1e-12:  # equal units: as if they were single examples
+        if relative < 1e-12:  # equal units: treat them like single examples
             relative = math.sqrt(share * (1 - share) / effective)
         middle, step = math.log(share / (1 - share)), reach * relative / (share * (1 - share))
         ends = _logistic(middle - step), _logistic(middle + step)
@@ -401,7 +400,7 @@ def _finite(interval: Interval | None) -> Interval | None:
 
 
 def _open_interval(score: float, reach: float, low: float) -> Interval:
-    """Return an interval for an unbounded scale; on a log scale if scores start at `low`, as errors start at 0."""
+    """Return an interval for an unbounded scale, on a log scale if scores have a lower bound, as errors do."""
     if not math.isfinite(low) or score <= low:
         return Interval(score - reach, score + reach)
     factor = math.exp(min(reach / (score - low), 700.0))
@@ -423,7 +422,7 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def _t_distribution(freedom: float) -> tuple[Array, Array]:
-    """Tabulate Student's t distribution: angles, and the share of values whose absolute value is below theirs.
+    """Tabulate Student's t distribution as angles and the shares of absolute values below them.
 
     With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     """
@@ -436,12 +435,12 @@ def _t_distribution(freedom: float) -> tuple[Array, Array]:
 
 
 def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str = "") -> str:
-    """Return `24.5 to 59.1`, or with the sign `+` `+0.12 to +0.98`; a dash if there is no interval."""
+    """Return `24.5 to 59.1`, or `+0.12 to +0.98` if `sign` is `+`, or a dash if there is no interval."""
     return "–" if ends is None else f"{ends[0]:{sign}.{digits}f} to {ends[1]:{sign}.{digits}f}"
 
 
 def show_difference(interval: tuple[float, float] | None, same: bool, digits: int = 2) -> str:
-    """Return the interval of a difference, with signs, or state that the two are equal on every unit."""
+    """Return the interval of a difference, with signs, or `nothing differs` if all units are equal."""
     return "nothing differs" if same else show_interval(interval, digits, sign="+")
 
 
@@ -451,7 +450,7 @@ def show_p(p: float | None) -> str:
 
 
 def show_units(units: SampledUnits | None) -> str:
-    """Describe the units of an interval: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`."""
+    """Describe units, as in `48 articles (41.2 effective)` or `120 sentences in these 6 relations`."""
     if units is None or not all(0 <= value < 1e12 for value in (units.number, units.effective, units.fixed)):
         return ""
     if not units.number:

@@ -1,5 +1,4 @@
-"""The result of a task: a file of answers is read, checked, counted, and scored by metrics on the prepared
-data."""
+"""Score one task: read and check a file of answers, and apply metrics to it on the prepared data."""
 
 from __future__ import annotations
 
@@ -94,16 +93,16 @@ class ScoringOptions:
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By task, the ids of examples of the split that are left out: the others are scored, as a partial result."""
+    """The ids of examples to leave out, by task, which makes the task's result partial."""
     all_texts: bool = False
-    """Whether files of scored examples include texts that may not be redistributed."""
+    """Whether scored examples include texts that can't be redistributed."""
     again: bool = False
-    """Whether to score tasks again although the ledger has their results."""
+    """Whether to score tasks again even if the ledger has their results."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file of answers, and the data for it."""
+    """A file of answers with the data that is needed to score it."""
 
     task: Task
     file: PredictionFile
@@ -116,9 +115,9 @@ class Job:
     def of(
         cls, task: Task, file: PredictionFile, store: Store, submission: Submission, options: ScoringOptions
     ) -> Job:
-        """Gather everything that affects the result.
+        """Collect everything that affects the result.
 
-        Raises SubmissionError if the answers are replaced meanwhile.
+        Raises SubmissionError if the answers change in the meantime.
         """
         files = submission.files_of(task.name, file.split)
         others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
@@ -143,7 +142,7 @@ class Job:
 
     @property
     def record(self) -> SplitRecord:
-        """The record of the data, read before the references so that a replacement of the data is noticed."""
+        """The record of the data, which is read before the references to detect changes to the data."""
         return self.scored.data
 
     @cached_property
@@ -168,7 +167,7 @@ class Job:
         references: Sequence[Item],
         pool: Executor | None,
     ) -> TaskScores:
-        """Call `score_task`. If labels are hidden, errors don't quote them and scores are rounded."""
+        """Score answers. If the labels are hidden, errors don't quote them and scores are rounded."""
         texts = aligned.texts(self.answers)
         refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
@@ -185,7 +184,7 @@ class Job:
         return replace(found, scores=cut)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
-        """Read answers. Raises _FaultyFileError."""
+        """Read a file of answers. Raises _FaultyFileError if it has faults."""
         marks, ids = self.submission.info.marks(file.task, file.split, file.variant), ids_of(self.references)
         reader = AnswerReader(file, ids, marks)
         aligned = AlignedAnswers.read(reader, ids)
@@ -201,11 +200,10 @@ def _changed_error(task: str) -> SubmissionError:
 
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the sha256 of each file by its path in the submission.
+    """Return the SHA-256 of each file by its path in the submission.
 
-    Raises FileNotFoundError.
-
-    A file that cannot be read is left out; reading its answers then reports the fault.
+    A file that can't be read is left out, because reading its answers will report the fault. Raises FileNotFoundError
+    if a file is missing.
     """
     found = {}
     for name, path in files.items():
@@ -230,9 +228,9 @@ class _FaultyFileError(SubmissionError):
 
 
 def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
-    """Score a file and store the result in the ledger.
+    """Score a file of answers, and store the result in the ledger.
 
-    Raises SubmissionError or DataError if the answers or the data changed meanwhile.
+    Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
     """
     name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
     try:
@@ -263,7 +261,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
                 1,
             )
         aligned = job.read(job.file)
-        references = select(job.references, aligned.places)  # limited runs answer only some
+        references = select(job.references, aligned.places)  # limited runs answer only some examples
         texts = aligned.texts(job.answers)
         found = job.score((task.metric, *task.secondary), aligned, references, pool)
         samples = None
@@ -281,7 +279,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     counts, context_kept = count_answers(aligned.details.values())
     counts |= count_other_forms(task, ids, texts, job.references, job.store, job.file.split)
     ceiling = None
-    if context_kept and task.extractive and not job.hidden:  # it would reveal the places of gold answers
+    if context_kept and task.extractive and not job.hidden:  # it would reveal where answers are
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(context_kept, references, contexts)
     score = found.scores[found.headline]
@@ -357,9 +355,9 @@ def _score_variants(
     rows: dict[int, Any],
     all_aligned: dict[int, AlignedAnswers],
 ) -> VariantScores | None:
-    """Score the answers to other wordings; None if there are none.
+    """Score the answers to other wordings, or return None if there are no such answers.
 
-    Adds their statistics to `rows`, and the answers as read to `all_aligned`.
+    Adds their statistics to `rows` and the answers to `all_aligned`, by wording number.
     """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
@@ -390,14 +388,17 @@ def _score_variants(
 
 
 def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task on some of its examples, with the scores of its headline's metric alone."""
+    """Return a scored task limited to the examples in `kept`, with only the scores of its main metric."""
     sample = scored.sample
     if len(kept) == len(ids) or sample is None:
         return scored
     places = [place for place, id_ in enumerate(ids) if id_ in kept]
     references = select(scored.references, places)
     predictions = [scored.predictions[place] for place in places]
-    metric, rows = sample.metric, scored.rows[places]  # rows of dialogues stay: earlier turns still count
+    metric, rows = (
+        sample.metric,
+        scored.rows[places],
+    )  # dialogue rows stay, because earlier turns count
     if metric.scope == "corpus":  # rows depend on the other examples
         metric = find_metric(scored.result.metric).for_data(references)
         rows = _to_array(metric.statistics(predictions, references))
@@ -430,7 +431,10 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 
 def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str) -> ScoredTask:
-    """Return a scored task without some examples, as a partial result. Raises DataError, for hidden labels too."""
+    """Return a scored task without some examples, as a partial result.
+
+    Raises DataError if no examples are left or if the labels are hidden.
+    """
     ids = ids_of(scored.references)
     kept = set(ids) - set(without)
     if scored.sample is None or len(kept) == len(ids):
@@ -453,7 +457,7 @@ def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""The seconds of work that justify starting processes; starting one takes a second."""
+"""How many seconds of work justify starting processes, which takes a second each."""
 _WORTH_A_PROCESS = 2_000
 """How many examples of a slow metric justify starting processes."""
 
@@ -463,22 +467,22 @@ class TaskScores:
     """All scores of one task."""
 
     headline: str
-    """Which of the scores is the task's score."""
+    """The name of the task's main score."""
     scores: Mapping[str, float]
-    """By name; 0–100, unless the metric has another range."""
+    """All scores by name, 0–100 unless the metric has another range."""
     signatures: Mapping[str, str]
-    """Metric name to signature."""
+    """The signatures by metric name."""
     statistics: Mapping[str, Any]
-    """Metric name to its statistics, (examples, columns); the headline's metric is the first."""
+    """The statistics by metric name, (examples, columns), starting with the main metric."""
 
     @property
     def rows(self) -> Any:
-        """The headline metric's statistics."""
+        """The statistics of the main metric."""
         return next(iter(self.statistics.values()))
 
     @classmethod
     def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
-        """Score rows by metric name: the first metric's scores, and the additional scores of the others."""
+        """Compute scores from each metric's rows. If metrics have scores with the same name, the first counts."""
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
         for name, rows in statistics.items():
@@ -488,9 +492,9 @@ class TaskScores:
 
 
 def find_metric(name: str) -> Metric:
-    """Return a built-in metric, one from an installed package, or `package.module:object`.
+    """Return a built-in metric, a metric from an installed package, or `package.module:object`.
 
-    Raises UnknownNameError.
+    Raises UnknownNameError if it can't be found.
     """
     if name in METRICS:
         return METRICS[name]
@@ -511,9 +515,9 @@ def score_task(
     pool: Executor | None,
     refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score by the first metric, and add the other metrics' further scores.
+    """Score answers with the first metric, and add the scores of the other metrics.
 
-    `refused` are the places of refused answers, which are wrong even where an empty answer is right.
+    `refused` are the places of refused answers, which are wrong even if an empty answer would be right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
@@ -561,7 +565,7 @@ def _compute_rows(
 
 
 _PART = 10_000
-"""How many examples to score before their rows become an array: tuples take four times as much memory."""
+"""How many examples to score before converting rows to an array, because tuples take four times more memory."""
 
 
 def _parts_of_rows(
@@ -585,7 +589,7 @@ def _statistics(name: str, predictions: list[str], references: list[Reference]) 
 
 @contextmanager
 def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
-    """Provide a pool of processes, or None if there is too little to do for them."""
+    """Provide a pool of processes, or None if there are too few jobs or examples."""
     if jobs < 2 or examples < _WORTH_A_PROCESS:
         yield None
         return
@@ -595,7 +599,7 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would examine every example many times and find no garbage."""
+    """Pause the garbage collector, which would repeatedly scan all examples without finding garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -606,7 +610,7 @@ def collector_paused() -> Iterator[None]:
 
 
 def ids_of(references: Sequence[Item]) -> list[str]:
-    """Return the references' ids, without making an item for each reference if they are in columns."""
+    """Return the ids of references, without creating an item for each reference if they are stored in columns."""
     while isinstance(references, Deferred):
         references = references.values
     return references.ids if isinstance(references, References) else [item.id for item in references]
@@ -636,13 +640,13 @@ _RULES = {
     "template": "template",
     "not_in_context": "not-in-context",
 }
-"""The name of the count for each extraction rule that is counted."""
+"""The counted extraction rules, by the name of their count."""
 
 
 def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Count answers by properties that readers of the score should know, without zeros.
+    """Count answers with properties that readers of the score should know about, leaving out zeros.
 
-    Also return, by id, which characters of the context the model was shown, if not all.
+    Also returns the range of characters that the model was shown for each truncated context, by id.
     """
     counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
     kept: dict[str, tuple[int, int]] = {}
@@ -661,9 +665,9 @@ def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str
 def count_other_forms(
     task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
 ) -> dict[str, int]:
-    """Count answers that aren't labels, or faulty items of tags and trees; see `TaskResult.answers`.
+    """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
 
-    For hidden labels, only their number is used.
+    If labels are hidden, only their number is used.
     """
     output = task.output
     counts: dict[str, int] = {}
@@ -688,15 +692,15 @@ def count_other_forms(
 # Contexts that were cut
 
 _ALWAYS = "unanswerable"
-"""QA-ZRE's answer if the context has none; truncating the context can't remove it."""
+"""QA-ZRE's answer if the context has no answer. It doesn't depend on the context, so truncation can't remove it."""
 
 
 def context_ceiling(
     kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
 ) -> float:
-    """Return the share of examples whose gold answer is still in the shown context, 0–100.
+    """Return the percentage of examples whose gold answer is still in the part of the context that was shown.
 
-    `kept` maps ids to the characters that were shown; `contexts` are rows with `id` and `context`.
+    `kept` maps ids to the range of characters that was shown. `contexts` has rows with `id` and `context`.
     """
     golds = {item.id: item.answers for item in references if item.id in kept}
     lost = sum(
@@ -708,7 +712,7 @@ def context_ceiling(
 
 
 def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Return whether a gold answer is still in the kept part of a context, or wasn't in the context to begin with."""
+    """Return whether a gold answer is still in the kept part of a context, or was never in the context."""
     shown = context[slice(*kept)]
     before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
     return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
@@ -727,14 +731,14 @@ def _holds_words(text: str, words: str) -> bool:
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent answer to each example over all samples; the earliest wins a tie."""
+    """Return the most frequent answer to each example over all samples, or the earliest in case of a tie."""
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 
 def describe_samples(
     metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
 ) -> SampleScores:
-    """Describe how well several samples agree, given each sample's metric rows and headline."""
+    """Summarize the scores of several samples, given the metric rows and headline of each sample."""
     import numpy as np
 
     pass_at, within, between = {}, None, None
@@ -759,11 +763,11 @@ def _pass(count: int, right: int, k: int) -> float:
 
 _BINS = 10
 _SMALLEST = 1e-15
-"""The smallest probability in the log loss, which would be infinite for 0."""
+"""The lower limit for probabilities in the log loss, which would be infinite for 0."""
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Compare the probabilities of answers, by place, with the references; None if there are no probabilities."""
+    """Return the calibration of label probabilities, given lines by place, or None if there are no probabilities."""
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for place, line in lines.items():

@@ -1,4 +1,4 @@
-"""Verification: compare a results file with a new scoring of the answers, or with its statistics."""
+"""Verify a results file by scoring its answers again, or by comparing it with its statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from decabench.submission import open_submission
 from decabench.tasks import Store, home_folder
 
 TOLERANCE = 1e-6
-"""The tolerance for statistics, relative to the score, because libraries add in different orders."""
+"""The tolerance for scores from statistics, relative to the score, because libraries add in different orders."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Discrepancy:
     """A value in a results file that scoring again did not reproduce."""
 
     where: str
-    """`squad: predictions`, `decascore`, ..."""
+    """The place in the file, such as `squad: predictions` or `decascore`."""
     meaning: str
-    """The cause: changed answers, labels or metrics, or an edited file."""
+    """What the difference means, such as changed answers, labels or metrics, or an edited file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""
-    """The value from scoring again. Both values are empty if `meaning` says everything."""
+    """The value from scoring again. Both values are empty if they must not be shown."""
 
     def __str__(self) -> str:
         values = f": the file says {self.stated}, scoring gives {self.found}"
@@ -44,18 +44,18 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class VerifiedResults:
-    """The findings about one results file."""
+    """The result of verifying one results file."""
 
     path: Path
     """The results file."""
     split: str
-    """Its split."""
+    """The split of the results."""
     scored: tuple[str, ...]
-    """Tasks of the file that were scored again."""
+    """The file's tasks that were scored again."""
     unanswered: tuple[str, ...] = ()
-    """Tasks of the file that the submission has no answers to, so that their scores cannot be verified."""
+    """The file's tasks that can't be verified because the submission has no answers for them."""
     differences: tuple[Discrepancy, ...] = ()
-    """Everything that differs."""
+    """All differences."""
 
     @property
     def ok(self) -> bool:
@@ -64,7 +64,7 @@ class VerifiedResults:
 
     @property
     def verdict(self) -> str:
-        """The result in one line: `verified: 3 tasks are the same; no answers to sst`."""
+        """The result in one line, such as `verified: 3 tasks are the same; no answers to sst`."""
         count = len(self.differences)
         tasks = "1 task is" if len(self.scored) == 1 else f"{len(self.scored)} tasks are"
         parts = [f"{count} {'value differs' if count == 1 else 'values differ'}"] if count else []
@@ -85,7 +85,7 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or the list of retired wordings, have changed",
     "decabench": "scored by another version of decabench",
 }
-"""The meaning of a difference, by key; the outermost key counts."""
+"""The meanings of differences by key. The outermost key takes precedence."""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 
@@ -97,9 +97,9 @@ def verify(
     jobs: int = 1,
     include: Paths = (),
 ) -> list[Discrepancy]:
-    """Score a submission again and return every difference from a results file, by default from all of its files.
+    """Score a submission again, and return the differences from a results file, by default from all results files.
 
-    Raises InvalidResultsError if a file can't be read, and the errors of `evaluate`.
+    Raises InvalidResultsError if a file can't be read, and the same errors as `evaluate`.
     """
     files = results_files(Path(submission)) if results is None else [Path(results)]
     options = ScoringOptions(home=home, jobs=jobs, include=include)
@@ -109,7 +109,7 @@ def verify(
 def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> VerifiedResults:
     """Score a submission again, without the ledger, and compare the results with a file.
 
-    Split, suite, tasks and kind of answers come from the file. Raises the errors of `verify`.
+    The split, suite, tasks and kind of answers are taken from the file. Raises the same errors as `verify`.
     """
     stated, file = parse_results(read_bounded(path), str(path), ResultsFile)
     options = replace(
@@ -138,7 +138,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         hidden = store.hides(known[name], options.split)
         for one in _differences(stated["tasks"][name], again["tasks"].get(name)):
             where = f"{name}: {one.where}"
-            if hidden and "predictions" in one.where:  # the digest of perfect answers is that of the labels
+            if hidden and "predictions" in one.where:  # perfect answers have the same digest as the labels
                 found.append(Discrepancy(where, one.meaning))
             else:
                 found.append(replace(one, where=where))
@@ -187,12 +187,12 @@ def _shown(value: Any) -> str:
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
-    """Return whether a number is given and equals the reference up to rounding."""
+    """Return whether a number equals the reference up to rounding. None doesn't."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
-    """Read the statistics behind a result. Raises DataError if they are missing, damaged or contradict the score."""
+    """Read the statistics of a result. Raises DataError if they are missing, damaged or contradict the score."""
     path = statistics_path(folder, task)
     if not path.is_file() or not is_within(root, path):
         raise MissingDataError("its statistics are missing")

@@ -1,5 +1,6 @@
-"""Submissions: their files, metadata, answers and possible faults. The names are in `__init__.pyi` and load on
-first use.
+"""Read, check and write submissions.
+
+Public names are listed in `__init__.pyi` and imported on first use.
 """
 
 from decabench.lazy import lazy_names

@@ -47,9 +47,9 @@ class PredictionFile:
     """A submission's answers to one split of one task."""
 
     path: Path
-    """Where the file is; for an archive, valid only while the submission is open."""
+    """The path of the file, which for an archive is only valid while the submission is open."""
     task: str
-    """The task's name, from the file's name."""
+    """The name of the task, taken from the file name."""
     split: str
     """train, validation or test."""
     variant: int = 0
@@ -57,32 +57,32 @@ class PredictionFile:
 
     @property
     def name(self) -> str:
-        """Its path in the submission, for messages."""
+        """The file's path in the submission, for messages."""
         return f"{predictions_folder(self.variant)}/{printable(self.path.name)}"
 
 
-# Bytes to lines. A file may be compressed and untrusted, so everything is bounded.
+# Bytes to lines. Files may be compressed and are untrusted, so everything has a limit.
 
 CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a file of answers to read, measured after decompression."""
+    """Limits for reading a file of answers, which apply after decompression."""
 
     file_bytes: int = 1 << 32
-    """Bytes in the file."""
+    """The maximum number of bytes in the file."""
     file_lines: int = 100_000_000
-    """Lines in the file, including blank ones."""
+    """The maximum number of lines in the file, including blank lines."""
     line_bytes: int = 1 << 20
-    """Bytes in a line."""
+    """The maximum number of bytes in a line."""
 
 
 _LIMITS = Limits()
 
 
 class BrokenFileError(SubmissionError):
-    """A file that cannot be read to the end."""
+    """A file can't be read to the end."""
 
     def __init__(self, path: Path, code: str, line: int, reason: str) -> None:
         super().__init__(f"{path.parent.name}/{path.name}:{line}: {code}: {reason}")
@@ -91,11 +91,11 @@ class BrokenFileError(SubmissionError):
         self.line = line
         """The line at which reading stopped."""
         self.reason = reason
-        """The fault."""
+        """A description of the fault."""
 
 
 def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
-    """Yield each line with its number, from 1, without the newline; None for a line that is too long.
+    """Yield the number and content of each line, counting from 1, with None for a line that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
@@ -169,7 +169,7 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """A zstd error, or a file that ends inside a frame, which zstd accepts."""
+    """zstd data is damaged or ends inside a frame, which zstd itself accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
@@ -205,7 +205,7 @@ Problems = tuple[tuple[str, str], ...]
 
 
 class AnswerLine(NamedTuple):
-    """One line that is not blank."""
+    """A line of a file of answers."""
 
     number: int
     """The line number, from 1, counting blank lines."""
@@ -216,9 +216,9 @@ class AnswerLine(NamedTuple):
     problems: Problems = ()
     """(code, message) for each fault and warning."""
     raw: str | None = None
-    """The model's raw output, if that differs from the answer."""
+    """The model's raw output, if it differs from the answer."""
     rule: str = ""
-    """How the answer was extracted: `reasoning+marker+label`; empty if it was not extracted."""
+    """How the answer was extracted, such as `reasoning+marker+label`; empty if it was not extracted."""
     finish: str = "stop"
     """Why the answer ended; one of `FINISHES`."""
     context_kept: tuple[int, int] | None = None
@@ -226,7 +226,7 @@ class AnswerLine(NamedTuple):
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
-    """Further sampled answers to the same question; None for a refused one."""
+    """Further sampled answers to the same question, with None for a refusal."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -236,13 +236,13 @@ class AnswerLine(NamedTuple):
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
 """The form in which `write_answers` writes most lines. Matching it is several times faster than parsing JSON."""
 _NOTHING_MORE = ((), None, "", "stop", None, None, ())
-"""The defaults of `AnswerLine`, from `problems` on. Passing them at once is faster than leaving them out."""
+"""The defaults of `AnswerLine` from `problems` on. Passing them explicitly is faster."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
-    """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to the end."""
+    """Yield the lines of a file with their problems. Raises BrokenFileError if it can't be read to the end."""
     is_first = True
     with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
@@ -341,7 +341,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label; None for anything invalid, because no score depends on them."""
+    """Return the probability of each label, or None if any is invalid, because scores don't depend on them."""
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]
@@ -386,7 +386,7 @@ def _kind(value: Any) -> str:
 
 
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Validate the optional fields of a record; return the valid fields, and a sentence for each fault.
+    """Validate the optional fields of a record, and return the valid fields and a sentence for each fault.
 
     The fields are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`.
     """
@@ -423,7 +423,7 @@ def _read_count(value: Any) -> int | None:
 
 
 _MOST = 2**53
-"""The number above which many JSON readers round whole numbers."""
+"""The largest count, because many JSON parsers round larger integers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),
@@ -438,7 +438,7 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @dataclass(frozen=True)
 class Marks:
-    """How submission.toml marks a file that does not answer every example."""
+    """The entries in submission.toml for a file that doesn't answer every example."""
 
     partial: Mapping[str, Any] | None = None
     """`answered`, `of` and `chosen` of a limited run."""
@@ -449,22 +449,22 @@ class Marks:
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
-"""A generous average length of an answer; a file may have this many bytes for each id, plus a fixed allowance."""
+"""The maximum average length of answers: a file can have this many bytes for each id, plus a fixed allowance."""
 _SLACK_BYTES = 1 << 20
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
-"""The maximum number of unknown ids to remember."""
+"""Limits for files whose ids are unknown, because all of their ids are kept in memory."""
 _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""With fewer unknown ids than this, each is listed."""
+"""The number of unknown ids below which every unknown id is listed."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
-"""The codes of faults that result from answers for other data."""
+"""Codes of faults that are caused by answers for other data."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Explain that an id matches a known id except for its Unicode normal form; empty if it does not."""
+    """Explain that an id differs from a known id only in its Unicode form, or return an empty string if it doesn't."""
     if id_.isascii():
         return ""
     forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
@@ -478,10 +478,10 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
 
 
 class AnswerReader:
-    """Reads a file of answers and checks every line against the ids of its split.
+    """A reader that checks every line of a file of answers against the ids of its split.
 
-    Iterate over the lines that answer an example; then read `faults` and `unlisted`. At most 20 faults of each code are
-    kept.
+    Iterating yields the lines that answer an example. Afterwards, `faults` has the first 20 faults of each code, and
+    `unlisted` counts the rest.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -491,7 +491,7 @@ class AnswerReader:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[str] = Counter()
         self._known = ids is not None
-        # Only ids of the split are keys, so no file can make it grow.
+        # If the ids are known, only they are keys, so that a large file can't use up memory.
         self._seen: dict[str, int] = dict.fromkeys(
             sorted(ids) if isinstance(ids, AbstractSet) else ids or (), 0
         )
@@ -541,12 +541,12 @@ class AnswerReader:
 
     @property
     def fault_count(self) -> int:
-        """The number of faults, kept or not, not counting warnings."""
+        """The number of faults, excluding warnings but including faults that were not kept."""
         return sum(count for code, count in self._counts.items() if code not in WARNINGS)
 
     @property
     def reason(self) -> str:
-        """The first fault, or the fault that causes the others; empty if there is none."""
+        """The fault that explains the other faults, or else the first fault; empty if there are no faults."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
@@ -582,7 +582,7 @@ class AnswerReader:
         return False
 
     def describe_other_ids(self) -> str:
-        """Explain that the answers are for other data, if most ids are not in the split; otherwise empty."""
+        """Explain that the answers are for other data if most ids are unknown, or return an empty string."""
         unknown = self._counts["unknown-id"]
         if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
             return ""
@@ -668,7 +668,7 @@ def read_answers(
 
 
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
-    """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
+    """Return the `sha256:` digest of the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
     digest, quote = hashlib.sha256(), encode_basestring
     in_order = sorted(range(len(ids)), key=ids.__getitem__)
     lines = (f"[{quote(ids[at])},{quote(texts[at])}]\n" for at in in_order)
@@ -678,7 +678,10 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """Write a line for each (id, answer), or for each mapping with at least these keys. Raises SubmissionError."""
+    """Write a line for each answer, which is an (id, answer) pair or a mapping with at least these keys.
+
+    Raises SubmissionError if an answer is invalid or an id occurs twice.
+    """
     seen: set[str] = set()
     for number, given in enumerate(answers, start=1):
         line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
@@ -709,14 +712,14 @@ def _repeated(place: str, id_: str) -> str:
 
 
 _MOST_SHARED = 10_000
-"""How many texts to look up before storing new ones; in tasks with more, answers rarely repeat."""
+"""How many texts to store for reuse. In tasks with more different answers, answers rarely repeat."""
 
 
 @dataclass(frozen=True)
 class AlignedAnswers:
     """The answers to a split's examples, in the order of the data.
 
-    Most answers are stored as a text only, and equal short texts once.
+    To save memory, most answers are stored as plain strings, and repeated answers share a string.
     """
 
     places: Sequence[int]
@@ -728,7 +731,7 @@ class AlignedAnswers:
 
     @classmethod
     def read(cls, lines: Iterable[AnswerLine], ids: Sequence[str]) -> AlignedAnswers:
-        """Read lines, each of which must answer a different example with one of these ids."""
+        """Read lines in the order of `ids`. Each line must answer a different example."""
         found: list[str | None] = [None] * len(ids)
         details: dict[int, AnswerLine] = {}
         shared: dict[str, str] = {}
@@ -753,7 +756,7 @@ class AlignedAnswers:
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
 
     def only(self, kept: Sequence[int]) -> AlignedAnswers:
-        """Return the answers at some of the places, in order."""
+        """Return the answers at the given positions, in order."""
         details = {new: self.details[old] for new, old in enumerate(kept) if old in self.details}
         return AlignedAnswers([self.places[at] for at in kept], [self.answers[at] for at in kept], details)
 
@@ -764,7 +767,7 @@ class AlignedAnswers:
 
     @property
     def series(self) -> list[list[str]]:
-        """Each sample's answers, (samples, examples); REFUSED stands for a refused answer."""
+        """The answers of each sample, (samples, examples), with REFUSED for refused answers."""
         first = list(self.answers)
         for place in self.refused:
             first[place] = REFUSED
@@ -774,7 +777,7 @@ class AlignedAnswers:
         return [first, *others]
 
     def texts(self, kind: AnswerKind) -> Sequence[str]:
-        """Return each answer's text to score."""
+        """Return the texts to score."""
         if kind == "extracted" or not self.details:
             return self.answers
         texts = list(self.answers)

@@ -1,7 +1,6 @@
-"""Check a submission without knowing any answers: report every fault at once, with file, line and code.
+"""Check a submission and report every fault with its file, line and code, without using gold answers.
 
-It needs only the ids of the splits, from prepared data or from an id list, which allows checks without prepared
-data.
+Checks need only the ids of the splits, which come from prepared data or from an id list.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ def check_submission(
     fingerprints: Mapping[tuple[str, str], str] | None = None,
     store: Store | None = None,
 ) -> CheckReport:
-    """Find all faults of a submission.
+    """Check a submission and report all of its faults.
 
     Args:
         expected: The ids of each (task, split) whose data is available.
-        known_tasks: All tasks, by name if they are available.
-        tasks, splits: Check only these; each needs a file.
-        fingerprints: The fingerprints of the data, to warn about answers to other data.
-        store: The prepared data, for checks against words and gold answers.
+        known_tasks: The names of all tasks, or a mapping from names to tasks.
+        tasks, splits: The tasks and splits to check, which must have files. Checks all files by default.
+        fingerprints: The fingerprints of the data, used to warn about answers for other data.
+        store: The prepared data, used to compare answers with contexts and gold answers.
 
     Raises SubmissionError if `path` doesn't exist, UnknownNameError for an unknown task or split.
     """
@@ -111,11 +110,11 @@ def check_submission(
 
 
 _MOST_CHARACTERS = 1 << 26
-"""How many characters of a file to keep for recognising the format of its answers."""
+"""How many characters of a file to keep for detecting the format of its answers."""
 
 
 class _Forms:
-    """Finds answers whose form makes them score as wrong; needs a task with data."""
+    """A check for answers that score as wrong because of their form."""
 
     def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
         task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
@@ -245,7 +244,7 @@ LIMIT_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class IdList:
-    """The ids of some splits, and the data they come from."""
+    """The ids of several splits, with the fingerprints of their data."""
 
     ids: Mapping[tuple[str, str], tuple[str, ...]]
     """The ids of each (task, split), in the order of the data."""
@@ -276,7 +275,10 @@ def _position(task: str, split: str) -> tuple[str, int]:
 
 
 def read_id_list(path: str | Path) -> IdList:
-    """Read an id list. Raises MissingDataError, DataError if it is damaged, DecabenchError for another suffix."""
+    """Read an id list.
+
+    Raises MissingDataError if the file doesn't exist, DataError if it is damaged, DecabenchError for another suffix.
+    """
     path = Path(path)
     try:
         with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:

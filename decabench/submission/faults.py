@@ -1,4 +1,4 @@
-"""Fault codes, and the report of a check: as text for people, as JSON for programs."""
+"""Fault codes, and reports of checks as text or JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 KEPT = 20
-"""How many faults of one code in one file are listed; the rest are only counted."""
+"""How many faults of the same code to list for each file. Further faults are only counted."""
 
 CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in another form (`3,5`, `DET, NOUN`, BILOU).",
@@ -79,9 +79,9 @@ class Fault:
     code: str
     """A key of `CODES`."""
     message: str
-    """The fault, the given value and the fix."""
+    """A description of the fault, with the given value and the fix."""
     file: str = ""
-    """Its path in the submission; empty if the fault is not in a file."""
+    """The file's path in the submission; empty if the fault is not in a file."""
     line: int | None = None
     """The line, from 1; None if the fault is not on a line."""
 
@@ -95,24 +95,24 @@ class FileCount:
     """The counts of one file of answers."""
 
     file: str
-    """Its path in the submission."""
+    """The file's path in the submission."""
     task: str
     """The task's name."""
     split: str
     """train, validation or test."""
     lines: int
-    """Lines that are not blank."""
+    """The number of lines that are not blank."""
     answers: int
-    """Distinct examples of the split that have a readable answer."""
+    """The number of examples of the split with a readable answer."""
     expected: int | None
-    """Examples in the split; None if its ids are unknown."""
+    """The number of examples in the split; None if its ids are unknown."""
     empty: int
-    """Answers that are empty or blank."""
+    """The number of answers that are empty or blank."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of a check. It lists the first 20 faults of each code in each file; `totals` counts all of them."""
+    """The result of a check, which lists the first 20 faults of each code in each file."""
 
     FORMAT: ClassVar[str] = "decabench.check/1"
 
@@ -125,7 +125,7 @@ class CheckReport:
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]
-    """How often each (file, code) was found."""
+    """The number of faults for each (file, code), including faults that are not listed."""
 
     @classmethod
     def of(
@@ -137,7 +137,7 @@ class CheckReport:
     ) -> CheckReport:
         """Build a report from faults in the order in which they were found.
 
-        `unlisted` counts, by (file, code), further faults that were found but not kept.
+        `unlisted` counts faults that were found but not kept, by (file, code).
         """
         counts: Counter[tuple[str, str]] = Counter()
         listed = []
@@ -190,7 +190,7 @@ class CheckReport:
         return json.dumps(record, ensure_ascii=False, indent=2) + "\n"
 
     def text(self) -> str:
-        """Return the report for people: faults, warnings, the count of each file, and a verdict."""
+        """Return the report as text: faults, warnings, the number of answers in each file, and a verdict."""
         lines = self._listing(self.faults, "") + self._listing(self.warnings, "warning: ")
         for count in self.files:
             of = "" if count.expected is None else f" of {count.expected:,}"
@@ -215,7 +215,7 @@ class CheckReport:
 
 
 _FIRST = 3
-"""How many lines to name for a fault that many lines share."""
+"""How many line numbers to list for a fault that occurs on several lines."""
 _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 """The codes of faults whose messages differ only in an id."""
 
@@ -223,9 +223,10 @@ _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 def group_faults(
     faults: Iterable[Fault], more: int = 0, merged: Collection[str] = ()
 ) -> list[tuple[str, int]]:
-    """Merge equal faults on many lines into one sentence each, and return each sentence with its count.
+    """Merge equal faults on several lines into one sentence, and return each sentence with its count.
 
-    Faults whose code is in `merged` count as equal. If all faults are equal, `more` unlisted faults are added to them.
+    Faults of the same code also count as equal if the code is in `merged`. If all faults are equal, `more` is added to
+    their count.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:

@@ -1,7 +1,8 @@
-"""Find the files of a submission (a folder or an archive), open it and write it.
+"""Open and write submissions, which are folders or archives with these files.
 
-submission.toml predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; also .jsonl.gz and
-.jsonl.zst variants/<K>/predictions/...            the same for other wordings of the questions
+submission.toml                     the metadata
+predictions/<task>.<split>.jsonl    {"id": "...", "answer": "..."}; also .jsonl.gz and .jsonl.zst
+variants/<K>/predictions/...        the same for other wordings of the questions
 """
 
 from __future__ import annotations
@@ -56,47 +57,47 @@ class SubmissionInfo:
     """The content of submission.toml."""
 
     name: str
-    """The name shown on a leaderboard; one line, never empty."""
+    """The name shown on leaderboards, a single line that can't be empty."""
     authors: tuple[str, ...] = ()
     """The authors."""
     description: str = ""
-    """How it works, in a sentence or a page."""
+    """A description of how the system works."""
     url: str = ""
-    """Link to more information; http or https."""
+    """A link (http or https) to more information."""
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
     """The data that the model was trained on."""
     date: str = ""
-    """When the answers were made: an ISO date."""
+    """The ISO date when the answers were made."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of the predictor (name, version, seed, ...); JSON values only."""
+    """The settings of the predictor (name, version, seed, ...), which must be JSON values."""
     data: Mapping[str, str] = field(default_factory=dict)
-    """`<task>.<split>` to the fingerprint (`sha256:...`) of the data for which the answers were made."""
+    """The fingerprint (`sha256:...`) of the data that was answered, by `<task>.<split>`."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` of a limited run, which asked only some examples, to `answered`, `of` and `chosen`."""
+    """`answered`, `of` and `chosen` for each limited run, by `<task>.<split>`."""
     incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` to `failed`, `of` and `error`: failed examples have no line."""
+    """`failed`, `of` and `error` for each run in which examples failed and have no line, by `<task>.<split>`."""
 
     def described(self) -> dict[str, Any]:
-        """Return everything as JSON values, `partial` and `incomplete` only if they are not empty."""
+        """Return all fields as JSON values, without `partial` and `incomplete` if they are empty."""
         plain = asdict(self)
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:
-        """Return a file's marks: limits apply to all variants, failures to one (`sst.validation.variant2`)."""
+        """Return a file's marks. Limits apply to all variants, failures to a single variant."""
         key = f"{task}.{split}"
         partial = self.partial.get(key)
         if not variant:
             return Marks(partial, self.incomplete.get(key))
-        if partial:  # variants have as many questions; failures in variant 0 lack a line
+        if partial:  # all variants ask the same questions; failures in variant 0 have no line
             failed = self.incomplete.get(key, {}).get("failed", 0)
             partial = {**partial, "answered": partial["answered"] + failed}
         return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
 
 
 def render_metadata(info: SubmissionInfo) -> bytes:
-    """Return the bytes of a submission.toml. Raises SubmissionError for information that could not be read back."""
+    """Return the content of submission.toml. Raises SubmissionError if it could not be read back."""
     import tomli_w
 
     table: dict[str, Any] = {"format": FORMAT, **vars(info), "authors": list(info.authors)}
@@ -122,7 +123,10 @@ def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """Parse a submission.toml and return it with every fault; None if there is a fault other than warnings."""
+    """Parse submission.toml, and return the metadata and all faults.
+
+    The metadata is None if there are faults other than warnings.
+    """
     if len(raw) > METADATA_LIMIT:
         return None, [Fault("too-large", f"it is larger than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
     try:
@@ -182,8 +186,7 @@ _KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[
 
 
 def _number_keys(text: str) -> dict[str, int]:
-    """Return the line on which each key first begins, in one pass, because a file may have thousands of wrong
-    keys."""
+    """Return the first line number of each key. Uses a single pass, because a file may have thousands of wrong keys."""
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if at := _KEY.match(line):
@@ -291,7 +294,7 @@ def _shown(value: Any) -> str:
 # Folders and archives
 
 RESULTS = "results"
-"""The folder in a submission's folder where `decabench evaluate` puts its results."""
+"""The name of the folder in a submission where `decabench evaluate` writes results."""
 
 Files = dict[tuple[str, str], PredictionFile]
 """The file of answers for each (task, split)."""
@@ -306,21 +309,22 @@ class Submission:
     files: Mapping[tuple[str, str], PredictionFile]
     """The file of answers for each (task, split)."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
-    """The same for other wordings of the questions, by their number from 1."""
+    """The same for other wordings of the questions, by wording number from 1."""
     folder: Path | None = None
-    """The folder that it was read from; a temporary one for an archive. None if it was made in memory."""
+    """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
-        """Return every file that the submission has for a split, as path in the submission to path on disk."""
+        """Return the paths of all files for a split, by path in the submission."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
         return {file.name: file.path for file in files if file is not None}
 
 
 @contextmanager
 def open_submission(path: str | Path) -> Iterator[Submission]:
-    """Open a folder, or an archive, which is unpacked while the block runs.
+    """Open a submission. Archives are unpacked into a temporary folder, which is removed when the block ends.
 
-    Raises SubmissionError for faults of submission.toml and of file names; `check_submission` also checks answers.
+    Raises SubmissionError for faults in submission.toml and file names. Answers are not checked; use `check_submission`
+    for that.
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
@@ -337,7 +341,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
 
 
 def describe_no_predictions(splits: Collection[str] = (), others: Collection[str] = ()) -> str:
-    """Explain that there are no answers for the splits; `others` are the splits that have answers."""
+    """Explain that there are no answers for some splits. `others` are the splits that have answers."""
     wanted = " or ".join(splits)
     where = f"no answers for {wanted}" if wanted else "no answers"
     only = f", only for {' and '.join(sorted(others))}" if others else ""
@@ -366,7 +370,7 @@ def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
 
 @contextmanager
 def submission_folder(path: Path) -> Iterator[Path]:
-    """Provide the folder that holds submission.toml: `path` itself, or a temporary one for an archive."""
+    """Provide the folder with submission.toml, which is `path` itself or the unpacked archive."""
     kinds = ", ".join(ARCHIVE_SUFFIXES)
     if path.is_dir():
         yield path
@@ -392,12 +396,11 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 
 _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
-"""Beginnings of the names of files that operating systems add to folders."""
+"""Prefixes of file names that operating systems add to folders."""
 
 
 def _top(folder: Path) -> Path:
-    """Return the only folder or archive at the top of an archive, or in its only folder; otherwise the whole
-    archive."""
+    """Descend into a folder for as long as it only contains another folder or an archive."""
     entries = [path for path in folder.iterdir() if not path.name.startswith(_ADDED)]
     if len(entries) != 1 or entries[0].name == FOLDER:
         return folder
@@ -406,14 +409,17 @@ def _top(folder: Path) -> Path:
 
 
 def is_unfinished(root: Path) -> bool:
-    """Return whether a run has left a journal here but no submission yet."""
+    """Return whether a folder has the journal of a run, but no submission yet."""
     return (
         (root / "journal").is_dir() and not (root / METADATA_NAME).exists() and not (root / FOLDER).exists()
     )
 
 
 def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """Read submission.toml and return it with every fault; None if there is a fault other than warnings."""
+    """Read submission.toml, and return the metadata and all faults.
+
+    The metadata is None if there are faults other than warnings.
+    """
     path = root / METADATA_NAME
     if is_unfinished(root):
         message = (
@@ -442,17 +448,17 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which of a submission's files to look at."""
+    """A filter for the files of a submission."""
 
     known_tasks: Collection[str] | None = None
     """The names of all tasks; None to accept any name."""
     tasks: Collection[str] | None = None
-    """The tasks to look at; None for all."""
+    """The tasks to include; None for all."""
     splits: Collection[str] | None = None
-    """The splits to look at; None for all."""
+    """The splits to include; None for all."""
 
     def includes(self, task: str, split: str) -> bool:
-        """Return whether to look at a file; files without a split in their name are always included."""
+        """Return whether a file is included. Files without a valid split in their name are not filtered by split."""
         return (self.tasks is None or task in self.tasks) and (
             self.splits is None or split in self.splits or split not in SPLITS
         )
@@ -464,7 +470,7 @@ _SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation
 
 
 def file_name(task: str, split: str) -> str:
-    """Return `<task>.<split>.jsonl`. Raises SubmissionError for names that could not be read back."""
+    """Return `<task>.<split>.jsonl`. Raises SubmissionError if a name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
         raise SubmissionError(f"{quoted(task)} cannot name a task: use letters, digits, dots, - and _.")
     if split not in SPLITS:
@@ -498,7 +504,7 @@ def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Fil
 
 
 def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
-    """Find the files of each task and split in a folder, and add faults for unknown files."""
+    """Find the files of each task and split in a folder, and append faults for unknown files to `faults`."""
     found: Files = {}
     folder = root / name
     is_inside = is_within(root, folder)
@@ -525,7 +531,7 @@ def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant
 
 
 def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
-    """Split `<task>.<split>`; the split is empty if there is none, as in `iwslt.en.de`."""
+    """Split `<task>.<split>` into its parts. The split is empty if it is missing, as in `iwslt.en.de`."""
     task, _, split = stem.rpartition(".")
     is_task = not task or (scope.known_tasks is not None and stem in scope.known_tasks)
     return (stem, "") if is_task else (task, split)
@@ -571,7 +577,11 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Let one process at a time write a submission. Raises DecabenchError after `patience` seconds, StorageError."""
+    """Hold the lock that lets only one process write a submission.
+
+    Raises DecabenchError if another process still holds the lock after `patience` seconds, StorageError if locking
+    fails.
+    """
     is_new = not folder.exists()
     refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
     try:
@@ -608,7 +618,10 @@ def write_predictions(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> None:
-    """Write `predictions/<task>.<split>.jsonl` into a folder, atomically, and never through a link out of it."""
+    """Write files of answers to `predictions/`, replacing each file atomically.
+
+    Raises SubmissionError for invalid answers, StorageError if a link leads out of the folder.
+    """
     require_within(folder, folder / FOLDER)
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
@@ -650,7 +663,10 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
-    """Remove all results of a submission, or only some folders; other people's files are kept. Raises StorageError."""
+    """Remove all results of a submission, or the results in some folders. Other files are kept.
+
+    Raises StorageError if a file can't be removed.
+    """
     splits = results_folders(folder) if only is None else list(only)
     stale = []
     for split in splits:
@@ -671,7 +687,7 @@ def results_folders(folder: Path) -> list[Path]:
 
 
 def remove_if_empty(*folders: Path) -> None:
-    """Remove folders that are empty. Links stay."""
+    """Remove those of the folders that are empty. Links are kept."""
     for folder in folders:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()
