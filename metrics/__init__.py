@@ -1,10 +1,10 @@
-"""Metrics of the Natural Language Decathlon and beyond: statistics that add up, and scores of their sums.
+"""Metrics for the Natural Language Decathlon and other tasks, computed from sums of per-example statistics.
 
     >>> from decabench.metrics import nf1
     >>> float(nf1(["the Denver Broncos"], [["Denver Broncos", "the Broncos"]]))
     100.0
 
-Importing this loads only the standard library; sacrebleu and rouge-score are loaded when first used.
+Importing this package loads only the standard library; sacrebleu and rouge-score are imported on first use.
 """
 
 from .accuracy import accuracy

@@ -1,6 +1,6 @@
-"""ROUGE-1.5.5 of one summary, without Perl: stems, tokens, n-gram overlap and summary-level LCS.
+"""A Python version of ROUGE-1.5.5 for single summaries: stemming, tokens, n-gram overlap and summary-level LCS.
 
-The stemmer is Porter's (1980) with the script's deviations.
+The stemmer is Porter's (1980), with the deviations of the Perl script.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stem(word: str) -> str:
     if len(word) < 3:
         return word
     initial_y = word.startswith("y")
-    if initial_y:  # a consonant, which the patterns treat as such if it is upper-case
+    if initial_y:  # a consonant here, so upper-case keeps it out of the vowel patterns
         word = "Y" + word[1:]
     word = _cut_past_and_gerund(_cut_plural(word))
     if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
@@ -58,14 +58,14 @@ def stem(word: str) -> str:
 
 
 def _cut_plural(word: str) -> str:
-    """Step 1a."""
+    """Apply Porter's step 1a."""
     if word.endswith(("sses", "ies")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def _cut_past_and_gerund(word: str) -> str:
-    """Step 1b."""
+    """Apply Porter's step 1b."""
     if word.endswith("eed"):
         return word[:-1] if _MEASURE_OVER_0.match(word[:-3]) else word
     if not word.endswith(("ed", "ing")):
@@ -81,7 +81,7 @@ def _cut_past_and_gerund(word: str) -> str:
 
 
 def _map_suffix(word: str, pattern: re.Pattern[str], mapping: dict[str, str]) -> str:
-    """Steps 2 and 3."""
+    """Apply Porter's step 2 or 3."""
     found = pattern.search(word)
     if found and _MEASURE_OVER_0.match(word[: found.start()]):
         return word[: found.start()] + mapping[found[1]]
@@ -89,7 +89,7 @@ def _map_suffix(word: str, pattern: re.Pattern[str], mapping: dict[str, str]) ->
 
 
 def _cut_long_suffixes(word: str) -> str:
-    """Step 4."""
+    """Apply Porter's step 4."""
     found = _SUFFIX_4.search(word)
     if found and _MEASURE_OVER_1.match(word[: found.start()]):
         word = word[: found.start()]
@@ -105,7 +105,7 @@ def _cut_suffix(word: str, suffix: str) -> str:
 
 
 def _cut_final_e(word: str) -> str:
-    """Step 5."""
+    """Apply Porter's step 5."""
     if word.endswith("e"):
         left = word[:-1]
         if _MEASURE_OVER_1.match(left) or (_MEASURE_IS_1.match(left) and not _SHORT.match(left)):
@@ -117,8 +117,8 @@ Sentences = list[list[str]]
 """Sentences of stemmed tokens."""
 
 _WORDNET = Path(__file__).parent / "data" / "wordnet-2.0"
-# Later lists override earlier ones, and later lines earlier ones: testes stays testes (verb), offer stays
-# offer, best and better become good (adj), as in the scorer of the published figures.
+# Later lists and lines override earlier lists and lines, as in the scorer of the published figures: testes stays
+# testes (verb), offer stays offer, best and better become good (adj).
 _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
@@ -128,7 +128,7 @@ _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
 }
-"""The same, except for the marks that end a sentence."""
+"""The same translation, except that the character that ends a sentence is kept."""
 
 
 @cache
@@ -141,16 +141,18 @@ def _irregular_forms() -> dict[str, str]:
 
 
 _MOST_WORDS = 200_000
-"""How many words to cache, a few times the vocabulary of CNN/DailyMail: an answer may contain millions of other
-words."""
+"""How many words to cache, a few times the vocabulary of CNN/DailyMail, because answers may have millions of words."""
 
 
 _LONGEST_WORD = 64
-"""Longer words are not cached, because they may take a megabyte each and don't occur again."""
+"""The maximum length of cached words. Longer words can take a megabyte each and rarely occur again."""
 
 
 def base_form(token: str) -> str:
-    """Return a token as ROUGE compares it: short ones unchanged, irregular forms by list, others by stem."""
+    """Return the form of a token that ROUGE compares, which is its listed base form if it is irregular, else its stem.
+
+    Tokens of up to three characters are not changed.
+    """
     return _known_form(token) if len(token) <= _LONGEST_WORD else stem(token)
 
 
@@ -183,11 +185,11 @@ def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[floa
 
 
 Counts = tuple[int, int, int]
-"""Hits, units of the candidate, units of the reference."""
+"""The number of hits, of units in the candidate, and of units in the reference."""
 
 
 class _BaseNumbers(dict[str, int]):
-    """The number of each word's base form: equal forms have equal numbers. Missing words are added."""
+    """A mapping from words to numbers that identify their base forms. Missing words are added."""
 
     def __init__(self) -> None:
         self._forms: dict[str, int] = {}
@@ -213,7 +215,7 @@ _numbers = _BaseNumbers()
 
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
-    """Count words, word pairs and words on the LCS, for each reference; sentences end at "." or "\\n"."""
+    """Count hits of words, word pairs and the LCS for each reference. Sentences end at "." or "\\n"."""
     global _numbers
     if not _compiled:
         return count_in_python(candidate, references, separator)
@@ -226,7 +228,7 @@ def count(candidate: str, references: Sequence[str], separator: str) -> list[tup
 def count_in_python(
     candidate: str, references: Sequence[str], separator: str
 ) -> list[tuple[Counts, Counts, Counts]]:
-    """Count like `count`, but without compiled code."""
+    """Count hits like `count`, but without compiled code."""
     left, found = sentence_tokens(candidate, separator), []
     for reference in references:
         right = sentence_tokens(reference, separator)
@@ -236,7 +238,7 @@ def count_in_python(
 
 
 def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:
-    """Count (clipped hits, candidate's n-grams, reference's n-grams) over the whole texts, for order 1 or 2."""
+    """Count clipped hits, n-grams in the candidate and n-grams in the reference, for words or word pairs."""
     left: Sequence[object] = list(chain(*candidate))
     right: Sequence[object] = list(chain(*reference))
     if order == 2:
@@ -247,7 +249,10 @@ def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int
 
 
 def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
-    """Count the tokens of a reference sentence that are on its LCS with any candidate sentence, each once."""
+    """Count the tokens in each reference sentence that are on its LCS with any candidate sentence.
+
+    Hits are clipped, so that each token in either text counts only once.
+    """
     left, right = Counter(chain(*candidate)), Counter(chain(*reference))
     others = [(other, _find_places(other, right)) for other in candidate]
     hits = 0
@@ -263,12 +268,12 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Find the reference's positions on its longest common subsequence with the candidate, last first.
+    """Return the reference's positions on its longest common subsequence with the candidate, last position first.
 
-    If there are several such subsequences, it is the one that the Perl script finds: the table's rows are the
-    reference, and ties are traced back upwards. A row is one integer (Hyyrö 2004): bit j is clear where the
-    length in column j + 1 is one more than in column j, so a cell is a count of bits and a row takes one
-    addition. `places` has the candidate's positions of at least all tokens in the reference.
+    If there are several, returns the subsequence that the Perl script finds: the table's rows are the reference, and
+    ties are traced back upwards. A row is an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1
+    is one more than in column j, so that a cell is a count of bits and computing a row takes one addition. `places`
+    must have the candidate's positions of all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []
@@ -287,7 +292,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
 
 
 def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, int]:
-    """Return, as bits, the columns of each token that is in the reference; other tokens match nothing."""
+    """Return the columns of each wanted token as a bit mask. Other tokens can't match."""
     places: dict[str, int] = {}
     for column, token in enumerate(sentence):
         if token in wanted:
@@ -296,7 +301,7 @@ def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, i
 
 
 def _lcs_rows(reference: Sequence[str], places: Mapping[str, int], columns: int) -> list[int]:
-    """Compute the table of LCS lengths; each row is an integer that encodes its steps."""
+    """Return the rows of the table of LCS lengths, encoded as integers."""
     row = full = (1 << columns) - 1
     rows = [row]
     for token in reference:

@@ -1,4 +1,4 @@
-"""Accuracy of labels."""
+"""Label accuracy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Metrics: additive statistics for each example, and scores computed from their sums.
+"""The base classes and functions of metrics.
 
-A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and
-`score` turns the sums into named scores. So a mean, BLEU and corpus F1 all have the same structure, and a
-bootstrap resample is a weighted sum of rows.
+A metric never averages scores. Its `statistics` function turns every example into a row of numbers, rows are summed,
+and its `score` function turns the sums into named scores. This way, means, BLEU and corpus F1 have the same structure,
+and a bootstrap resample is a weighted sum of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DecabenchError(Exception):
 
 
 class MetricError(DecabenchError, ValueError):
-    """A metric was called with something it cannot score."""
+    """A metric was called with input that it can't score."""
 
 
 class UnknownNameError(DecabenchError, ValueError):
@@ -46,7 +46,7 @@ def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def require_name(name: str, known: Iterable[str], kind: str) -> str:
-    """Return `name` if it is known. Raises UnknownNameError, whose message refers to it as a `kind`."""
+    """Return `name` if it is known, or raise UnknownNameError. `kind` is the noun for the name in the message."""
     names = list(known)
     if name in names:
         return name
@@ -58,25 +58,25 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
 
 
 REFUSED = "\x00refused"
-"""The text that represents an answer that a model or its server refused to give. No file can contain it."""
+"""A marker for an answer that a model or its server refused to give. No file can contain this text."""
 
 Row = tuple[float, ...]
-"""One number for each of `Metric.columns`."""
+"""A number for each of `Metric.columns`."""
 
 Totals = Mapping[str, Any]
-"""Column name to its sum: a float, or a numpy array of any shape (one entry per resample)."""
+"""Sums by column name, which are floats or numpy arrays of any shape (one entry per resample)."""
 
 Scores = dict[str, Any]
-"""Score name to its value, 0-100: floats for float totals, arrays of the same shape for array totals."""
+"""Scores by name, 0-100, which are floats for float totals and arrays of the same shape for array totals."""
 
 
 Form = Literal["span", "text", "label", "sql", "state", "tags", "tree", "number"]
-"""The form of an answer in free text. span: words on one line. text: every line. label: one of a few. sql: a SELECT
+"""The form of an answer in free text. span: words on a single line. text: all lines. label: a label. sql: a SELECT
 statement. state: `slot: value; request`. tags and tree: an item for each word. number: a number."""
 
 
 class Reference(Protocol):
-    """The part of an example that a metric may see; `decabench.tasks.Example` has the same attributes."""
+    """The part of an example that metrics can use. `decabench.tasks.Example` implements this protocol."""
 
     @property
     def id(self) -> str: ...
@@ -93,7 +93,7 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 
 
 class GroupState(NamedTuple):
-    """The state after a group's answers up to one example, which is compared instead of that answer."""
+    """The state after a group's answers up to one example. Some metrics compare it instead of the answer."""
 
     place: int
     """The place of the example."""
@@ -104,7 +104,7 @@ class GroupState(NamedTuple):
 
 
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
-    """Make a metric's `statistics` from a function of one example; they can be pickled if `row` can."""
+    """Return a metric's `statistics` function, given a function of one example. It can be pickled if `row` can."""
     return partial(_map_rows, row)
 
 
@@ -116,75 +116,72 @@ def _map_rows(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The simplest `Reference`, for calls without a dataset."""
+    """A minimal `Reference`, for calls without a dataset."""
 
     answers: Sequence[str]
     """All references; never empty."""
     id: str = ""
     """The example's id, if the metric needs one (dialogue turns)."""
     units: Sequence[str] = ()
-    """Its sampling units, outermost first: its article and paragraph, or its dialogue."""
+    """The example's sampling units, outermost first, such as its article and paragraph."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Data for structured metrics: the table and the logical form."""
+    """Data for structured metrics, such as the table and the logical form."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: two pure functions, and facts about their results."""
+    """A metric, which consists of two pure functions and a description of their results."""
 
     name: str
-    """Its name in the registry."""
+    """The metric's name in the registry."""
     definition: str
-    """One sentence that says what is measured."""
+    """A description of the metric in one sentence."""
     source: str
-    """The paper or official scorer that it reproduces."""
+    """The paper or official scorer that the metric reproduces."""
     signature: str
-    """Every setting that can change a digit, e.g. `nf1|case:lower|norm:squad1|refs:max|empty:0|v:1`."""
+    """All settings that can affect a score, such as `nf1|case:lower|norm:squad1|refs:max|empty:0|v:1`."""
     columns: tuple[str, ...]
-    """Names of the numbers in a row."""
+    """The names of the numbers in a row."""
     headline: str
-    """The key of the score that represents the metric in what `score` returns."""
+    """The name of the metric's main score."""
     statistics: Statistics
     """(predictions, references) of equal length -> one row per example, in the same order."""
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; accepts floats and arrays."""
     reads: Form = "span"
-    """The form of answer that the metric expects. Prompts ask language models for this form."""
+    """The form of answers that the metric expects, which prompts ask language models for."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """The examples that one call of `statistics` needs: any slice, whole innermost units (`group`, such as
-    dialogues), or all examples."""
+    """The examples that must be passed to `statistics` together: a single example, whole innermost units (`group`, such
+    as dialogues), or all examples (`corpus`)."""
     range: tuple[float, float] = (0.0, 100.0)
-    """The lowest and the highest possible headline."""
+    """The lowest and highest possible values of the headline."""
     higher_is_better: bool = True
-    """The direction of the headline; False for errors such as MSE."""
+    """Whether a higher headline is better; False for errors such as MSE."""
     influence: Callable[[Any], Any] | None = None
-    """(examples, columns) -> how much each example moves the headline, to first order. Only for metrics whose
-    rows depend on other examples, as ranks do, so that sums of rows would not score a resample."""
+    """(examples, columns) -> how much each example moves the headline, to first order. Only for metrics whose rows
+    depend on other examples, such as ranks, because resamples can't be scored from sums of these rows."""
     empty_may_be_right: bool = False
-    """Whether an empty answer may be right. If so, scoring passes a refused answer as REFUSED, which is never
-    right."""
+    """Whether an empty answer can be right. If so, refused answers are passed as REFUSED, which is never right."""
     packages: tuple[str, ...] = ()
-    """Packages that do the counting, by their PyPI names; their versions complete the full signature."""
+    """PyPI names of the packages that do the counting. Their versions are part of the full signature."""
     depends_on_others: bool = False
-    """Whether an example's contribution to the headline depends on other examples' predictions, as a rank does."""
+    """Whether an example's contribution to the headline depends on the predictions for other examples, as ranks do."""
     class_columns: tuple[str, ...] = ()
-    """Names of the numbers that a row has for each class in the gold answers, after `columns`: `gold` for
-    `gold:dt`."""
+    """The names of further numbers in a row for each class in the gold answers, such as `gold` for `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
-    """(all references) -> their classes; None if rows have the same columns on all data. Requires the scope
-    `corpus`."""
+    """(all references) -> their classes; None if all data has the same columns. Requires the scope `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """(predictions, references) -> for each group, the state after each of its examples, in order; None if
-    single answers are compared. It shows readers why an answer that equals its gold can be wrong.
+    """(predictions, references) -> the states after each example of each group, in order; None if the metric compares
+    single answers. States show why an answer that equals its gold answer can be wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """(reference) -> why its first answer changes when it is read and written again, as the end of a sentence
-    that begins `It has`; empty if it does not change. Used to check gold answers. None for metrics that take
-    texts unchanged.
+    """(reference) -> the reason why its first answer changes when it is read and written again, as the end of a
+    sentence that begins with `It has`; empty if it doesn't change. Used to check gold answers. None for metrics that
+    use texts unchanged.
     """
 
     about: str = ""
-    """The formula, and how special cases are treated, for reference."""
+    """The formula and the treatment of special cases."""
 
     def __post_init__(self) -> None:
         text = "\n".join(line.strip() for line in self.about.splitlines())
@@ -193,18 +190,19 @@ class Metric:
     def __call__(
         self, predictions: Iterable[str], references: Iterable[Any], **columns: Iterable[Any]
     ) -> Score:
-        """Score predictions against references. `references` and `columns` are as for `items`. Raises
-        MetricError if there are no examples, for unequal numbers, for an example without a reference, and in
-        the cases that `about` names.
+        """Score predictions against references.
+
+        For `references` and `columns`, see `items`. Raises MetricError if there are no examples, if the numbers of
+        predictions and references differ, if an example has no reference, and in the cases listed in `about`.
         """
         return evaluate(self, predictions, items(references, **columns))
 
     def for_data(self, references: Sequence[Reference]) -> Metric:
-        """Return the metric with all columns that these examples need, whatever the predictions."""
+        """Return the metric with columns for all classes in these examples."""
         return self if self.find_classes is None else self._for_classes(self.find_classes(references))
 
     def for_columns(self, names: Iterable[str]) -> Metric:
-        """Return the metric of rows with these columns, such as those of a file of statistics."""
+        """Return the metric for rows with these columns, such as the rows of a statistics file."""
         if self.find_classes is None:
             return self
         first = f"{self.class_columns[0]}:"
@@ -222,7 +220,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Score:
-    """The result of a convenience call: `float(score)` is the headline."""
+    """The scores of a set of predictions. `float(score)` returns the headline."""
 
     name: str
     """The headline's name."""
@@ -243,10 +241,10 @@ class Score:
 
 
 def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
-    """Make items from one list of strings per example; a plain string is a single reference.
+    """Return an item for each example, given a list of references or a single reference for each example.
 
-    `columns` may contain `id`, `units` and `meta`, with one value per example. Raises MetricError for empty references,
-    non-strings, or columns of another length.
+    `columns` can contain `id`, `units` and `meta`, with one value per example. Raises MetricError if references are
+    empty or not strings, or if the number of values in a column is wrong.
     """
     if not _is_ordered(references):
         raise MetricError(
@@ -289,7 +287,10 @@ def _are_texts(answers: Any) -> bool:
 
 
 def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Reference]) -> Score:
-    """Compute statistics, sums and scores. Raises MetricError if there are no examples, or unequal numbers."""
+    """Score predictions against references.
+
+    Raises MetricError if there are no examples or if the numbers of predictions and references differ.
+    """
     texts = _list_predictions(metric, predictions)
     if len(texts) != len(references):
         raise MetricError(
@@ -312,7 +313,7 @@ def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
-    """Sum rows and score the sums. `math.fsum` rounds once, so order and splitting never change a digit."""
+    """Sum rows and score the sums. `math.fsum` rounds only once, so the order of rows never affects scores."""
     columns: Iterable[Iterable[float]]
     if hasattr(rows, "T"):  # an array
         columns = (column.tolist() for column in rows.T)
@@ -323,7 +324,7 @@ def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
     return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.full_signature)
 
 
-@cache  # because it reads the package's folder
+@cache  # reading a version is slow
 def _installed_version(package: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -338,12 +339,12 @@ def _installed_version(package: str) -> str:
 
 
 def fold_label(text: str) -> str:
-    """Lower-case a label and join its words by single spaces; labels are compared in this form."""
+    """Lower-case a label and collapse its spaces, so that it can be compared."""
     return " ".join(text.lower().split())
 
 
 def require_gold(references: Sequence[Reference], find_fault: Callable[[Reference], str]) -> None:
-    """Raise MetricError if gold answers have faults; the message names the first example and counts the others."""
+    """Raise MetricError if gold answers have faults, naming the first faulty example and counting the rest."""
     found = [(index, fault) for index, reference in enumerate(references) if (fault := find_fault(reference))]
     if not found:
         return
@@ -355,18 +356,18 @@ def require_gold(references: Sequence[Reference], find_fault: Callable[[Referenc
 
 
 def show_value(value: Any, most: int = 80) -> str:
-    """Return a value as shown in messages: its repr, shortened to a maximum length."""
+    """Return the repr of a value for messages, shortened to `most` characters."""
     text = repr(value[: most + 1] if isinstance(value, str) else value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether this is a plain number, such as numpy's own float, and not an array."""
+    """Return whether a value is a plain number, including numpy floats, and not an array."""
     return isinstance(value, int | float)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Return `yes` if the condition holds, else `no`, elementwise."""
+    """Return `yes` where the condition holds, else `no`."""
     if isinstance(condition, bool):
         return yes if condition else no
     import numpy
@@ -413,7 +414,7 @@ def exponential(value: Any) -> Any:
 
 
 def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
-    """Return the value, limited to the range, which rounding errors may exceed."""
+    """Clip a value to its range, which rounding errors may exceed."""
     if is_scalar(value):
         return min(max(value, low), high)
     import numpy
@@ -422,5 +423,5 @@ def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
 
 
 def any_nonzero(value: Any) -> bool:
-    """Return whether a float, or any entry of an array, is not 0."""
+    """Return whether a float or any element of an array is not 0."""
     return bool(value) if is_scalar(value) else bool(value.any())

@@ -1,4 +1,4 @@
-"""Corpus BLEU: sacrebleu splits texts into tokens, and the score is computed from sums of n-gram counts."""
+"""Corpus BLEU, computed from sums of n-gram counts with sacrebleu's tokenizer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOG_OF_ZERO = -9999999999.0
 
 
 def load_scorer(name: str) -> Any:
-    """Import one of sacrebleu's metrics: BLEU, CHRF or TER. Raises MetricError if it is not installed."""
+    """Import a sacrebleu metric: BLEU, CHRF or TER. Raises MetricError if sacrebleu is not installed."""
     try:
         from sacrebleu import metrics
     except ImportError:
@@ -68,7 +68,7 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
     cased = tokenize(text.rstrip())
-    if "&" in text or "<" in text or "Σ" in text:  # lower case changes the tokens
+    if "&" in text or "<" in text or "Σ" in text:  # lower-casing changes the tokens
         return tokenize(text.lower().rstrip()).split(), cased.split()
     return cased.lower().split(), cased.split()
 
@@ -82,8 +82,7 @@ def _count(segments: list[list[str]]) -> Row:
 
 
 def _count_hits(words: Sequence[str], answers: Sequence[Sequence[str]]) -> list[int]:
-    """Count, for each order, the answer's n-grams that a reference contains, each at most as often as in one
-    reference."""
+    """Count the n-grams of each order that occur in a reference, clipped to the maximum count in any reference."""
     right = []
     for order in _ORDERS:
         available = Counter(_ngrams(answers[0], order))
@@ -99,7 +98,7 @@ def _ngrams(words: Sequence[str], order: int) -> Iterable[object]:
 
 
 def _corpus_bleu(totals: Totals, prefix: str) -> Any:
-    """Compute BP * exp(mean of log p_n) from sums; orders without a match are smoothed as in sacrebleu ("exp")."""
+    """Compute BP * exp(mean of log p_n) from sums, smoothing orders without a match as in sacrebleu ("exp")."""
     system, reference = totals[prefix + "system_length"], totals[prefix + "reference_length"]
     brevity = where(system < reference, exponential(1 - ratio(reference, system)), 1.0)
     logs, smoothing = 0.0, 1.0

@@ -1,5 +1,7 @@
-"""chrF2 and chrF++: F of character n-grams, and of characters and words. sacrebleu counts; scores come from the
-summed counts."""
+"""chrF2 and chrF++, the F-scores of character n-grams and of character and word n-grams.
+
+sacrebleu counts n-grams, and scores are computed from sums of its counts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def _statistics(words: int, predictions: Sequence[str], references: Sequence[Ref
 
 
 def _f_score(totals: Totals) -> Any:
-    """Compute F from mean precision and mean recall over the orders that both sides have."""
+    """Compute F from the mean precision and mean recall of the orders that occur in both texts."""
     precision, recall, orders = 0.0, 0.0, 0.0
     for order in dict.fromkeys(name.partition("_")[0] for name in totals):
         predicted, gold, right = (totals[f"{order}_{side}"] for side in _SIDES)

@@ -1,7 +1,8 @@
-"""Scores of classes: macro-F1 and Matthews correlation of labels, macro-F1 of tags, and confusions.
+"""Macro-F1 and Matthews correlation of labels, macro-F1 of tags, and confusion counts.
 
-The classes are those of the gold answers, so the width of a row doesn't depend on predictions; any other prediction
-is wrong and has no class. A row counts, for each class, how often it is gold, predicted, and both.
+Only the labels or tags in the gold answers are classes, so the number of columns doesn't depend on predictions. Any
+other prediction is wrong and has no class. For each class, a row counts how often the class is gold, predicted, and
+both.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """Return one pair. If a reference is predicted, it is the gold class; otherwise the first reference is."""
+    """Return a single pair. The gold class is the predicted reference, or the first reference if none is predicted."""
     predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 
 
 def _tag_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """Return a pair for each gold tag of the first reference; missing tags are the empty string."""
+    """Return a pair for each gold tag of the first reference, with an empty string for a missing tag."""
     gold, predicted = reference.answers[0].lower().split(), prediction.lower().split()
     predicted += [""] * (len(gold) - len(predicted))
     return list(zip(gold, predicted, strict=False))
 
 
 MOST_CLASSES = 1_000
-"""The maximum number of classes: rows are as wide as there are classes, so memory grows with their square."""
+"""The maximum number of classes, because memory can grow with the square of the number of classes."""
 
 
 def _labels(references: Sequence[Reference]) -> list[str]:
@@ -67,7 +68,7 @@ def _bound(classes: Collection[str], kind: str) -> list[str]:
 
 
 def _count(pairs: Sequence[_Pair], classes: Sequence[str]) -> Row:
-    """(pairs, right pairs), then for each class how often it is gold, predicted, and both."""
+    """Return the numbers of pairs and right pairs, then how often each class is gold, predicted, and both."""
     gold = Counter(theirs for theirs, _ in pairs)
     predicted = Counter(ours for _, ours in pairs)
     both = Counter(ours for theirs, ours in pairs if ours == theirs)
@@ -208,8 +209,9 @@ tag_macro_f1 = replace(
 def confusions(
     predictions: Iterable[str], references: Iterable[Reference], tags: bool = False
 ) -> Counter[_Pair]:
-    """Count pairs (gold, predicted) of labels, or of the tags of sequences. Texts are lower-cased; a missing tag is
-    `_`.
+    """Count (gold, predicted) pairs of labels, or of tags if `tags` is set.
+
+    Texts are lower-cased. A missing tag is counted as `_`.
     """
     pairs = _tag_pairs if tags else _label_pairs
     counts: Counter[_Pair] = Counter()

@@ -1,4 +1,4 @@
-"""Corpus F1 (cF1) of zero-shot relation extraction, where a question may have no answer."""
+"""Corpus F1 (cF1) for zero-shot relation extraction, where a question may have no answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NULL = frozenset(["unanswerable"])
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the set of words of the normalised text, without `and`."""
+    """Return the set of words in a normalised text, without `and`."""
     return frozenset(normalize(text).split()) - {"and"}
 
 

@@ -1,4 +1,4 @@
-"""Dialogue state tracking: joint goal EM (dsEM), exact match of a turn's goals and requests, and F1 of slots."""
+"""Metrics for dialogue state tracking: joint goal EM (dsEM), exact match of goals and requests, and slot F1."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _Goal = dict[str, str]
 
 class _Change(NamedTuple):
     inform: _Goal
-    """Slots of the goal, with their new values."""
+    """The slots of the goal with their new values."""
     request: tuple[str, ...] | None
-    """The slots that the user asks for; None if the text is not a change, which decaNLP 2018 distinguishes from
+    """The slots that the user asks for; None if the text is not a change, which decaNLP 2018 treats differently from
     ('',)."""
 
     @property
@@ -56,7 +56,7 @@ def read_change(text: str) -> _Change:
 
 
 def write_change(text: str) -> str:
-    """Write the change that is read from a text: `food: thai; phone` from `food: thai, time: 3:30; phone`."""
+    """Return a text as it is understood, so that `food: thai, time: 3:30; phone` becomes `food: thai; phone`."""
     change = read_change(text)
     if change.request is None:
         return "none"
@@ -73,11 +73,14 @@ LOSSES: Mapping[str, str] = {
     "the same slot twice": "name it once",
     "a colon after the semicolon": "write a constraint before the semicolon",
 }
-"""Ways in which reading and writing alters a change, and what to do about them."""
+"""Reasons why a change is altered when it is read and written again, with advice."""
 
 
 def find_loss(text: str) -> str:
-    """Return which of LOSSES alters a change when it is read and written again, or an empty string."""
+    """Return the key of LOSSES for the reason why a text is altered when it is read and written again.
+
+    Returns an empty string if the text isn't altered.
+    """
     if text.strip().lower() in ("", ";", "none"):
         return ""
     if text.count(";") != 1:
@@ -102,7 +105,7 @@ def _find_fault(reference: Reference) -> str:
 
 
 def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
-    """(dialogue, index) of every turn, dialogue by dialogue and by turn number. Ids look like `en_12_3`."""
+    """Return (dialogue, index) for every turn, sorted by dialogue and turn number. Ids look like `en_12_3`."""
     seen: dict[tuple[str, int], int] = {}
     for index, reference in enumerate(references):
         dialogue, _, number = reference.id.rpartition("_")
@@ -129,9 +132,9 @@ class _Turn(NamedTuple):
 def _read_turns(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[tuple[int, _Turn, _Turn]]:
-    """Yield each turn's index with the predicted and the gold turn, dialogue by dialogue.
+    """Yield the index, the predicted turn and the gold turn for each turn, one dialogue after another.
 
-    Turns are ordered by number; decaNLP 2018 sorted ids as strings, which is the same below 11 turns. Raises
+    Turns are sorted by number. decaNLP 2018 sorted ids as strings, which gives the same order below 11 turns. Raises
     MetricError for gold answers that change when they are read and written again.
     """
     require_gold(references, _find_fault)
@@ -140,7 +143,7 @@ def _read_turns(
         if dialogue != current:
             current, state, gold_state = dialogue, {}, {}
         change, gold = read_change(predictions[index]), read_change(references[index].answers[0])
-        state.pop(REFUSED, None)  # only this turn is wrong
+        state.pop(REFUSED, None)  # a refusal makes only its own turn wrong
         state, gold_state = state | change.inform, gold_state | gold.inform
         yield index, _Turn(change, state), _Turn(gold, gold_state)
 
@@ -205,15 +208,15 @@ JOINT_GOAL_EM = Metric(
 def joint_goal_em(
     predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
-    """Joint goal EM, 0-100 (Wen et al. 2016; decaNLP 2018): 100 * turns whose accumulated goal is right /
-    turns.
+    """Compute joint goal EM, the percentage of turns whose accumulated goal is right.
 
-    References are gold answers, with the id of each (`en_12_3`) in `turns`, or lists of one [id, answer].
-    `details` also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request.
-    As in decaNLP 2018, a turn without requests (`food: thai;`) differs from one that changes nothing (`none`);
-    turn_request_em_corrected treats them as equal. Raises MetricError for ids that cannot be read or occur
-    twice, and for gold answers that change when they are read and written again: a value cannot contain a
-    colon, a comma or a semicolon.
+    The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids (such as `en_12_3`)
+    in `turns`, or lists that contain a single [id, answer] pair. `details` also has turn_goal_em, turn_request_em and
+    avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, a turn without requests (`food: thai;`)
+    differs from a turn that changes nothing (`none`), but turn_request_em_corrected treats them as equal.
+
+    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are read
+    and written again. Values can't contain a colon, a comma or a semicolon.
     """
     return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 
@@ -223,7 +226,7 @@ _SIDES = ("right", "predicted", "gold")
 
 
 def _dialogue_f1_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Compute one row per turn: right, predicted and gold items, for each of _COUNTED."""
+    """Return a row for each turn, with the number of right, predicted and gold items for each of _COUNTED."""
     rows: list[Row] = [()] * len(predictions)
     for index, ours, theirs in _read_turns(predictions, references):
         rows[index] = (
@@ -270,11 +273,12 @@ DIALOGUE_F1 = Metric(
 def dialogue_f1(
     predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
-    """Slot F1, 0-100: 2PR / (P + R), P = right / predicted and R = right / gold pairs of slot and value.
+    """Compute slot F1, 0-100, for the pairs of slots and values that all turns change.
 
-    The pairs are the changes in all turns together. `details` also has request_f1 (slots that the user asks
-    for) and state_f1 (pairs in the accumulated states, where an error stays until it is corrected), each with
-    its precision and recall. References, turns and errors are those of `joint_goal_em`.
+    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1 (for
+    the slots that the user asks for) and state_f1 (for the pairs in the accumulated states, where an error stays until
+    it is corrected), and the precision and recall of each. References, turns and errors are the same as in
+    `joint_goal_em`.
     """
     return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
 

@@ -1,4 +1,4 @@
-"""Text-to-SQL: logical form exact match (lfEM), and execution accuracy if the table has rows."""
+"""Metrics for text-to-SQL: logical form exact match (lfEM), and execution accuracy if tables have rows."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""(column, operator, value); shorter or longer only if a text was misread."""
+"""(column, operator, value). Its length is different only if a text was misread."""
 
 
 class LogicalForm(NamedTuple):
     """A WikiSQL query."""
 
     select: int | None
-    """The index of the selected column; None if the text names none."""
+    """The index of the selected column; None if the text names no column."""
     aggregator: int
     """An index into AGGREGATORS."""
     conditions: tuple[_Condition, ...]
-    """In the order of the text."""
+    """The conditions in the order of the text."""
 
     @classmethod
     def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
-        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`; values become lower case."""
+        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, lower-casing values."""
         try:
             conditions = [(column, operator, str(value).lower()) for column, operator, value in sql["conds"]]
             return cls(sql["sel"], sql["agg"], tuple(conditions))
@@ -59,15 +59,15 @@ class LogicalForm(NamedTuple):
             ) from None
 
     def equals_unordered(self, other: LogicalForm) -> bool:
-        """Compare, with the conditions in any order."""
+        """Return whether two forms are equal, ignoring the order of conditions."""
         same = (self.select, self.aggregator) == (other.select, other.aggregator)
         return same and Counter(self.conditions) == Counter(other.conditions)
 
 
 def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse a query over a table's columns, ignoring case; None if it can't be read.
+    """Parse a query over a table's columns, ignoring case, or return None if it can't be parsed.
 
-    Reproduces the bugs of decaNLP 2018's parser: `where` is found inside words, and column names inside values.
+    Bugs of decaNLP 2018's parser are reproduced: `where` is found inside words, and column names inside values.
     """
     names = [name.lower() for name in header]
     selection, where, conditions = text.lower().partition("where")
@@ -81,7 +81,7 @@ def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
     """Read (column, aggregator) from the words between `select` and `from table`.
 
-    Raises KeyError if there is neither.
+    Raises KeyError if there is no column or aggregator.
     """
     whole = _find_column(" ".join(words), names)
     if whole is not None:
@@ -92,7 +92,7 @@ def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | N
 
 
 def _find_column(name: str, names: Sequence[str]) -> int | None:
-    """Return the index of the column with that name; if several have it, the last."""
+    """Return the index of the last column with this name, or None if there is no such column."""
     return len(names) - 1 - names[::-1].index(name) if name in names else None
 
 
@@ -115,7 +115,7 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Read a value, without the `and` that ends it, turning marks back into the text that they replaced."""
+    """Return a value without its final `and`, with marks turned back into the text that they replaced."""
     words = text.split()
     if words[-1] == "and":
         words.pop()
@@ -135,7 +135,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """A table in SQLite, with lower-cased text; without `types`, columns of numbers are `real`."""
+    """An SQLite table with lower-cased text. Without `types`, columns of numbers are `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -155,7 +155,7 @@ class Table:
         self.database.close()
 
     def run(self, form: LogicalForm) -> list[Any] | None:
-        """Return the values that the query finds, or None if it cannot be executed."""
+        """Run a query, and return the values that it finds, or None if it can't be executed."""
         import sqlite3
 
         try:
@@ -165,8 +165,7 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrides earlier
-        ones."""
+        """Return an SQL statement and its values. As in WikiSQL's DBEngine, the last value for a column counts."""
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -175,8 +174,10 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value: for a `real` column, its number or the first number in it (IndexError if
-        none)."""
+        """Return a condition's value, which for a `real` column is the first number in the text.
+
+        Raises IndexError if the text has no number.
+        """
         if self.types[column] != "real":
             return text
         number = _parse_number(text)
@@ -235,7 +236,7 @@ def _require(reference: Reference, key: str) -> Any:
 
 
 def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Run both queries: (whether the gold query ran, whether the predicted one found the same values)."""
+    """Return whether the gold query can be executed, and whether the predicted query finds the same values."""
     if not meta.get("rows"):
         return (False, False)
     table = Table(meta["rows"], meta.get("types"))
@@ -248,7 +249,7 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe a gold query that is not read as its form; the statistics count it as the 2018 scorer does."""
+    """Describe a gold query that isn't parsed into its gold form. Scores treat it as the 2018 scorer does."""
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
@@ -277,17 +278,17 @@ LFEM = Metric(
 )
 
 
-# The same for queries in ordinary SQL
+# Logical form exact match for queries in ordinary SQL
 
 _LONGEST_QUERY = 10_000
-"""The maximum length of a query in characters; WikiSQL's have a few hundred at most."""
+"""The maximum length of a query in characters. WikiSQL's queries have a few hundred at most."""
 _OPENING, _CLOSING = tuple("\"'`["), tuple("\"'`]")
 _QUOTE_PAIRS = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"))
 _QUOTES = tuple(start for start, _ in _QUOTE_PAIRS)
 
 
 def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse a query that may have quotes and parentheses, as SQL for databases does; None if it can't be read."""
+    """Parse a query in ordinary SQL, with optional quotes and parentheses, or return None if it can't be parsed."""
     line, names = _on_one_line(text), [_on_one_line(name) for name in header]
     if len(line) > _LONGEST_QUERY:
         return None
@@ -317,7 +318,7 @@ _NAMES = "|".join(filter(None, AGGREGATORS))
 
 @cache  # compiled on first use
 def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return the possible texts before a column, with the aggregator, and after it; the first match counts."""
+    """Return patterns for the text before a column, with a group for the aggregator, and after it, in order."""
     return (
         (re.compile("select ()"), re.compile("")),
         (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),
@@ -327,7 +328,7 @@ def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 _FROM = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?"
 _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
-"""An operator's text, and its name."""
+"""Operators as they are written, with their names."""
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
@@ -342,7 +343,7 @@ def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
 
 
 def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each column that the text may name at this point, in quotes or not, and where its name ends."""
+    """Yield the columns that the text may name at `start`, with or without quotes, and the ends of their names."""
     for inner in (start + 1, start) if text.startswith(_OPENING, start) else (start,):
         for name in names:
             if text.startswith(name, inner):
@@ -373,7 +374,7 @@ def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _find_value_end(text: str, begin: int, bracket: int, names: Sequence[str]) -> tuple[int, int] | None:
-    """Return where a value ends and the next condition starts: at the first `and` before one, or at the end."""
+    """Return the end of a value and the start of the next condition, or of the text's end if there isn't one."""
     stop = begin
     while stop < len(text):
         stop = text.find(" and ", stop + 1)
@@ -413,7 +414,9 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
     if _has_values(line, gold) and parse_query(text, header) == gold:
         return True
     bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
-    if "''" not in line and not all(value in line for _, _, value in bare):  # doubled quotes stand for one
+    if "''" not in line and not all(
+        value in line for _, _, value in bare
+    ):  # a doubled quote is an escaped quote
         return False
     return read_normalised(text, header) == gold._replace(conditions=bare)
 
@@ -453,14 +456,14 @@ LFEM_NORMALISED = Metric(
 def lfem(
     predictions: Iterable[str], references: Iterable[Any], tables: Iterable[Mapping[str, Any]] | None = None
 ) -> Score:
-    """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017; decaNLP 2018): 100 * right / n.
+    """Compute logical form exact match, the percentage of WikiSQL queries that equal the gold form.
 
-    A query is right if select, aggregate and ordered conditions equal the gold form. References are gold query
-    texts, with the {sql, header} (and types, rows) of each in `tables`, or lists of one {sql, header, answer}.
-    `details` also has lfem_unordered (conditions in any order); lfem_corrected (also right if the text equals
-    the gold text: three gold queries of the test set cannot be parsed back); and, if tables have rows,
-    execution: the share of queries that find the same values as the gold query. Raises MetricError for an
-    example without its form or header.
+    A query is right if its selected column, aggregator and ordered conditions equal the gold form (Zhong et al. 2017;
+    decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
+    `tables`, or lists that contain a single {sql, header, answer}. `details` also has lfem_unordered, which ignores the
+    order of conditions; lfem_corrected, which also accepts the text of the gold query, because three gold queries of
+    the test set can't be parsed; and, if tables have rows, execution, the share of queries that find the same values as
+    the gold query. Raises MetricError for an example without a form or header.
     """
     if tables is None:
         return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])

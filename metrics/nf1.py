@@ -1,4 +1,4 @@
-"""Token F1 and exact match, the metrics of question answering: nf1, em and nem."""
+"""Token F1 and exact match for question answering: nf1, em and nem."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 
 
 def normalize(text: str) -> str:
-    """Lower-case a text, drop ASCII punctuation and the words a, an and the, and collapse whitespace.
+    """Lower-case a text, remove ASCII punctuation and the words a, an and the, and collapse whitespace.
 
-    The order is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is dropped too.
+    The order of steps is the same as in SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is removed too.
     """
     if _compiled and (normalized := normalize_ascii(text)) is not None:
         return normalized
@@ -31,7 +31,7 @@ def normalize(text: str) -> str:
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """Return F1 of two bags of words, 0-1; 0 if they share no word, even if both are empty."""
+    """Return the F1 of two bags of words, 0-1. It is 0 if they have no words in common, even if both are empty."""
     predicted, gold = prediction.split(), answer.split()
     if predicted == gold:
         return 1.0 if gold else 0.0
@@ -49,7 +49,7 @@ def token_f1(prediction: str, answer: str) -> float:
 
 
 _FEW = 8
-"""Up to this many words, counting each word is faster than building a table of counts."""
+"""The number of words up to which counting each word is faster than building a Counter."""
 
 _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 

@@ -1,6 +1,6 @@
-"""Agreement of numbers: Pearson's and Spearman's correlation, mean squared error, and all three together.
+"""Pearson's and Spearman's correlation, mean squared error, and all three together.
 
-Answers are read as numbers; only the first reference counts.
+Answers are parsed as numbers. Only the first reference of an example is used.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from .base import Metric, Reference, Row, Scores, Totals, bounded, percent, ratio, require_gold, where
 
 _LIMIT = 1e100
-"""Larger numbers count as unreadable, because their squares would overflow."""
+"""Numbers of this size count as unreadable, because their squares could overflow."""
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse a number; None if the text isn't a number, or isn't finite, or is absurdly large.
+    """Parse a number, or return None if the text isn't a finite number below `_LIMIT`.
 
-    Texts that only Python's `float` reads, but not C's strtod, R or JSON, don't count as numbers: `3_5` (35 in
-    Python), and non-ASCII digits such as Arabic ones.
+    Texts that Python's `float` accepts but C's strtod, R and JSON don't are not numbers: `3_5` (35 in Python), and
+    non-ASCII digits such as Arabic digits.
     """
     text = text.strip()
     try:
@@ -34,10 +34,10 @@ def _parse_number(text: str) -> float | None:
 def _read_pairs(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> tuple[list[float], list[float], list[float]]:
-    """(predicted, gold, 1 where the prediction was unreadable), one number per example each.
+    """Return predicted numbers, gold numbers, and 1 for each unreadable prediction (0 for the rest).
 
-    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value.
-    That is the worst answer within the range, so an empty answer never pays.
+    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value. That is the
+    worst answer within the range, so there is no advantage in leaving answers empty.
     """
     gold = [number for reference in references if (number := _parse_number(reference.answers[0])) is not None]
     if len(gold) < len(references):
@@ -57,7 +57,7 @@ def _find_fault(reference: Reference) -> str:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1 for the smallest; equal values share the mean of their ranks."""
+    """Rank values in ascending order, starting from 1. Equal values get the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     found = [0.0] * len(values)
     first = 0
@@ -74,9 +74,9 @@ def ranks(values: Sequence[float]) -> list[float]:
 def _centred(values: Sequence[float]) -> list[float]:
     """Return the values minus their median, divided by a power of 2 near the mean distance from the median.
 
-    Correlations ignore shift and scale, but sums of squares lose digits if the values are far from 0, and
-    overflow or underflow if they are huge or tiny. The median is also near the bulk of any subset, and dividing by a
-    power of 2 is exact.
+    Correlations don't depend on shift and scale, but sums of squares lose digits if the values are far from 0, and
+    overflow or underflow if they are huge or tiny. The median is also close to most values of any subset, and dividing
+    by a power of 2 is exact.
     """
     from statistics import median  # slow to import
 
@@ -103,12 +103,11 @@ def _moment_statistics(
 
 
 def _spearman_influence(rows: Any) -> Any:
-    """Compute how much each example moves Spearman's correlation: through its own pair of ranks, and through
-    the ranks of the others.
+    """Return how much each example moves Spearman's correlation, through its own ranks and the ranks of others.
 
-    With standardised ranks a and b, adding weight to example j changes the correlation r by (a_j b_j - r (a_j^2
-    + b_j^2) / 2) / n, the derivative of Pearson's, and each rank i above it by 1 (a tied one by 1/2), which
-    changes r by (b_i - r a_i) / (n sd).
+    With standardised ranks a and b, adding weight to example j changes the correlation r by
+    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's correlation. It also changes each higher rank i
+    by 1 (or 1/2 if it is tied), which changes r by (b_i - r a_i) / (n sd).
     """
     import numpy
 
@@ -135,7 +134,7 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
 
 
 def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Compute one row per example: its squared error, then its moments as numbers, then its moments as ranks."""
+    """Return a row for each example, with its squared error, the moments of numbers and the moments of ranks."""
     predicted, gold, unreadable = _read_pairs(predictions, references)
     errors = [(x - y) ** 2 for x, y in zip(predicted, gold, strict=True)]
     numbers = _moments(_centred(predicted), _centred(gold), unreadable)
@@ -151,7 +150,7 @@ _ROUNDING = 1e-13
 
 
 def _correlation(totals: Totals) -> Any:
-    """Compute 100 times the correlation from moments; 0 if either side is constant."""
+    """Compute 100 times the correlation from moments, or 0 if either side is constant."""
     n = totals["n"]
     covariance = n * totals["xy"] - totals["x"] * totals["y"]
     left, right = (_scatter(n, totals[side], totals[2 * side]) for side in "xy")
@@ -159,7 +158,7 @@ def _correlation(totals: Totals) -> Any:
 
 
 def _scatter(n: Any, total: Any, squares: Any) -> Any:
-    """Compute n^2 times the variance of values with this sum and this sum of squares."""
+    """Compute n^2 times the variance, given the sum and the sum of squares."""
     scatter = n * squares - total**2
     return where(scatter > _ROUNDING * n * squares, scatter, 0.0)
 
@@ -258,5 +257,5 @@ relatedness = replace(
     score=_relatedness_score,
     range=(0.0, math.inf),
     higher_is_better=False,
-    depends_on_others=False,  # only its ranks do, which aren't the headline
+    depends_on_others=False,  # only ranks do, and they don't affect the headline
 )

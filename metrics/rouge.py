@@ -1,5 +1,5 @@
-"""ROUGE in three variants: ROUGE-1.5.5's score for each example, the averages that its Perl script prints, and
-rouge-score's."""
+"""ROUGE in three variants: ROUGE-1.5.5 averaged over examples, the averages that its Perl script prints, and
+rouge-score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return 1, then P, R and F of each kind. Counts are first summed over the references (`-f A`)."""
+    """Return 1, followed by P, R and F of each kind, from counts that are summed over the references (`-f A`)."""
     from . import _rouge155 as perl  # slow to import
 
     values = [1.0]
@@ -71,14 +71,16 @@ ROUGE_LINES = replace(
 def rouge(
     predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
 ) -> Score:
-    """ROUGE, 0-100 (Lin 2004, ROUGE-1.5.5 -m -n 2): the mean of ROUGE-1, ROUGE-2 and ROUGE-L, each a mean of F.
+    """Compute ROUGE, 0-100, as the mean of ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004, ROUGE-1.5.5 -m -n 2).
 
-    F = 2PR / (P + R) of an example; P = hits / units of the candidate, R = hits / units of the reference. Hits
-    are clipped n-grams, or, for ROUGE-L, tokens on the longest common subsequence of a reference sentence with
-    any candidate sentence. Hits and units of several references are summed first, as by the script's default,
-    `-f A`. `sentences` is the mark that ends a sentence: "." as in decaNLP 2018, or "\n". `details` has rouge,
-    rouge1, rouge2, rougeL, and their precisions and recalls. Raises MetricError for another `sentences`,
-    unequal numbers or an example without a reference.
+    Each of them is the mean over examples of F = 2PR / (P + R), where P = hits / units of the candidate and R = hits /
+    units of the reference. Hits are clipped n-grams or, for ROUGE-L, tokens on the longest common subsequence of a
+    reference sentence with any candidate sentence. Hits and units are first summed over an example's references, which
+    is the script's default (`-f A`).
+
+    `sentences` is the character that ends a sentence, "." as in decaNLP 2018 or "\\n". `details` has rouge, rouge1,
+    rouge2, rougeL, and the precision and recall of each kind. Raises MetricError if `sentences` is invalid, if the
+    numbers of predictions and references differ, or if an example has no reference.
     """
     metric = _choose_by_sentences(sentences, ROUGE, ROUGE_LINES)
     return evaluate(metric, predictions, items(references))
@@ -95,7 +97,7 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """Return how often the Perl script draws each example per resample, averaged over its 1,000 resamples.
+    """Return the average number of times that the Perl script draws each example in its 1,000 resamples.
 
     Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48), seeded with k,
     from the example numbers 1, 2, 3, ... sorted as strings.
@@ -116,7 +118,7 @@ def resampling_weights(count: int) -> tuple[float, ...]:
 def _weighted_statistics(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> list[Row]:
-    """Multiply the rows by their weights, which add up to the number of rows; `n` is weighted too."""
+    """Multiply rows, including `n`, by their weights, which add up to the number of rows."""
     rows = metric.statistics(predictions, references)
     weights = resampling_weights(len(rows))
     return [tuple(weight * value for value in row) for row, weight in zip(rows, weights, strict=True)]
@@ -146,19 +148,19 @@ ROUGE_PERL_LINES = replace(
 def rouge_perl(
     predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
 ) -> Score:
-    """ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
+    """Compute ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
 
-    The F of each example is that of `rouge`. The script averages them over 1,000 bootstrap resamples with fixed
-    seeds instead of over the examples. The resulting noise (standard deviation 0.011 for 1,000 examples, 0.004
-    for 11,490) is the same every time and depends on the order of the examples. Every digit is reproduced here;
-    to compare systems, prefer `rouge`. Raises MetricError as `rouge` does.
+    The F of each example is the same as in `rouge`, but the script averages over 1,000 bootstrap resamples with fixed
+    seeds instead of over the examples. The resulting noise (standard deviation 0.011 for 1,000 examples, 0.004 for
+    11,490) is always the same and depends on the order of the examples. Every digit is reproduced, but prefer `rouge`
+    for comparing systems. Raises the same errors as `rouge`.
     """
     metric = _choose_by_sentences(sentences, ROUGE_PERL, ROUGE_PERL_LINES)
     return evaluate(metric, predictions, items(references))
 
 
 _PACKAGE_KINDS = ("rouge1", "rouge2", "rougeLsum")
-"""rouge-score's names for the same three kinds: its rougeLsum is the summary-level kind."""
+"""rouge-score's names for the three kinds. Its rougeLsum is the summary-level ROUGE-L."""
 
 
 def _package_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A short check that an installation reproduces official scores, using rows that come with the package."""
+"""A quick check that an installation reproduces official scores, using bundled examples."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One expected score, and the score that this installation computes."""
+    """An expected score and the score that this installation computes."""
 
     name: str
-    """The case, e.g. `squad`."""
+    """The name of the case, such as `squad`."""
     scorer: str
-    """The scorer that produced the expected score, and the rows it scored."""
+    """The scorer that produced the expected score, and the rows that it scored."""
     score: str
-    """The score's name, e.g. `nf1`."""
+    """The name of the score, such as `nf1`."""
     expected: float
     """The scorer's value."""
     got: float
     """This installation's value."""
     tolerance: float
-    """The largest difference that passes."""
+    """The maximum difference that passes."""
 
     @property
     def passed(self) -> bool:
@@ -41,10 +41,10 @@ class CaseResult:
 
 
 def run_selftest(file: Path = FILE) -> list[CaseResult]:
-    """Score the bundled cases, offline, in a second or two; returns one result for each expected score.
+    """Score the bundled cases, and return a result for each expected score. Takes a second or two, offline.
 
-    Each case is a line with the expected scores, then a line per row. Raises MetricError if the file is missing or has
-    another format, or a scorer is not installed.
+    In the file, each case is a line with the expected scores followed by a line for each row. Raises MetricError if the
+    file is missing or has an unknown format, or if a scorer is not installed.
     """
     if not file.exists():
         raise MetricError(f"There is no {file}: the installation is incomplete; reinstall decabench.")

@@ -1,4 +1,4 @@
-"""Exact match and F1 of SQuAD 2, where a question may have no answer in its passage."""
+"""Exact match and F1 for SQuAD 2, where a question may have no answer in its passage."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 from .nf1 import normalize, token_f1
 
 _NULL = "unanswerable"
-"""The answer to a question without one. It isn't empty because an empty answer looks like a missing one."""
+"""The answer to an unanswerable question. It isn't empty because an empty answer would look like a missing answer."""
 
 
 def _read(text: str) -> str:
-    """Normalise an answer; `unanswerable` becomes the empty string, as in the official files."""
+    """Normalise an answer, turning `unanswerable` into an empty string, as in the official files."""
     normalized = normalize(text)
     return "" if normalized == _NULL else normalized
 

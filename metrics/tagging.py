@@ -1,6 +1,6 @@
-"""Metrics of token sequences: tag accuracy, F1 of chunks, and attachment scores of dependency parses.
+"""Metrics for token sequences: tag accuracy, chunk F1, and attachment scores of dependency parses.
 
-Answers hold one value per token, separated by spaces. Only the first reference counts.
+Answers contain one item per token, separated by spaces. Only the first reference of an example is used.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from .base import (
 )
 
 MISSING = "_"
-"""The item of a prediction that a model left out."""
+"""The placeholder for an item that a model left out."""
 
 
 @dataclass(frozen=True)
 class ItemFaults:
-    """How many items of a prediction have a wrong form, as opposed to a wrong tag, head or relation."""
+    """The numbers of malformed items in a prediction, as opposed to wrong tags, heads or relations."""
 
     missing: int
-    """Tokens without an item: too few items, or `_` where the gold item is different."""
+    """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is, too)."""
     extra: int
     """Items beyond the last token."""
     unknown: int
     """Items that occur nowhere in the gold answers: unknown tags or, in trees, unreadable items."""
     outside: int
-    """In trees: heads that are not tokens of the sentence."""
+    """Heads in trees that are not tokens of the sentence."""
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
-    """Count malformed items in a prediction, given the known tags in lower case, or None for a tree."""
+    """Count malformed items in a prediction. `known` has the known tags in lower case, or is None for a tree."""
     items, expected = prediction.lower().split(), gold.lower().split()
     pairs = list(zip(items, expected, strict=False))
     given = [ours for ours, theirs in pairs if ours != MISSING or theirs == MISSING]
@@ -96,8 +96,8 @@ _Chunk = tuple[str, int, int]
 
 _OUTSIDE = ("o", "")
 
-# conlleval's startOfChunk and endOfChunk: (previous prefix, prefix), and prefixes that stand for one token or for none.
-# S, and B after E, are IOBES, which conlleval doesn't know.
+# Pairs of (previous prefix, prefix) from conlleval's startOfChunk and endOfChunk, and the prefixes of single tokens and
+# of no chunk. S, and B after E, belong to IOBES, which conlleval doesn't support.
 _STARTS = frozenset(["bb", "ib", "ob", "oi", "oe", "ee", "ei", "eb", "sb", "si", "se"])
 _ENDS = frozenset(["bb", "bo", "ib", "io", "ee", "ei", "eo", "eb"])
 _SINGLE = frozenset("s[]")
@@ -105,7 +105,7 @@ _NONE = frozenset("o.")
 
 
 def _read_tag(text: str) -> _Tag:
-    """Split a lower-cased tag at its first hyphen; without one it has no kind."""
+    """Split a lower-cased tag into its prefix and kind at the first hyphen. Without a hyphen, the kind is empty."""
     prefix, _, kind = text.partition("-")
     return prefix, kind
 
@@ -115,19 +115,19 @@ def _are_listed(pairs: Set[str], before: _Tag, tag: _Tag) -> bool:
 
 
 def _ends_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk ends between two tags: they are a pair in `_ENDS`, or the kind changes."""
+    """Return whether a chunk ends between two tags, either as a pair in `_ENDS` or because the kind changes."""
     changes = before[0] not in _NONE and before[1] != tag[1]
     return changes or before[0] in _SINGLE or _are_listed(_ENDS, before, tag)
 
 
 def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Return whether a chunk starts with a tag: the two are a pair in `_STARTS`, or the kind changes."""
+    """Return whether a chunk starts at a tag, either as a pair in `_STARTS` or because the kind changes."""
     changes = tag[0] not in _NONE and before[1] != tag[1]
     return changes or tag[0] in _SINGLE or _are_listed(_STARTS, before, tag)
 
 
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
-    """Return the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, read like conlleval."""
+    """Return the chunks (kind, first, last) of an IOB1, IOB2, IOE or IOBES tag sequence, read as by conlleval."""
     found: set[_Chunk] = set()
     before, kind, first = _OUTSIDE, "", -1  # of the open chunk; -1 if no chunk is open
     for position, tag in enumerate([*(_read_tag(tag.lower()) for tag in tags), _OUTSIDE]):
@@ -142,14 +142,14 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
 
 
 _PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
-"""The prefixes whose meaning is known."""
+"""All supported prefixes."""
 _SPELLING = (
     "write O, or B-, I-, E- or S- and the kind (of BILOU, L is E and U is S; of BMEWO, M is I and W is S)"
 )
 
 
 def _find_unknown_prefix(reference: Reference) -> str:
-    """Return a tag that doesn't belong to IOB1, IOB2, IOE1, IOE2 or IOBES; conlleval would join it to its
+    """Describe a gold tag that is not in IOB1, IOB2, IOE1, IOE2 or IOBES. conlleval would merge it with its
     neighbours."""
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())
@@ -207,9 +207,9 @@ class _Token(NamedTuple):
     """A token of a parse."""
 
     head: int | None
-    """The number of its head, 0 for the root; None if unreadable."""
+    """The number of the token's head, 0 for the root; None if unreadable."""
     relation: str
-    """Its relation without a subtype: `nmod` of `nmod:poss`."""
+    """The token's relation without a subtype, such as `nmod` for `nmod:poss`."""
 
 
 def _read_token(text: str) -> _Token:
@@ -220,7 +220,7 @@ def _read_token(text: str) -> _Token:
 
 
 _DIGITS = 9
-"""A head with more digits than this is unreadable."""
+"""The maximum number of digits in a head. Longer heads are unreadable."""
 
 _CONTENT = frozenset(
     "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse nmod appos nummod acl amod "
@@ -232,12 +232,11 @@ _PUNCTUATION = "punct"
 """The relation of punctuation."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
-"""The tags for punctuation in Universal Dependencies and in the Penn Treebank, which papers on parsing leave
-out."""
+"""The tags for punctuation in Universal Dependencies and in the Penn Treebank. Papers on parsing leave them out."""
 
 
 def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
-    """Return which tokens are punctuation, by their gold tags if the example has tags, else by their relation."""
+    """Return whether each token is punctuation, based on its gold tag or, if there are no tags, on its relation."""
     tags = reference.meta.get("upos") or reference.meta.get("pos")
     if tags is None:
         return [relation == _PUNCTUATION for relation in relations]
@@ -283,8 +282,7 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
 
 
 def _parse_row(prediction: str, reference: Reference) -> Row:
-    """Return the last three counts of `_parse_ud_row`: (scored tokens, right heads, right heads with right
-    relations)."""
+    """Return the counts of `_parse_ud_row` without punctuation: tokens, right heads, and right heads and relations."""
     return _parse_ud_row(prediction, reference)[-3:]
 
 
@@ -312,13 +310,12 @@ PARSING = Metric(
 def uas_las(
     predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
-    """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in
-    `details`.
+    """Compute the labelled attachment score (LAS), 0-100, with the unlabelled score as `uas` in `details`.
 
-    LAS = 100 * words with the right head and relation / words that are not punctuation. A parse is one
-    `head:relation` per word (`2:nsubj 0:root`); subtypes of relations do not count (`nmod:poss` is `nmod`). The
-    two scores are the las_without_punctuation and uas_without_punctuation of `parsing_ud`, which treats
-    punctuation, `tags`, missing and unreadable words and errors in the same way.
+    LAS is the percentage of words, without punctuation, that have the right head and relation (Buchholz and Marsi
+    2006). A parse has a `head:relation` for each word (`2:nsubj 0:root`). Subtypes of relations are ignored, so
+    `nmod:poss` counts as `nmod`. The scores equal las_without_punctuation and uas_without_punctuation of `parsing_ud`;
+    see there for punctuation, `tags`, missing and unreadable words, and errors.
     """
     return evaluate(PARSING, predictions, _with_tags(references, tags))
 
@@ -372,14 +369,14 @@ PARSING_UD = Metric(
 def parsing_ud(
     predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
-    """LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation, ignoring subtypes of
-    relations.
+    """Compute the LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation.
 
-    `details` also has uas_ud, clas_ud (F1 over words with a content relation), and las_without_punctuation and
-    uas_without_punctuation, which papers report: they leave out words whose gold tag is PUNCT or a punctuation
-    tag of the Penn Treebank. `tags` are the gold tags of each example, a string or a list; a task's examples
-    have them as `upos` or `pos` in their `meta`. Without tags, words related as punct are left out. Missing and
-    unreadable words are wrong; words beyond the last gold one are ignored. Raises MetricError for a gold word
-    that is not head:label, or if there are not as many tags as words.
+    Subtypes of relations are ignored. `details` also has uas_ud, clas_ud (the F1 over words with a content relation),
+    and las_without_punctuation and uas_without_punctuation, which papers report. These leave out words whose gold tag
+    is PUNCT or a punctuation tag of the Penn Treebank. `tags` are the gold tags of each example, as a string or a list;
+    a task's examples have them as `upos` or `pos` in their `meta`. Without tags, words with the relation punct are left
+    out. Missing and unreadable words are wrong, and words beyond the last gold word are ignored.
+
+    Raises MetricError if a gold word is not head:label or if the numbers of tags and words differ.
     """
     return evaluate(PARSING_UD, predictions, _with_tags(references, tags))

@@ -1,4 +1,4 @@
-"""Translation edit rate: sacrebleu counts edits, and the rate is computed from the summed counts."""
+"""Translation edit rate, computed from sums of sacrebleu's edit counts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
 _SHORT = 150
-"""Answers up to this many words are always searched for shifts."""
+"""The length in words up to which answers are always searched for shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """(fewest edits to a reference, mean length of the references) of each segment.
+    """Return the smallest number of edits to a reference and the mean length of the references for each segment.
 
-    sacrebleu needs a minute for an answer of 2,000 words, so a single submission could hold up a board. An
-    answer of more than twice the words of its longest reference, and more than 150, is compared without shifts:
-    that takes milliseconds, and its rate is above 100 either way.
+    sacrebleu takes a minute for an answer of 2,000 words, so a single submission could hold up a leaderboard. Answers
+    with more than 150 words and more than twice the words of their longest reference are compared without shifts, which
+    takes milliseconds. Their rate is above 100 either way.
     """
     scorer = load_scorer("TER")()
     rows: list[Row] = []
@@ -33,7 +33,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _edit_distance(words: list[str], reference: list[str]) -> int:
-    """Count insertions, deletions and substitutions, by the algorithm of Myers 1999 in the form of Hyyrö 2003.
+    """Count insertions, deletions and substitutions, using Myers' algorithm (1999) as described by Hyyrö (2003).
 
     Bit i of an integer represents word i of the reference, so each of `words` takes a few operations.
     """
