@@ -35,7 +35,7 @@ _HEADERS = 16 << 20
 
 
 class LargeArchiveError(Exception):
-    """An archive unpacks to more bytes than allowed."""
+    """An archive is larger than allowed when it is unpacked."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def _own_streams() -> Iterator[None]:
 
 
 def _color_of_environment() -> bool | None:
-    """Return whether NO_COLOR or FORCE_COLOR enables colours, or None if neither is set."""
+    """Return False if NO_COLOR is set, True if FORCE_COLOR is set, or None if neither is set."""
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None

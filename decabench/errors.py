@@ -24,21 +24,21 @@ __all__ = [
 
 
 class DataError(DecabenchError):
-    """Data is damaged: its format or checksum is wrong."""
+    """Data is damaged, because its format or checksum is wrong."""
 
     exit_code: ClassVar[int] = 3
 
 
 class MissingDataError(DataError):
-    """Data is missing: not prepared, not in the mirror, or not available for download."""
+    """Data is not prepared, not in the mirror, or not available for download."""
 
 
 class StorageError(DataError):
-    """A file cannot be written: no space, or no permission."""
+    """A file can't be written, for example for lack of space or permission."""
 
 
 class SubmissionError(DecabenchError):
-    """A submission does not have the required form."""
+    """A submission is missing or invalid."""
 
     exit_code: ClassVar[int] = 1
 
@@ -59,7 +59,7 @@ def install_hint(extra: str) -> str:
 
 
 def require_torch() -> None:
-    """Raise DecabenchError if the training extra is not installed."""
+    """Raise DecabenchError if torch or safetensors is not installed."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:

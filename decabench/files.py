@@ -354,7 +354,7 @@ def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
 
 @cache
 def _sweep_once(folder: Path) -> None:
-    """Sweep a folder before this process first writes to it."""
+    """Sweep a folder the first time that this process writes to it."""
     sweep_temporary(folder)
 
 
@@ -566,7 +566,7 @@ def by_dotted_key(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def canonical_json(value: Any, allow_nan: bool = True) -> str:
-    """Serialize to canonical JSON: sorted keys, no spaces, and only the escapes that JSON requires."""
+    """Serialize a value as JSON with sorted keys, without spaces or unnecessary escapes."""
     return (_CANONICAL if allow_nan else _CANONICAL_FINITE).encode(value)
 
 

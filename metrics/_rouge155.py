@@ -42,7 +42,7 @@ _SUFFIX_4 = re.compile("(al|ance|ence|er|ic|able|ible|ant|ement|ou|ism|ate|iti|o
 
 
 def stem(word: str) -> str:
-    """Stem a lower-case word; words of fewer than three letters are returned unchanged."""
+    """Stem a lower-case word. Words with fewer than three letters are returned unchanged."""
     if len(word) < 3:
         return word
     initial_y = word.startswith("y")
@@ -164,7 +164,7 @@ def _known_form(token: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """Split a text into stemmed tokens: runs of ASCII letters and digits, in lower case."""
+    """Split a text into lower-case runs of ASCII letters and digits, and return their base forms."""
     words = text.encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
     return [base_form(word) for word in words]
 
@@ -278,7 +278,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []
     i, j = len(reference), len(candidate)
-    below = (1 << j) - 1  # the bits of the columns up to j
+    below = (1 << j) - 1  # a mask for the columns up to j
     length = j - rows[i].bit_count()
     while length:
         if reference[i - 1] == candidate[j - 1]:

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 
 class DecabenchError(Exception):
-    """The base class of all errors.
+    """The base class for all errors.
 
-    The message says what is wrong, what was given and what to do. The command line prints it without a
-    traceback and exits with `exit_code`: 1 validation found problems, 2 wrong usage, 3 data missing or damaged,
-    4 a model or server failed.
+    Messages say what is wrong, what was given and how to fix it. The command line prints the message without a
+    traceback and exits with `exit_code`, which is 1 for problems found by validation, 2 for wrong usage, 3 for missing
+    or damaged data, and 4 if a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2
@@ -30,7 +30,7 @@ class MetricError(DecabenchError, ValueError):
 
 
 class UnknownNameError(DecabenchError, ValueError):
-    """A name is not in its registry; the message suggests near matches and lists known names."""
+    """A name is unknown. The message suggests similar names or lists the known names."""
 
 
 _MOST_NAMED = 20
@@ -38,7 +38,7 @@ _MOST_NAMED = 20
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names most similar to a misspelt name, nearest first, ignoring case."""
+    """Return the known names that are most similar to a misspelt name, ignoring case, best match first."""
     from difflib import get_close_matches
 
     by_folded = {other.casefold(): other for other in known}
@@ -214,7 +214,7 @@ class Metric:
 
     @property
     def full_signature(self) -> str:
-        """The signature, followed by the installed version of each of `packages`: `…|sacrebleu:2.6.0`."""
+        """The signature followed by the installed versions of `packages`, as in `…|sacrebleu:2.6.0`."""
         return "|".join([self.signature, *(f"{name}:{_installed_version(name)}" for name in self.packages)])
 
 
@@ -362,7 +362,7 @@ def show_value(value: Any, most: int = 80) -> str:
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether a value is a plain number, including numpy floats, and not an array."""
+    """Return whether a value is a plain number, including numpy's float64, and not an array."""
     return isinstance(value, int | float)
 
 

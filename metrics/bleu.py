@@ -58,7 +58,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:
-    """Return the counts of a segment, first in lower case and then as written."""
+    """Return a segment's counts, first lower-cased and then cased."""
     segments = [_read_words(text, tokenize) for text in (prediction, *answers)]
     lower = _count([words for words, _ in segments])
     if all(words == cased for words, cased in segments):

@@ -102,7 +102,7 @@ def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _mean_f1(totals: Totals) -> tuple[Any, Any]:
-    """Return (mean, frequency-weighted mean) of 2 both / (gold + predicted) over the gold classes."""
+    """Return the mean and the frequency-weighted mean of F1 over the gold classes."""
     summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
     for gold, predicted, right in _by_class(totals):
         found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)
@@ -112,7 +112,7 @@ def _mean_f1(totals: Totals) -> tuple[Any, Any]:
 
 
 def _matthews(totals: Totals) -> Any:
-    """Compute 100 R_K of Gorodkin 2004; predictions without a class count as a separate class."""
+    """Compute 100 R_K (Gorodkin 2004), treating predictions without a class as one more class."""
     n, others = totals["n"], totals["n"]
     agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0
     for gold, predicted, _ in _by_class(totals):

@@ -43,8 +43,8 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse `slot: value, slot: value; request, request`.
 
-    Text without exactly one semicolon (such as `none`) changes nothing. Parts of the goal without exactly one colon are
-    skipped. A refused answer becomes a slot that no gold answer has.
+    Text that doesn't have exactly one semicolon (such as `none`) changes nothing. Parts of the goal that don't have
+    exactly one colon are skipped. A refused answer becomes a slot that no gold answer has.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))

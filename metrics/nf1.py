@@ -56,7 +56,7 @@ _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 
 def _row(prediction: str, reference: Reference) -> Row:
     normalized = normalize(prediction)
-    if prediction in reference.answers:  # most answers of a good model
+    if prediction in reference.answers:  # true for most answers of a good model
         return _SAME if normalized else _SAME_AND_EMPTY
     lowered = prediction.lower()
     answers = dict.fromkeys(reference.answers)  # several annotators often give the same answer

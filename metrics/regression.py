@@ -72,7 +72,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def _centred(values: Sequence[float]) -> list[float]:
-    """Return the values minus their median, divided by a power of 2 near the mean distance from the median.
+    """Subtract the median from values, and divide them by a power of 2 near their mean distance from the median.
 
     Correlations don't depend on shift and scale, but sums of squares lose digits if the values are far from 0, and
     overflow or underflow if they are huge or tiny. The median is also close to most values of any subset, and dividing

@@ -36,7 +36,7 @@ class CaseResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the two values agree."""
+        """Whether the scores agree within the tolerance."""
         return abs(self.got - self.expected) <= self.tolerance
 
 

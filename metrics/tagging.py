@@ -255,7 +255,7 @@ def _find_unreadable(reference: Reference) -> str:
 
 
 def _parse_ud_row(prediction: str, reference: Reference) -> Row:
-    """Count all words, words with a content relation, and words that are not punctuation."""
+    """Return counts over all words, over words with a content relation, and over words other than punctuation."""
     words = reference.answers[0].lower().split()
     gold = [_read_token(word) for word in words]
     if unreadable := [word for word, token in zip(words, gold, strict=True) if not token.relation]:

@@ -61,7 +61,7 @@ class Inspected:
 
     @property
     def flags(self) -> Counter[str]:
-        """The number of rows with each flag."""
+        """Counts of rows by flag."""
         return Counter(flag for row in self.rows for flag in row.flags)
 
     @property

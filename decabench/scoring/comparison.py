@@ -107,7 +107,7 @@ class Compared:
     units: SampledUnits | None = None
     """The resampled units, as in `TaskResult.units`; None for a suite."""
     same: bool = False
-    """Whether A and B are equal on every sampled unit, so that the size of a difference cannot be estimated."""
+    """Whether A and B are equal on every sampled unit, so that no difference can be estimated."""
     digits: int = 2
     """The number of decimals to print: 2, or 3 if the scale is short or unbounded."""
     hidden: bool = False

@@ -113,8 +113,8 @@ def evaluate(
     `Results.examples` to get the scored answers, and `Results.write` to write all results. Scripts that set `jobs`
     above 1 need an `if __name__ == "__main__":` guard.
 
-    Raises MissingDataError if data isn't prepared, DataError if the submission was made for other data, SubmissionError
-    if there is nothing to score, UnknownNameError for an unknown split or task.
+    Raises MissingDataError if the data isn't prepared, DataError if the submission was made for different data,
+    SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)

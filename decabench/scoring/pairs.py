@@ -302,7 +302,10 @@ class PairTests:
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
-        """The ends of the 95 % intervals, which exclude 0 if `p` is below 0.05; NaN for pairs without an interval."""
+        """The lower and upper ends of the 95 % intervals, or NaN for pairs without an interval.
+
+        An interval excludes 0 if `p` is below 0.05.
+        """
         import numpy as np
 
         rises = self.differences > 0
@@ -435,7 +438,7 @@ def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
 
 
 class _Memory(local):
-    """Arrays that a thread reuses, because allocating them would take longer than the computation."""
+    """Arrays that each thread reuses, because allocating new arrays takes longer than the computation."""
 
     known: Array | None = None
 
@@ -556,7 +559,7 @@ def _squared_ratio(difference: Array, variance: Array) -> Array:
 
 
 def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
-    """Divide squares by variances in place, with `_SURE` as the maximum; 0 / 0 is 0. `least` is overwritten."""
+    """Divide squares by variances in place, up to a maximum of `_SURE`. 0 / 0 is 0, and `least` is overwritten."""
     import numpy as np
 
     np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
@@ -597,7 +600,9 @@ def _critical(reached: Array) -> Array:
     import numpy as np
 
     resamples = reached.shape[-1]
-    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # the most values at or above it, including the data
+    allowed = (
+        math.ceil(LEVEL * (resamples + 1)) - 1
+    )  # the maximum number of values at or above it, including the data
     if not allowed:
         return np.full(len(reached), math.inf)  # too few resamples for any p below LEVEL
     # Partitioning whole rows would take half of the time, so only large values are considered.
@@ -613,7 +618,7 @@ def _critical(reached: Array) -> Array:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p-values for the number of tests by Holm's (1979) step-down method."""
+    """Adjust p-values for multiple testing with Holm's step-down method (1979)."""
     adjusted: dict[str, float] = {}
     highest = 0.0
     ordered = sorted(p_values, key=lambda name: (p_values[name], name))

@@ -157,7 +157,7 @@ def _values(task: Task, examples: Sequence[Example]) -> list[str]:
             return []
 
 
-# Wrong answers: each value comes from another example
+# Wrong answers, in which each value comes from another example
 
 
 _WRONG = "wrong values score low"
@@ -299,5 +299,5 @@ def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
 
 def _shuffle(answers: Sequence[str]) -> Sequence[str]:
     moved = list(answers)
-    random.Random(0).shuffle(moved)  # may change nothing if there are few
+    random.Random(0).shuffle(moved)  # may change nothing in a short list
     return moved if moved != answers else [*answers[1:], *answers[:1]]

@@ -127,7 +127,7 @@ class ConfidenceBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How well the probabilities of labels agree with the gold labels."""
+    """Calibration measures for the probabilities of labels."""
 
     n: int
     """The number of answers with probabilities."""
@@ -143,7 +143,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SampleScores:
-    """The headlines of several samples of a task's answers; the task's own score is their mean."""
+    """The headlines of several samples of a task's answers, whose mean is the task's score."""
 
     scores: tuple[float, ...]
     """The headline of each sample."""
@@ -267,7 +267,7 @@ class Results:
 
     @property
     def decascore(self) -> float | None:
-        """The sum of the decathlon's ten headlines, 0–1000; None unless all ten tasks are scored."""
+        """The sum of the decathlon's ten headlines, 0–1000, or None unless all ten tasks are scored."""
         total = self.total
         return total.score if total.complete and self.suite == DECATHLON else None
 
@@ -381,7 +381,7 @@ class Results:
             )
 
     def to_json(self) -> str:
-        """Return canonical JSON: sorted keys, shortest exact floats, and a final newline."""
+        """Return canonical JSON, with sorted keys, the shortest exact floats and a final newline."""
         content: dict[str, Any] = {
             "format": FORMAT,
             "decabench": self.decabench,
@@ -526,7 +526,10 @@ def _examples_beside(folder: Path, task: str) -> tuple[ExamplesHead, Iterable[Sc
 
 
 def read_bounded(path: Path) -> str:
-    """Return the text of a results file. Raises InvalidResultsError unless it is a small regular UTF-8 file."""
+    """Return the text of a results file.
+
+    Raises InvalidResultsError if it is too large, not a regular file or not UTF-8, or can't be read.
+    """
     try:
         if path.exists() and not path.is_file():
             raise InvalidResultsError(str(path), "it is not a regular file")
@@ -647,7 +650,7 @@ def parse_task(name: str, value: Any) -> TaskResult:
 
 
 def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
-    """Yield the contradictions in a result. `parse_json` has rejected NaN and infinity."""
+    """Yield the contradictions in a result. NaN and infinity have already been rejected by `parse_json`."""
     low, high = _score_range(name, task.metric)
     scores = [task.score, *(task.interval or ())]
     if variants := task.variants:

@@ -142,7 +142,7 @@ class Sample:
 
     @property
     def effective(self) -> float:
-        """The number of equal-sized units with the same information: (sum w)^2 / sum w^2 (Kish 1965)."""
+        """The effective number of units, (sum w)^2 / sum w^2 (Kish 1965)."""
         return _effective(self.sizes)
 
     @cached_property
@@ -176,7 +176,7 @@ class Sample:
 
     @cached_property
     def spread(self) -> Spread:
-        """The score's jackknife variance over units within strata; infinite if it overflows."""
+        """The jackknife variance of the score over units within strata, which is infinite if it overflows."""
         import numpy as np
 
         parts = []
@@ -282,7 +282,7 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
 
 @dataclass(frozen=True)
 class Spread:
-    """How much a score varies from sample to sample."""
+    """The variance of a score between samples."""
 
     variance: float
     """The score's variance; infinite (unknown) if it is larger than any float."""
@@ -318,7 +318,7 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends, rounded for files, because sums differ slightly between libraries.
+        """Both ends, rounded because sums differ slightly between libraries.
 
         Rounds to four decimals, or to three significant digits of the width if the interval is narrower than 0.01.
         """
@@ -413,7 +413,7 @@ def _logistic(odds: float) -> float:
 
 @lru_cache(maxsize=1_000)
 def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Return the two-sided quantile of Student's t distribution: 12.71 for one degree of freedom, 1.96 for many."""
+    """Return the two-sided quantile of Student's t distribution, such as 12.71 for one degree of freedom."""
     import numpy as np
 
     freedom = min(max(freedom, 1.0), 1e5)

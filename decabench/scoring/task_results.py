@@ -76,7 +76,7 @@ Example = TypeVar("Example", bound=Reference)
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """What to score in a submission, and how."""
+    """Options for scoring a submission."""
 
     split: str = "validation"
     """The split."""
@@ -217,7 +217,7 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
-    """Return values that change whenever one of the files is written or replaced, even with the same bytes."""
+    """Return values that change whenever a file is written or replaced, even if its content stays the same."""
     return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
 
 
@@ -273,7 +273,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
             found, samples = _score_samples(task, aligned.series, found, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
-    except MetricError as error:  # the metric can't score the gold answers; continue with other tasks
+    except MetricError as error:  # the metric can't score the gold answers, but other tasks can be scored
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     ids = ids_of(references)
     counts, context_kept = count_answers(aligned.details.values())
@@ -689,7 +689,7 @@ def count_other_forms(
     return {kind: count for kind, count in counts.items() if count}
 
 
-# Contexts that were cut
+# Truncated contexts
 
 _ALWAYS = "unanswerable"
 """QA-ZRE's answer if the context has no answer. It doesn't depend on the context, so truncation can't remove it."""

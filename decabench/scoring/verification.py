@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A value in a results file that scoring again did not reproduce."""
+    """A value in a results file that differs from a new scoring."""
 
     where: str
     """The place in the file, such as `squad: predictions` or `decascore`."""
@@ -187,7 +187,7 @@ def _shown(value: Any) -> str:
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
-    """Return whether a number equals the reference up to rounding. None doesn't."""
+    """Return whether a number is given and equals the reference up to rounding."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
 
 

@@ -38,7 +38,7 @@ VARIANTS = "variants"
 
 
 def predictions_folder(variant: int = 0) -> str:
-    """Return the folder of answers to a wording of the questions."""
+    """Return the folder for answers to the given wording of the questions."""
     return f"{VARIANTS}/{variant}/{FOLDER}" if variant else FOLDER
 
 
@@ -528,7 +528,7 @@ class AnswerReader:
 
     @property
     def count(self) -> FileCount:
-        """The counts for the part of the file that has been read."""
+        """The counts of lines and answers that have been read so far."""
         return FileCount(
             file=self.file.name,
             task=self.file.task,
@@ -651,7 +651,7 @@ class AnswerReader:
 def read_answers(
     file: PredictionFile | Path, kind: AnswerKind = "extracted", limits: Limits = _LIMITS
 ) -> dict[str, str]:
-    """Return answers by id, in the order of the file. Raises SubmissionError at the first fault."""
+    """Read a file of answers into a dict by id. Raises SubmissionError at the first fault."""
     path = file.path if isinstance(file, PredictionFile) else file
     place = f"{path.parent.name}/{path.name}"
     found: dict[str, str] = {}
@@ -762,7 +762,7 @@ class AlignedAnswers:
 
     @property
     def refused(self) -> Sequence[int]:
-        """The positions in `answers` of answers that the model or its server refused to give."""
+        """The positions of refused answers in `answers`."""
         return [place for place, line in self.details.items() if line.finish == "refused"]
 
     @property

@@ -126,7 +126,7 @@ def _writing(path: Path, folder: Path) -> Iterator[None]:
 
 
 def _parts(name: str) -> list[str]:
-    """Split a member's name into its parts. Raises ValueError for names that could leave the folder on any system."""
+    """Split a member's name into parts. Raises ValueError if it could lead out of the folder on any system."""
     name = name.replace("\\", "/")  # some Windows programs write backslashes
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):

@@ -173,7 +173,7 @@ class _Forms:
         )
 
     def _format(self, task: Task) -> str:
-        """Describe the format of the answers if it looks wrong. Gold answers of hidden splits are never read."""
+        """Describe the format of the answers if it looks wrong, without reading the gold answers of hidden splits."""
         store, split, lines = self.store, self.file.split, self.lines
         references: Sequence[Item] | None = None
         if store is not None and not store.hides(task, split):

@@ -74,7 +74,7 @@ WARNINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault in a submission or, if its code is in `WARNINGS`, a warning."""
+    """A fault in a submission, or a warning if its code is in `WARNINGS`."""
 
     code: str
     """A key of `CODES`."""
@@ -157,22 +157,22 @@ class CheckReport:
 
     @property
     def exit_code(self) -> int:
-        """0 if valid, 3 if the only faults are splits whose data is not available, otherwise 1."""
+        """0 if the submission is valid, 3 if the only faults are splits without prepared data, otherwise 1."""
         codes = {fault.code for fault in self.faults}
         return (3 if codes == {"no-data"} else 1) if codes else 0
 
     @property
     def fault_count(self) -> int:
-        """The number of faults, listed or not."""
+        """The total number of faults, including those that are not listed."""
         return sum(count for (_, code), count in self.totals.items() if code not in WARNINGS)
 
     @property
     def warning_count(self) -> int:
-        """The number of warnings, listed or not."""
+        """The total number of warnings, including those that are not listed."""
         return sum(count for (_, code), count in self.totals.items() if code in WARNINGS)
 
     def to_json(self) -> str:
-        """Return the report as canonical JSON: the same submission and ids give the same text."""
+        """Return the report as JSON, which is always the same for the same submission and ids."""
         record = {
             "format": self.FORMAT,
             "submission": self.submission,

@@ -210,7 +210,7 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
 
 
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
-    """Return tables by dotted key: without quotes, TOML nests `[partial.squad.validation]` one level deeper."""
+    """Return tables by dotted key. Without quotes, TOML nests `[partial.squad.validation]` one level deeper."""
     found: dict[str, dict[str, Any]] = {}
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if above and (plain or not table):
@@ -302,7 +302,7 @@ Files = dict[tuple[str, str], PredictionFile]
 
 @dataclass(frozen=True)
 class Submission:
-    """The answers to some splits of some tasks, and information about how they were made."""
+    """A submission's files of answers and metadata."""
 
     info: SubmissionInfo
     """The content of submission.toml."""
@@ -400,7 +400,7 @@ _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 def _top(folder: Path) -> Path:
-    """Descend into a folder for as long as it only contains another folder or an archive."""
+    """Skip folders whose only entry is another folder or an archive, and return the folder or archive inside."""
     entries = [path for path in folder.iterdir() if not path.name.startswith(_ADDED)]
     if len(entries) != 1 or entries[0].name == FOLDER:
         return folder
@@ -600,8 +600,9 @@ def write_submission(
 ) -> Submission:
     """Write answers and submission.toml.
 
-    `predictions` maps (task, split) to (id, answer) pairs, or mappings with at least these keys. Files of other splits
-    are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder can't be written.
+    `predictions` maps (task, split) to (id, answer) pairs, or to mappings with at least these keys. Files for other
+    splits are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder can't be
+    written.
     """
     folder = Path(folder)
     info = SubmissionInfo(info) if isinstance(info, str) else info
