@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEPTH = 64
 """The maximum nesting depth of tables, objects and lists, far below Python's recursion limit."""
 KEY_PARTS = 32
-"""The maximum number of parts of a dotted key; tomllib's memory grows with their square."""
+"""The maximum number of parts in a dotted key. tomllib's memory use grows with the square of this number."""
 JSON_LIMIT = 1 << 23
 """The default maximum size of a JSON file in bytes. The parsed content can take 25 times more memory."""
 TOML_LIMIT = 1 << 18

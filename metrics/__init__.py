@@ -150,4 +150,4 @@ METRICS: dict[str, Metric] = {
     "mse": mse,
     "relatedness": relatedness,
 }
-"""Every metric by name."""
+"""All metrics by name."""

@@ -123,7 +123,7 @@ _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
-"""Lower-case ASCII letters and digits stay; every other byte becomes a space, because Perl saw bytes."""
+"""Lower-cases ASCII letters, keeps digits and replaces all other bytes with spaces, because Perl saw bytes."""
 _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"

@@ -34,7 +34,7 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 _MOST_NAMED = 20
-"""How many known names to list in an UnknownNameError; if there are near matches, longer lists are left out."""
+"""How many known names to list in an UnknownNameError. If there are similar names, longer lists are left out."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -121,7 +121,7 @@ class Item:
     answers: Sequence[str]
     """All references; never empty."""
     id: str = ""
-    """The example's id, if the metric needs one (dialogue turns)."""
+    """The example's id, which only some metrics need (for dialogue turns)."""
     units: Sequence[str] = ()
     """The example's sampling units, outermost first, such as its article and paragraph."""
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Metric:
     statistics: Statistics
     """(predictions, references) of equal length -> one row per example, in the same order."""
     score: Callable[[Totals], Scores]
-    """Sums of columns -> named scores; accepts floats and arrays."""
+    """Sums of columns, as floats or arrays -> named scores."""
     reads: Form = "span"
     """The form of answers that the metric expects, which prompts ask language models for."""
     scope: Literal["example", "group", "corpus"] = "example"
@@ -225,7 +225,7 @@ class Score:
     name: str
     """The headline's name."""
     value: float
-    """The headline, 0-100 unless the metric's range says otherwise."""
+    """The value of the headline, 0-100 unless the metric has another range."""
     details: Mapping[str, float]
     """Every score by name, including the headline."""
     n: int

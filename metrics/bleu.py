@@ -35,7 +35,7 @@ _COUNTS = (
     "reference_length",
 )
 _LOG_OF_ZERO = -9999999999.0
-"""sacrebleu's value for log 0: a precision of 0 makes the score 0."""
+"""sacrebleu's value for log 0, which makes the score 0 if a precision is 0."""
 
 
 def load_scorer(name: str) -> Any:

@@ -146,7 +146,7 @@ def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Ref
 
 
 _ROUNDING = 1e-13
-"""A variance below this share of the mean square is rounding error."""
+"""A variance below this fraction of the mean square is treated as rounding error."""
 
 
 def _correlation(totals: Totals) -> Any:

@@ -40,7 +40,7 @@ class ItemFaults:
     extra: int
     """Items beyond the last token."""
     unknown: int
-    """Items that occur nowhere in the gold answers: unknown tags or, in trees, unreadable items."""
+    """Tags that don't occur in the gold answers or, in trees, unreadable items."""
     outside: int
     """Heads in trees that are not tokens of the sentence."""
 

@@ -50,7 +50,7 @@ class Inspected:
     courses: Mapping[int, Course]
     """The states behind an answer's score, by row, for metrics that compare states."""
     result: TaskResult
-    """The task's score, with the counts of answers, samples and calibration."""
+    """The task's result, with its score, counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
     """The predictor in `submission.toml`."""
 
@@ -159,7 +159,7 @@ class Browsed:
     context: str
     """The context."""
     loss: float
-    """The distance from the best score; infinite for a wrong answer without an individual score."""
+    """The distance from the best score, which is infinite for a wrong answer without an individual score."""
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
     """The answers to other wordings, by wording number."""
     other: ScoredExample | None = None

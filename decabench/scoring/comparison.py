@@ -84,11 +84,11 @@ class Compared:
     b: float
     """B's score."""
     difference: float
-    """B minus A, in points; `gain` says whether that is better."""
+    """B minus A in points. See `gain` for whether B is better."""
     interval: tuple[float, float] | None
-    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None without bounds, or if `same`."""
+    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None if unbounded or `same`."""
     p: float | None
-    """Two-sided p-value, from resamples that flip the signs of sampled units; None for a single unit."""
+    """The two-sided p-value from flipping the signs of sampled units; None for a single unit."""
     p_holm: float | None
     """`p` corrected for the number of tasks (Holm); None for a suite, which is one test."""
     examples: int
@@ -97,13 +97,13 @@ class Compared:
     """How many examples are needed to detect a difference of one point with 80 % power; None if `same`, or for a
     single unit."""
     a_wins: int | None = 0
-    """Examples on which A is better; None for a suite, and for ranks if there are too many to swap."""
+    """The number of examples on which A is better; None for a suite, and for ranks if there are too many examples."""
     b_wins: int | None = 0
-    """Examples on which B is better; None in the same cases as `a_wins`."""
+    """The number of examples on which B is better; None in the same cases as `a_wins`."""
     worst: tuple[Flip, ...] = ()
     """The examples on which B loses the most points."""
     higher_is_better: bool = True
-    """False for error measures such as MSE."""
+    """Whether higher scores are better; False for error measures such as MSE."""
     units: SampledUnits | None = None
     """The resampled units, as in `TaskResult.units`; None for a suite."""
     same: bool = False
@@ -136,7 +136,7 @@ class Comparison:
     total: Compared | None
     """The comparison of the suite's total; None unless both submissions have all of its tasks."""
     not_compared: Mapping[str, str]
-    """Task to the reason why it was left out."""
+    """The reasons why tasks were left out, by task."""
     seed: int
     """The seed for resampling."""
     suite: Suite = DECATHLON
@@ -148,7 +148,7 @@ class Comparison:
     b_path: str = ""
     """The path of submission B."""
     on_sample: bool = False
-    """Whether the data of any task is the bundled sample."""
+    """Whether any task was scored on the bundled sample."""
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -475,11 +475,11 @@ class ComparedPair:
     difference: float
     """The score of b minus the score of a."""
     interval: tuple[float, float] | None
-    """The 95 % interval of the difference, over examples; None without bounds."""
+    """The 95 % interval of the difference; None if unbounded."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
-    """`p` corrected for all pairs and tasks by Holm's method; for a total, for all pairs."""
+    """`p` corrected by Holm's method for all pairs and tasks or, for a total, for all pairs."""
 
 
 @dataclass(frozen=True)
@@ -499,7 +499,7 @@ class Lineup:
     digits: Mapping[str, int]
     """The number of decimals to print, by task."""
     not_compared: Mapping[str, str]
-    """Task to the reason why it was left out."""
+    """The reasons why tasks were left out, by task."""
     seed: int
     """The seed for resampling."""
     suite: Suite = DECATHLON

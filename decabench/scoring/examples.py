@@ -54,15 +54,15 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     variant: int = 0
     """The wording of the question; 0 is the dataset's own."""
     prediction: str | None = None
-    """The answer that was scored; None if it was left out."""
+    """The scored answer; None if its text was left out."""
     raw: str | None = None
     """The model's whole output, if it differs from the answer."""
     references: tuple[str, ...] = ()
     """All references; empty if they were left out."""
     score: float | None
-    """The headline of this example alone; None if examples have no individual score."""
+    """The headline score of this example; None if examples have no individual score."""
     right: bool | None
-    """Whether the answer has the best possible score or is a reference word for word; None if unknown."""
+    """Whether the answer has the best possible score or equals a reference; None if unknown."""
     statistics: tuple[float, ...]
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class ExamplesHead:
     left_out: tuple[str, ...] = ()
     """Fields left out of all rows because their text can't be redistributed."""
     decabench: str = decabench.__version__
-    """The version of decabench that scored."""
+    """The version of decabench that scored the examples."""
 
     def loss(self, row: ScoredExample) -> float:
         """Return the distance from an answer's score to the best score: 0 if it is right, infinity if unknown."""
@@ -334,7 +334,7 @@ def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample
 _LINES = 1_000
 """How many lines to write at once."""
 _LEVEL = 5
-"""The compression level; level 6 takes 50 % longer for files that are only 2 % smaller."""
+"""The compression level. Level 6 takes 50 % longer, but files are only 2 % smaller."""
 
 
 # Reading

@@ -85,7 +85,7 @@ class Scored:
     files: Mapping[str, str]
     """The SHA-256 of each file of answers, by path in the submission."""
     marks: Sequence[Marks]
-    """Whether each file comes from a limited or an incomplete run, according to submission.toml."""
+    """The entries about each file in submission.toml."""
     answers: AnswerKind
     """Which text of a line to score."""
 
@@ -144,7 +144,7 @@ class ScoredTask:
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False
-    """Whether labels are hidden, so that nothing about a single example may be written or shown."""
+    """Whether the labels are hidden, so that nothing about single examples can be written or shown."""
     key: str = ""
     """The name of the entry in the ledger; empty if there is no entry."""
 
@@ -192,7 +192,7 @@ class _Stored:
     columns: tuple[str, ...]
     rows: _Packed
     steps: _Packed
-    """Units, each stored as the difference from the previous example's unit, which compresses well."""
+    """Units, stored as differences from the previous example's unit, because these compress well."""
     variant_rows: dict[int, _Packed]
     score: float
     spread: tuple[float, float] | None

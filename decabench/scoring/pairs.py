@@ -41,7 +41,7 @@ LEVEL = 0.05
 POWER = 0.8
 
 _FEWEST = 6
-"""The smallest number of differing units, all in one direction, whose p is below LEVEL: 2 / 2^6."""
+"""The smallest number of units that can give a p below LEVEL if all differ in the same direction: 2 / 2^6."""
 
 _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
@@ -275,7 +275,7 @@ class PairTests:
     adjusted: Array
     """The p adjusted for all pairs of the leaderboard."""
     reach: Array
-    """The distance from the difference to the end of its 95 % interval nearer to 0, if `p` is below 0.05."""
+    """The distance from the difference to the near end of its 95 % interval, if `p` is below 0.05."""
     wide: Array
     """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
     sizes: Array

@@ -32,9 +32,9 @@ class ProofStep:
     """The result of checking one property."""
 
     name: str
-    """The property."""
+    """The name of the property."""
     passed: bool
-    """Whether it holds."""
+    """Whether the property holds."""
     detail: str
     """The figures behind the result."""
 

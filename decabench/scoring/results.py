@@ -56,7 +56,7 @@ class DataUsed:
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     verified: bool
-    """Whether every file had its published checksum."""
+    """Whether the checksums of all files matched the published checksums."""
     rows: int
     """The number of examples in the prepared split."""
     published_count: int | None
@@ -90,7 +90,7 @@ class VariantScores:
     worst: float
     """The worst headline."""
     spread: float
-    """The difference between the best and the worst."""
+    """The difference between the best and the worst headline."""
     predictions: Mapping[str, str] = field(default_factory=dict)
     """The `sha256:` digest of the answers to each other wording, by wording number."""
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -177,11 +177,11 @@ class TaskResult:
     score: float | None = None
     """The value of the headline, 0–100 unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: Student's t over the sampled units, on log-odds."""
+    """The 95 % interval of the headline, from Student's t over the sampled units, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
-    """The headline metric's signature: every setting that affects a digit."""
+    """The signature of the headline metric, with all settings that can affect its scores."""
     signatures: Mapping[str, str] = field(default_factory=dict)
     """The signatures of all computed metrics, by metric name."""
     empty: int = 0
@@ -249,7 +249,7 @@ class Results:
     interval: tuple[float, float] | None = None
     """The total's 95 % interval; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
-    """The version of decabench that scored."""
+    """The version of decabench that scored the submission."""
     answers: AnswerKind = "extracted"
     """Whether the extracted answers or the model's whole output were scored."""
     suite: Suite = DECATHLON
@@ -259,7 +259,7 @@ class Results:
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
     """Writes newly computed results with their statistics and examples; None for results from a file."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
-    """Unknown task names among the submission's files of this split; not in `results.json`."""
+    """Unknown tasks that the submission has answers for in this split. Not part of `results.json`."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))

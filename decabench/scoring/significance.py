@@ -287,7 +287,7 @@ class Spread:
     variance: float
     """The score's variance; infinite (unknown) if it is larger than any float."""
     freedom: float
-    """The variance's degrees of freedom, which express how well it is known."""
+    """The degrees of freedom of the variance."""
 
     @classmethod
     def combined(cls, parts: Sequence[Spread]) -> Spread:

@@ -196,10 +196,10 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
 # Lines to records
 
 AnswerKind = Literal["extracted", "raw"]
-"""Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
+"""Which text of a line to use, the extracted answer or the model's raw output (if the line has it)."""
 
 FINISHES = ("stop", "length", "refused")
-"""Why an answer may have ended: by itself, at the limit of new tokens, or because the model refused."""
+"""The reasons why an answer ended: by itself, at the limit of new tokens, or because the model refused."""
 
 Problems = tuple[tuple[str, str], ...]
 
@@ -210,19 +210,19 @@ class AnswerLine(NamedTuple):
     number: int
     """The line number, from 1, counting blank lines."""
     id: str | None
-    """The id, if there is a readable one."""
+    """The id; None if it is missing or invalid."""
     answer: str | None
-    """The answer, if there is a readable one."""
+    """The answer; None if it is missing or invalid."""
     problems: Problems = ()
-    """(code, message) for each fault and warning."""
+    """The (code, message) of each fault and warning."""
     raw: str | None = None
     """The model's raw output, if it differs from the answer."""
     rule: str = ""
     """How the answer was extracted, such as `reasoning+marker+label`; empty if it was not extracted."""
     finish: str = "stop"
-    """Why the answer ended; one of `FINISHES`."""
+    """The reason why the answer ended, from `FINISHES`."""
     context_kept: tuple[int, int] | None = None
-    """Which characters of the context the model was shown, [start, end); None for all of them."""
+    """The range of characters in the context that the model was shown, [start, end); None for the whole context."""
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
@@ -234,7 +234,7 @@ class AnswerLine(NamedTuple):
 
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""The form in which `write_answers` writes most lines. Matching it is several times faster than parsing JSON."""
+"""The pattern of most lines from `write_answers`. Matching it is several times faster than parsing JSON."""
 _NOTHING_MORE = ((), None, "", "stop", None, None, ())
 """The defaults of `AnswerLine` from `problems` on. Passing them explicitly is faster."""
 

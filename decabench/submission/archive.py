@@ -103,7 +103,7 @@ _SIGNATURES = (
     (b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
     (b"<", "a web page, such as one that asks to sign in"),
 )
-"""The first bytes of a zip, of a .tar.gz, and of files that are often mistaken for them, with descriptions."""
+"""The first bytes of zip and .tar.gz files, and of files that are often mistaken for them, with descriptions."""
 
 
 def _require_archive(path: Path) -> None:

@@ -53,7 +53,7 @@ CODES: dict[str, str] = {
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",
     "wrong-length": "Some answers do not have one tag, or one head, for each word; they are scored as given.",
 }
-"""Every code that a check can report. Codes may be added, but never renamed or reused."""
+"""All codes that a check can report. Codes can be added, but are never renamed or reused."""
 
 WARNINGS = frozenset(
     {

@@ -274,10 +274,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         for name in ("partial", "incomplete")
     },
 }
-"""For each field of submission.toml, whether a value is valid, and what to write otherwise."""
+"""A check and advice for each field of submission.toml."""
 
 _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
-"""The count and the text of each kind of mark, and the smallest count."""
+"""The keys for the count and the text of each kind of mark, with the smallest valid count."""
 
 
 def _shown(value: Any) -> str:
