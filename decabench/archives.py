@@ -35,7 +35,7 @@ _HEADERS = 16 << 20
 
 
 class LargeArchiveError(Exception):
-    """An archive is larger than allowed when it is unpacked."""
+    """An archive exceeds the size limit when unpacked."""
 
 
 @dataclass(frozen=True)

@@ -387,7 +387,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output, with `_OUTPUT` as the file name in its errors."""
+    """Standard output. Write errors have `_OUTPUT` as their file name."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

@@ -248,7 +248,7 @@ _OLD_SECONDS = 24 * 3600
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a name looks like a temporary file, such as `.decabench-results.json.k3_x9a2b.tmp`."""
+    """Return whether a name matches the pattern of temporary files, as in `.decabench-results.json.k3_x9a2b.tmp`."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

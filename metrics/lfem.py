@@ -174,7 +174,7 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value, which for a `real` column is the first number in the text.
+        """Return a condition's value. For a `real` column, parses the text or else the first number in it.
 
         Raises IndexError if the text has no number.
         """
@@ -374,7 +374,10 @@ def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _find_value_end(text: str, begin: int, bracket: int, names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the end of a value and the start of the next condition, or of the text's end if there isn't one."""
+    """Return the end of a value and the start of the next condition.
+
+    A value ends at the first `and` that is followed by a condition, or at the end of the text.
+    """
     stop = begin
     while stop < len(text):
         stop = text.find(" and ", stop + 1)

@@ -227,7 +227,7 @@ def score_submission(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Look up a result in the ledger, deferring the reading of answers and references until they are needed.
+    """Look up a result in the ledger. Its answers and references are read only when needed.
 
     Returns None if the data file doesn't match its record, because scoring the answers again checks every row.
     """
@@ -421,7 +421,7 @@ def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Lab
 
 
 def results_home(submission: Path) -> Path:
-    """Return the folder for a submission's results, which is inside a folder or next to an archive."""
+    """Return the folder for all results of a submission, which is next to the submission if it is an archive."""
     return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
 
 
