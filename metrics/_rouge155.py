@@ -170,7 +170,7 @@ def tokens(text: str) -> list[str]:
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Split a text at "." or "\\n" into sentences of stemmed tokens, leaving out empty ones."""
+    """Split a text at "." or "\\n" into sentences of stemmed tokens, skipping empty sentences."""
     plain = text.encode("utf-8", "surrogatepass").translate(_TO_SENTENCES[separator]).decode("ascii")
     return [[base_form(word) for word in words] for part in plain.split(separator) if (words := part.split())]
 

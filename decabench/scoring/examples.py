@@ -453,7 +453,7 @@ _MOST_COLUMNS = 4_000
 
 
 def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a statistics file from its path or content. Raises ArrowException, OSError or ValueError if it fails."""
+    """Open a statistics file, given its path or content. Raises ArrowException, OSError or ValueError if damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

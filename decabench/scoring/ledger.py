@@ -314,7 +314,7 @@ def _code_files(package: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=16)  # once per home
 def _sweep(ours: Path) -> None:
-    """Remove the entries of other code versions after a week without writes, in case the version is still in use."""
+    """Remove the entries of code versions that have not written for a week. Other versions may still be in use."""
     with suppress(OSError):
         for other in ours.parent.iterdir():
             if (

@@ -464,7 +464,7 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return the power of two for each pair, because one power for all pairs would lose small effects."""
+    """Return a power of two for each pair, because a common power would lose small effects."""
     import numpy as np
 
     powers: Array = np.zeros(len(others), dtype=int)

@@ -667,7 +667,7 @@ def count_other_forms(
 ) -> dict[str, int]:
     """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
 
-    If labels are hidden, only their number is used.
+    If labels are hidden, only the number of gold items is used.
     """
     output = task.output
     counts: dict[str, int] = {}

@@ -731,7 +731,7 @@ class AlignedAnswers:
 
     @classmethod
     def read(cls, lines: Iterable[AnswerLine], ids: Sequence[str]) -> AlignedAnswers:
-        """Read lines in the order of `ids`. Each line must answer a different example."""
+        """Read lines, which must answer different examples, and put their answers in the order of `ids`."""
         found: list[str | None] = [None] * len(ids)
         details: dict[int, AnswerLine] = {}
         shared: dict[str, str] = {}
