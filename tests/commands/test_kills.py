@@ -186,6 +186,7 @@ def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path
     check_kills(name, begun, tmp_path, TIMES)
 
 
+@pytest.mark.heavy
 def test_a_prediction_that_is_killed_is_made_by_the_same_command_again(begun: Path, tmp_path: Path) -> None:
     check_kills("predict another task beside results", begun, tmp_path, 2)
 
