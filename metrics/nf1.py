@@ -21,7 +21,7 @@ _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 
 
 def normalize(text: str) -> str:
-    """Lower-case a text, remove ASCII punctuation and the words a, an and the, and collapse whitespace.
+    """Lower-case text, remove ASCII punctuation and the words a, an and the, and collapse whitespace.
 
     The order of steps is the same as in SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is removed too.
     """

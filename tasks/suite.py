@@ -107,8 +107,8 @@ class Suite:
 def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     """Check a suite against the known tasks.
 
-    Raises UnknownNameError for an unknown task, and DataError if a total combines metrics of both directions.
-    Metrics from other packages are accepted without loading them.
+    Raises UnknownNameError for an unknown task. Raises DataError if a total mixes metrics where higher is better with
+    metrics where lower is better. Metrics from other packages are accepted without loading them.
     """
     if unknown := [name for name in suite.tasks if name not in tasks]:
         near = {name: near_matches(name, tasks, 1) for name in unknown}

@@ -156,7 +156,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """Return the speed of this run's own answers, `12.3 examples/s, 456 tokens/s`, or an empty string."""
+    """Return the speed of this run, such as `12.3 examples/s, 456 tokens/s`, or an empty string."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens

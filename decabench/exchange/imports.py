@@ -317,7 +317,7 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
 
 
 def _with_letters(matched: MatchedRows, examples: Examples) -> MatchedRows:
-    """Replace answers by their option letters if all of the task's right answers are letters."""
+    """Replace answers with option letters, if all correct answers of the task are letters."""
     letters = {row.letter for row in matched.rows.values() if row.letter is not None}
     answers = set[str]().union(*(example.answers for example in examples.texts))
     if not letters or not answers or not answers <= {*_CAPITALS, *letters}:

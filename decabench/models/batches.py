@@ -75,7 +75,7 @@ class TextReader:
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
-        """Encode all words of a context's parts, keeping capital letters and splitting off punctuation."""
+        """Encode every word in the parts of a context. Capital letters are kept and punctuation is split off."""
         return self._whole([split_words(text) for text in texts])
 
     def first_tokens(self, text: str) -> Ids:
@@ -250,7 +250,7 @@ class ColumnBatch:
         return len(next(iter(self.columns.values())))
 
     def word_numbers(self, column: str) -> Tensor:
-        """Return the lexicon numbers of a column of words, (B, T)."""
+        """Return the index of each word in the lexicon, (B, T)."""
         return self.words[self.columns[column]]
 
     def to(self, device: torch.device) -> ColumnBatch:

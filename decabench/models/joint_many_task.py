@@ -298,7 +298,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
     """Return the initial table of words.
 
-    Each row is the word's own vector, the vector of its most frequent form, or random values in +-1/100.
+    Each row is the word's own vector, the vector of its most frequent form, or random values between -0.01 and 0.01.
     """
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder with any dimension

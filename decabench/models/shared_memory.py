@@ -181,7 +181,7 @@ class _Memory:
             torch.softmax(cosines, 2, out=self.attentions[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
-        """Read the content at index `at` with the attention at index t, (N, 1, M) (Eq. 6, 16 and 18)."""
+        """Compute the read vector, (N, 1, M), from content `at` and attention t (Eq. 6, 16 and 18)."""
         torch.bmm(self.attentions[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:

@@ -68,7 +68,7 @@ class _Evaluated:
     def has(self, question: str, context: str) -> bool:
         """Whether the split contains this example.
 
-        If the split has several contexts, sharing a context is enough.
+        In a split with several contexts, an example with a known context counts as contained.
         """
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:

@@ -180,7 +180,7 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
 def find_state(text: str, slots: Sequence[str]) -> str | None:
     """Return the state change described by a text.
 
-    It may be on the only readable line, spread over all lines, or in JSON.
+    The change may be on a single readable line, spread over several lines, or in JSON.
     """
     value = find_json(text)
     if isinstance(value, dict):

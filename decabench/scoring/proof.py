@@ -164,9 +164,9 @@ _WRONG = "wrong values score low"
 
 
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
-    """Check that answers score low if each value comes from another example.
+    """Check that answers made of other examples' values score low.
 
-    Tags, trees, states and queries without a right value must score the same as empty answers. Labels, numbers and
+    Tags, trees, states and queries with no correct value must score the same as empty answers. Labels, numbers and
     answers to third-party metrics must score no better than shuffled gold answers.
     """
     if _kind(task) in ("label", "number") or metric.name not in METRICS:

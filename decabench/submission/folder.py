@@ -314,7 +314,7 @@ class Submission:
     """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
-        """Return the paths of all files for a split, by path in the submission."""
+        """Map each path inside the submission to the file on disk, for all files of a split."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
         return {file.name: file.path for file in files if file is not None}
 

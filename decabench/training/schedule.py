@@ -175,7 +175,7 @@ class Schedule:
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
 
     def stretch_at(self, step: int) -> Stretch:
-        """Return the stretch that contains a step, counted from 0. Raises IndexError after the last step."""
+        """Return the stretch that contains the step with this index (from 0). Raises IndexError after the last step."""
         if not 0 <= step < self.steps:
             raise IndexError(step)
         return self.stretches[bisect_right(self._starts, step) - 1]

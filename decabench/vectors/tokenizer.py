@@ -78,7 +78,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens into a text. For tokens from `tokenize`, this is the original text."""
+    """Join tokens into text. Tokens from `tokenize` give back the original text."""
     return _HALVES.sub(lambda run: _HALF * (len(run.group()) // 2), "".join(tokens))
 
 

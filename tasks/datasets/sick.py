@@ -45,7 +45,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return a function that maps sentences to a representative of all sentences connected to them by pairs."""
+    """Return a function that maps each sentence to the representative of its group of paired sentences."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
