@@ -55,8 +55,8 @@ class Extracted:
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
     """Return the form with the labels and scale of a task's output.
 
-    This way, labels don't have to be inferred from the questions. `words` maps each label to the word that replaces it in
-    a variant. Labels from a template are kept.
+    This way, labels don't have to be inferred from the questions. `words` maps each label to the word that replaces it
+    in a variant. Labels from a template are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
