@@ -785,5 +785,5 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
-    retired={"bag": "", "align": "cosine"},
+    retired={"bag": ""},
 )
