@@ -20,6 +20,10 @@ from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.preparation import Request, prepare_task, sample_sources
 
 
+for _name in ("COLUMNS", "LINES"):  # GNU readline, which pytest imports, sets them for all processes that tests start
+    os.environ.pop(_name, None)
+
+
 def pytest_configure() -> None:
     """Ctrl-C works in the tests, and in what they start, though a shell began them in the background without it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -534,14 +534,14 @@ def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: 
     ]
     (private / "own.number.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     keeper.run("prepare", "own.number", "own.tags")
-    texts = {"own.number": "three", "own.tags": "tg-uq9 other"}
+    texts = {"own.number": "3 points", "own.tags": "tg-uq9 other"}
     lines: dict[tuple[str, str], list[Any]] = {
         (task, "test"): [(id_, text) for id_ in Store(keeper.home).ids(task, "test")]
         for task, text in texts.items()
     }
     write_submission(keeper.submissions / "s", "s", lines)
     done = " ".join(keeper.run("evaluate", keeper.submissions / "s", "--split", "test").stdout.split())
-    assert f"has 'three' for {'3' if hidden else '3.00'!r}" in done
+    assert f"has '3 points' for {'3' if hidden else '3.00'!r}" in done
     assert ("24 unknown" in done) == ("unknown" in done) == (not hidden)
 
 
