@@ -19,8 +19,10 @@ from decabench.runs.write import predict
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.preparation import Request, prepare_task, sample_sources
 
-
-for _name in ("COLUMNS", "LINES"):  # GNU readline, which pytest imports, sets them for all processes that tests start
+for _name in (
+    "COLUMNS",
+    "LINES",
+):  # GNU readline, which pytest imports, sets them for all processes that tests start
     os.environ.pop(_name, None)
 
 

@@ -27,7 +27,14 @@ DOCS = ROOT / "docs"
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
-LONG = ("how-to/own-model", "how-to/own-task", "how-to/run-file", "how-to/days-work", "exchange")
+LONG = (
+    "how-to/ci-gate",
+    "how-to/own-model",
+    "how-to/own-task",
+    "how-to/run-file",
+    "how-to/days-work",
+    "exchange",
+)
 """The pages among them that take several seconds each."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 

@@ -59,9 +59,8 @@ def test_actions_are_named_by_commit(name: str) -> None:
     assert not [one for one in used if not re.fullmatch(r"actions/[\w/-]+@[0-9a-f]{40}", one)]
 
 
-@pytest.mark.parametrize(
-    ("candidate", "code"), [pytest.param("first-choice", 0, marks=pytest.mark.heavy), ("copy-context", 1)]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize(("candidate", "code"), [("first-choice", 0), ("copy-context", 1)])
 def test_the_gate_lets_through_what_is_as_good(repository: Path, candidate: str, code: int) -> None:
     workflow = read("regression-gate.yml")
     variables = {**workflow["env"], "PREDICTOR": "first-choice"}
@@ -303,6 +302,7 @@ class HiddenBoard(Server):
         return {name: (self.public / name).read_text(errors="replace") for name in names if name}
 
 
+@pytest.mark.heavy
 def test_hidden_labels_are_scored_from_a_queue(repository: Path) -> None:
     board = HiddenBoard(repository)
     board.send("alice", "mine", 30)

@@ -140,7 +140,14 @@ def test_a_permalink_keeps_it_all(page: Page) -> None:
 
 
 @SERVED
-@pytest.mark.parametrize("view", ["intervals", "heat", "size", "date", "pairs"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "intervals",
+        "pairs",
+        *(pytest.param(view, marks=pytest.mark.heavy) for view in ("heat", "size", "date")),
+    ],
+)
 def test_views_have_an_address_a_picture_and_numbers(page: Page, view: str) -> None:
     page.select_option("select[name=view]", view)
     again(page)

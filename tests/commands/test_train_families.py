@@ -113,7 +113,7 @@ def export_and_predict(command, run, tmp_path, tasks, home, *include):
     return answers[1]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_classifier(command, home, glove, tmp_path):
     arguments = [
         *("train", "--model", "classifier", "--tasks", "sst,multinli.in.out", "--home", home),

@@ -331,6 +331,7 @@ def test_what_breaks_the_run_says_the_same_as_in_this_process(
     assert said[0] == said[1]
 
 
+@pytest.mark.heavy
 def test_more_workers_than_there_is_room_for(cluster, run):
     with pytest.raises(DecabenchError, match="--workers 500 is more than the cluster's CPUs allow"):
         answer(run("majority", engine="ray", workers=500))

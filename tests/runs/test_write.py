@@ -576,7 +576,9 @@ def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outs
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
-@pytest.mark.parametrize("calls", range(1, 7))
+@pytest.mark.parametrize(
+    "calls", [1, *(pytest.param(calls, marks=pytest.mark.heavy) for calls in (2, 3, 5, 6)), 4]
+)
 def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
     """At whatever file the kill comes, the same command finishes, and other tasks' answers are still there."""
     program = (

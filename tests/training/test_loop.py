@@ -276,7 +276,11 @@ def train_in_two_processes(run, home):
     [
         pytest.param(replace(TINY.model, dropout=0.0), ("sst", "schema"), marks=pytest.mark.heavy),
         # A step leaves the other task's head without a gradient.
-        (ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True), ("sst", "multinli.in.out")),
+        pytest.param(
+            ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True),
+            ("sst", "multinli.in.out"),
+            marks=pytest.mark.heavy,
+        ),
     ],
     ids=["mqan", "classifier"],
 )

@@ -114,7 +114,7 @@ def run(command, tmp_path):
     return make
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_all_outputs_are_learned_and_resumed(run):
     settings = {"steps": 240, "checkpoint_every": 120, "best_by": "colour"}
     whole = run(**settings)

@@ -285,7 +285,7 @@ def test_a_name_of_the_hub_is_pinned_to_its_commit(hub: FileServer, tmp_path: Pa
     assert not hub.seen
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
     path = "api/models/owner/name/revision/main"
     for fault, reason in [
