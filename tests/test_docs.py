@@ -28,6 +28,8 @@ FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-
 FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
 LONG = (
+    "how-to/own-metric",
+    "predictors",
     "how-to/ci-gate",
     "how-to/own-model",
     "how-to/own-task",

@@ -218,7 +218,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     assert scored.tasks["sst"].scores["em"] == pytest.approx(sst["joint"][1])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_that_starts_from_another(given, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("papers.plan.WEIGHTS", tmp_path / "weights")
     monkeypatch.setattr("papers.runs.WEIGHTS", tmp_path / "weights")
@@ -249,7 +249,7 @@ def test_a_run_that_starts_from_another(given, tmp_path, capsys, monkeypatch):
         assert file.read_bytes() == (answers[1] / file.name).read_bytes(), "both begin with the same weights"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
     only = ["--seeds", "0", "--only", "one-sst"]
     main(["reproduce", *given, *only])
@@ -268,7 +268,7 @@ def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
     assert record.read_bytes() != before
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_that_is_killed_before_it_is_scored_goes_on(given, tmp_path, monkeypatch):
     only = ["--seeds", "0", "--only", "one-sst"]
 

@@ -217,7 +217,7 @@ def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
         pytest.param("arc-ii", ("together=true", "order=turn", "model.sparse_gradients=true"), marks=HEAVY),
         pytest.param("arc-i", ("model.bidirectional=true",), marks=HEAVY),
         pytest.param("mt-cnn", ("model.sparse_gradients=true",), marks=HEAVY),
-        ("mt-dnn", ()),
+        pytest.param("mt-dnn", (), marks=HEAVY),
     ],
 )
 def test_the_models_with_shared_memory(command, home, glove, tmp_path, model, own):
