@@ -66,7 +66,7 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     statistics: tuple[float, ...]
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
-    """What is unusual about the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    """Peculiarities of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
     `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (not a label), `label_form` (a
     label in another form)."""
 

@@ -31,7 +31,7 @@ class Discrepancy:
     where: str
     """The place in the file, such as `squad: predictions` or `decascore`."""
     meaning: str
-    """What the difference means, such as changed answers, labels or metrics, or an edited file."""
+    """The meaning of the difference, such as changed answers, labels or metrics, or an edited file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""

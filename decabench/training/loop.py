@@ -220,7 +220,7 @@ class _Trainer:
             return
         try:
             self.run.report(text)
-        except BrokenPipeError:  # whoever read the output closed it, but a long run must not be lost
+        except BrokenPipeError:  # the reader of the output closed it, but a long run must not be lost
             if self.group.size > 1:
                 raise
             self.interruption.signal = signal.SIGPIPE
