@@ -93,7 +93,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
         listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
         meaning = (
-            f"say that there is no answer, but only {_UNANSWERABLE} counts as that: write {_UNANSWERABLE}"
+            f"say that there is no answer in words that the metric doesn't recognize: write {_UNANSWERABLE}"
             if may_be_none
             else "are placeholders for missing values: answer these examples again"
         )
@@ -122,9 +122,9 @@ def _broken(given: GivenAnswers) -> Iterator[str]:
     seen = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if not seen or any("\ufffd" in text for item in given.references or () for text in item.answers):
         return
-    verb = "has" if len(seen) == 1 else "have"
+    verb = "contains" if len(seen) == 1 else "contain"
     yield (
-        f"{len(seen):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, so a "
-        "program truncated or misread their bytes: read and write them as complete UTF-8; the first is "
+        f"{len(seen):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, because "
+        "a program misread or truncated UTF-8: read and write whole characters as UTF-8; the first is "
         f"{seen[0]}"
     )

@@ -135,7 +135,7 @@ class _Sample:
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
         whole = len(self.texts) == len(self.given.texts)
-        of, at = f"{len(self.texts):,} answers{'' if whole else ' from all over the file'}", seen.index(True)
+        of, at = f"{len(self.texts):,} {'' if whole else 'sampled '}answers", seen.index(True)
         shown = f"{self.given.places[self.places[at]]} has {excerpt(self.texts[at], 60)!r}"
         return f"{sum(seen):,} of {of} {sentence}; {shown}"
 
@@ -193,7 +193,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     sample, whose = _Sample.of(given, range(total)), "answers"
     if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
         others = f"{total - len(seen):,} of {total:,} answers"
-        said = f"most gold answers {phrase}, but {others} don't: write answers in the same way"
+        said = f"most gold answers {phrase}, unlike {others}: write your answers the same way"
     else:
         sample, whose = _Sample.of(given, seen), "of these"
         text, plain = sample.texts[0], replace(sample, found=found).texts[0]
@@ -233,7 +233,7 @@ def _affixes(sample: _Sample) -> Format | None:
         return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
 
     is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
-    return Format(phrase, "leave it out", decode, not is_lead_in, looks)
+    return Format(phrase, "leave that out", decode, not is_lead_in, looks)
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
@@ -300,19 +300,19 @@ def _order(sample: _Sample) -> str:
     """Detect shifted answers, which resemble the gold answers of other examples more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
-    advice = "they are in another order: write each answer with the id of its example"
-    for step, name in ((1, "further down"), (-1, "further up")):
+    advice = "they are in a different order: give each answer the id of its example"
+    for step, name in ((1, "next"), (-1, "previous")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
         if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # larger than chance
             seen = [gain > 0 for gain in gains]
-            sentence = f"resemble the gold answer of the example 1 place {name} more than their own: {advice}"
+            sentence = f"resemble the gold answer of the {name} example more than their own: {advice}"
             return sample.say(seen, sentence)
     times = Counter(item.answers[0] for item in references)
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
     if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
-        return sample.say(moved, f"are the gold answer of another example: {advice}")
+        return sample.say(moved, f"are the gold answers of other examples: {advice}")
     return ""
 
 
@@ -328,12 +328,12 @@ def _swapped(sample: _Sample) -> str:
     if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    return sample.say(seen, f"would be right with labels swapped ({listed}): check what each number means")
+    return sample.say(seen, f"would be right with labels swapped ({listed}): check the number of each label")
 
 
 _NUMBERS = {
     r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels: write the labels",
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps of tokens: decode them with the model's tokenizer",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps token ids: decode them with the model's tokenizer",
 }
 
 
@@ -360,7 +360,7 @@ def _cut(sample: _Sample) -> str:
         is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
         differ = len(set(compress(sample.texts, seen))) >= _FEWEST
         if sample.is_worded and differ and fmean(seen) > share and is_longer:
-            return sample.say(seen, f"have {longest:,} {unit}, and none has more: they may be truncated")
+            return sample.say(seen, f"have {longest:,} {unit}, and no answer has more: they may be truncated")
     return ""
 
 

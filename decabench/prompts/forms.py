@@ -38,8 +38,8 @@ class FormCounts:
         self,
         kind: str,
         advice: str,
-        fault: str = "in another form, which scores as wrong",
-        between: str = " for ",
+        fault: str = "in a form that scores as wrong",
+        between: str = " instead of ",
     ) -> None:
         self._kind, self._advice, self._fault, self._between = kind, advice, fault, between
         self.answers = 0
@@ -145,7 +145,7 @@ class NumberForms(AnswerForms):
         number, form = found
         if self._scale and not self._scale[0] <= float(number) <= self._scale[1]:
             low, high = self._scale
-            self._note(f"a number off the scale from {low:g} to {high:g}", place, text)
+            self._note(f"a number outside the scale from {low:g} to {high:g}", place, text)
         meant = gold if gold and _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
         if not self._reads(text, meant):
             self._count(place, text, meant, form)
@@ -189,12 +189,12 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
     if re.fullmatch(r"[-+]?\d[\d,]*,\d+(?:\.\d+)?", text):
         is_decimal = "." in number and "." not in text
         return number, "a decimal comma" if is_decimal else "commas between thousands"
-    return number, "another spelling" if _PLAIN.fullmatch(text) else "text around the number"
+    return number, "another notation" if _PLAIN.fullmatch(text) else "text around the number"
 
 
 # Lists
 
-_NO_ROOT = "heads that count from 0 or form circles: no word leads to the root, which is 0"
+_NO_ROOT = "heads that count from 0 or form cycles: some words never lead to the root, which is 0"
 _HEAD = re.compile("-?[0-9]{1,9}")
 
 
@@ -222,8 +222,8 @@ class ListForms(AnswerForms):
             return
         meant = find_items(text, self._output, self._names)
         if meant is not None and meant.split() != plain and all(map(self._is_item, meant.split())):
-            form = "commas" if "," in text or ";" in text else "other marks"
-            form = "one a line" if len(text.strip().splitlines()) > 1 else form
+            form = "commas" if "," in text or ";" in text else "other punctuation"
+            form = "one item per line" if len(text.strip().splitlines()) > 1 else form
             self._count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
 
     def _look(self, place: str, items: Sequence[str]) -> None:
@@ -299,8 +299,8 @@ class StateForms(AnswerForms):
     def __init__(self) -> None:
         super().__init__(
             "state",
-            "write `slot: value, slot: value; request`, without these marks in a value, or None",
-            "readable only in part or not at all",
+            "write `slot: value, slot: value; request`, without this punctuation in a value, or None",
+            "that can be read only in part or not at all",
             ", which is read as ",
         )
 
@@ -328,9 +328,9 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
         return text, ""
     plain = " ".join(text.split()).casefold()
     if found := next((label for label in labels if label.casefold() == plain), None):
-        return found, "case or spaces"
+        return found, "different case or spacing"
     if found := match_label(text, labels):
-        return found, "marks or an article around it"
+        return found, "extra punctuation or an article"
     found = find_label(text, labels, question)
     return None if found is None else (found, "a sentence around the label")
 

@@ -236,7 +236,7 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
     if bare > budget:
         raise PromptTooLongError(
             f"The prompt of {question.id} takes {bare:,} tokens without its context, but only {budget:,} fit: use "
-            "fewer shots, a shorter template or a longer window."
+            "fewer shots, a shorter template or a longer context window."
         )
 
     def fits(end: int) -> bool:

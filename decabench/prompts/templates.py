@@ -88,7 +88,7 @@ class TemplateSet:
             return self.tasks[task.name]
         if self.default is None:
             raise UnknownNameError(
-                f"{self.name} has no template for {task.name} and no [default], only "
+                f"{self.name} has no template for {task.name} and no [default], only templates for "
                 f"{', '.join(self.tasks)}: add one of them, or choose another template."
             )
         if self.prefers_own:

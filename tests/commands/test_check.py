@@ -116,15 +116,15 @@ def write_labels(folder, home, change):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda label: f"{label.capitalize()}.", "marks or an article around it (32); line 1 has '"),
-        (lambda label: f'"{label}"', "marks or an article around it (32)"),
+        (lambda label: f"{label.capitalize()}.", "extra punctuation or an article (32); line 1 has '"),
+        (lambda label: f'"{label}"', "extra punctuation or an article (32)"),
         (lambda label: f"The sentiment is {label}.", "a sentence around the label (32)"),
     ],
 )
 def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):
     done = command("check", "--submission", write_labels(tmp_path / "s", home, change), "--home", home)
     assert done.exit_code == 0
-    assert "label-form: 32 of 32 answers are labels in another form, which scores as wrong: " in done.stdout
+    assert "label-form: 32 of 32 answers are labels in a form that scores as wrong: " in done.stdout
     assert said in done.stdout
     assert done.stdout.endswith("valid, 1 warning\n")
 

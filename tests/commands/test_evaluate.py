@@ -328,8 +328,8 @@ def test_labels_in_another_form_are_pointed_out(command, home, tmp_path):
     done = command("evaluate", tmp_path / "s", "--home", home)
     assert rows(done)["sst"][1] == "0.00"
     assert (
-        "sst: 32 of 32 answers are labels in another form, which scores as wrong: marks or an article around it (32); "
-        f"{examples[0].id} has {lines[0][1]!r} for {examples[0].answers[0]!r}: write only the label."
+        "sst: 32 of 32 answers are labels in a form that scores as wrong: extra punctuation or an article (32); "
+        f"{examples[0].id} has {lines[0][1]!r} instead of {examples[0].answers[0]!r}: write only the label."
     ) in done.stdout
 
 
@@ -340,7 +340,7 @@ def test_the_labels_that_questions_name_count_too(command, home, tmp_path):
     lines = [(each.id, f'"{each.answers[0]}"') for each in examples]
     write_submission(tmp_path / "s", "s", {("schema", "validation"): lines})
     done = command("evaluate", tmp_path / "s", "--home", home)
-    assert "schema: 82 of 82 answers are labels in another form" in done.stdout
+    assert "schema: 82 of 82 answers are labels in a form that scores as wrong" in done.stdout
 
 
 def test_the_submission_by_position(command, home, submit):

@@ -14,7 +14,7 @@ from decabench.tasks import TASKS, AnswerForm, Label, Text
 
 GOLDS = ["Paris", "Rome", "in 1945", "the Nile", "Ada Lovelace", "green", "two", "a bridge", "Bonn", "iron"]
 ELSEWHERE = "are placeholders for missing values: answer these examples again"
-NO_ANSWER = "say that there is no answer, but only unanswerable counts as that"
+NO_ANSWER = "say that there is no answer in words that the metric doesn't recognize: write unanswerable"
 
 
 def describe(texts: list[str], golds: list[str] | None, metric: str = "nf1", **fields: Any) -> str:
@@ -110,7 +110,5 @@ def test_other_words_for_unanswerable_are_named(text: str, metric: str) -> None:
 def test_replacement_characters_are_named(texts: list[str], golds: list[str] | None, count: int) -> None:
     said = describe(texts, golds)
     assert (
-        re.match(rf"{count} of 10 answers ha\w+ the replacement character U\+FFFD", said)
-        if count
-        else not said
+        re.match(rf"{count} of 10 answers \w+ the replacement character U\+FFFD", said) if count else not said
     )

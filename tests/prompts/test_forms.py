@@ -18,15 +18,15 @@ TAGS = ("DET", "NOUN", "VERB")
         ("three", None),
         ("3,5", ("3.5", "a decimal comma")),
         ("1,234", ("1234", "commas between thousands")),
-        ("-1e-05", ("-1e-05", "another spelling")),
-        (".5", (".5", "another spelling")),
+        ("-1e-05", ("-1e-05", "another notation")),
+        (".5", (".5", "another notation")),
         ("50%", ("50", "text around the number")),
         ("nan", None),
         ("inf", None),
         ("True", None),
         ("3 out of 5", ("3", "text around the number")),
         ("Score: 4.2", ("4.2", "text around the number")),
-        ("3.", ("3", "another spelling")),
+        ("3.", ("3", "another notation")),
         ("", None),
         ("no idea", None),
         ("one or two", None),
@@ -60,14 +60,12 @@ def test_the_sentence_about_numbers() -> None:
     for number, text in enumerate(["3,5", "4.0", "2 out of 5", "?"], 1):
         forms.add(f"line {number}", text)
     said = forms.describe_forms()
-    assert said.startswith(
-        "2 of 4 answers are numbers in another form, which scores as wrong: a decimal comma (1), "
-    )
-    assert "line 1 has '3,5' for '3.5': write only the number" in said
+    assert said.startswith("2 of 4 answers are numbers in a form that scores as wrong: a decimal comma (1), ")
+    assert "line 1 has '3,5' instead of '3.5': write only the number" in said
     assert said.endswith("write only the number. 1 of 4 answers give no number; line 4 has '?'")
     forms.add("line 5", "1e3")
     assert forms.describe_forms().endswith(
-        "1 of 5 answers give a number off the scale from 1 to 5; line 5 has '1e3'"
+        "1 of 5 answers give a number outside the scale from 1 to 5; line 5 has '1e3'"
     )
 
 
@@ -100,7 +98,7 @@ def test_equal_numbers_have_no_correlation(metric: str, texts: list[str], number
         ("DET, NOUN, VERB", "commas"),
         ('["DET", "NOUN", "VERB"]', "JSON"),
         ("DET\nNOUN\nVERB", ""),  # any space separates
-        ("1. DET\n2. NOUN\n3. VERB", "one a line"),
+        ("1. DET\n2. NOUN\n3. VERB", "one item per line"),
         ("DET XYZ VERB", ""),  # a wrong tag, not another form
         ("no tags here", ""),
         ("", ""),
@@ -112,7 +110,7 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
     forms.add("line 1", text)
     assert list(forms.forms) == ([form] if form else [])
     if form:
-        assert "for 'DET NOUN VERB': write only the items" in forms.describe_forms()
+        assert "instead of 'DET NOUN VERB': write only the items" in forms.describe_forms()
         references = [Item(("DET NOUN VERB",))]
         assert float(evaluate(METRICS["tag_accuracy"], [text], references)) < 100
 
@@ -187,6 +185,6 @@ def test_states_that_are_read_in_part() -> None:
         for text in ("; phone, phone", "food: a, Food : a;", "food: a,;"):  # nothing of which is lost
             forms.add("line 5", text)
         assert forms.describe_forms().startswith(
-            "2 of 8 answers are states readable only in part or not at all: a colon in a value (1), no semicolon (1); "
-            "line 2 has 'time: 3:30, food: thai;', which is read as 'food: thai;': write"
+            "2 of 8 answers are states that can be read only in part or not at all: "
+            "a colon in a value (1), no semicolon (1); line 2 has 'time: 3:30, food: thai;', which is read as "
         )

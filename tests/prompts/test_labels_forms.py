@@ -18,10 +18,10 @@ LABELS = ("positive", "negative")
     ("text", "found"),
     [
         ("positive", ("positive", "")),
-        ("Positive", ("positive", "case or spaces")),
-        (" positive", ("positive", "case or spaces")),
-        ("\u201cpositive.\u201d", ("positive", "marks or an article around it")),
-        ("**negative**", ("negative", "marks or an article around it")),
+        ("Positive", ("positive", "different case or spacing")),
+        (" positive", ("positive", "different case or spacing")),
+        ("\u201cpositive.\u201d", ("positive", "extra punctuation or an article")),
+        ("**negative**", ("negative", "extra punctuation or an article")),
         ("The review is positive.", ("positive", "a sentence around the label")),
         ("not positive", None),
         ("1", None),
@@ -56,8 +56,8 @@ def test_counts_and_the_first_example() -> None:
     for number, text in enumerate(["positive", "Positive.", "negative.", '"negative"', "bad"], 1):
         forms.add(f"line {number}", text, LABELS)
     assert forms.describe_forms() == (
-        "3 of 5 answers are labels in another form, which scores as wrong: marks or an article around it (3); "
-        "line 2 has 'Positive.' for 'positive': write only the label"
+        "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3); "
+        "line 2 has 'Positive.' instead of 'positive': write only the label"
     )
     assert forms.describe_others(LABELS) == (
         "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"
