@@ -119,7 +119,7 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
     ):
         decabench.evaluate(submission, suite="tagging-demo", home=home)
     with pytest.raises(
-        SubmissionError, match=r"oracle has no answers .* It has answers for pos: give the file"
+        SubmissionError, match=r"oracle has no validation answers .* It has answers for pos: give the file"
     ):
         decabench.evaluate(submission, home=home)
 

@@ -99,8 +99,8 @@ def find_examples(
         store = Store(home_folder(options.home))
         if store.hides(known[name], options.split) and not hidden:
             raise DataError(
-                f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: add "
-                "--hidden to see them, if no one else can read the output."
+                f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see them, add "
+                "--hidden, but only if no one else can read the output."
             )
         _, scored = score_submission(submission, replace(options, tasks=[name]))
         if scored[name].sample is None:
@@ -182,8 +182,8 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
     if other is not None:
         if (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
             raise DataError(
-                f"{shown.submission} and {other.submission} were not scored on the same data and by the "
-                "same metric."
+                f"{shown.submission} and {other.submission} were scored on different data or with different "
+                "metrics, so their examples can't be compared."
             )
         others = {row.id: row for row in other.rows}
     known = {row.id for row in shown.rows} if chosen.ids else set()

@@ -210,9 +210,9 @@ class Comparison:
         chance = 100 * (1 - (1 - LEVEL) ** len(tested))
         subject = "the interval excludes" if len(apart) == 1 else "the intervals exclude"
         return (
-            f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. Both are right: an "
-            "interval and its p concern one task, while p (Holm) allows for the number of tasks. Among "
-            f"{len(tested)} independent tasks without any difference, at least one has such an interval "
+            f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. This is no contradiction: "
+            "the interval and p are for a single task, while p (Holm) is corrected for the number of tasks. "
+            f"Among {len(tested)} independent tasks with no real difference, at least one interval excludes 0 "
             f"in up to {chance:.0f} % of comparisons."
         )
 
@@ -279,7 +279,7 @@ def _score_all(
         given = [Path(path).name for path in submissions]
         why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
         raise SubmissionError(
-            f"{', '.join(given[:-1])} and {given[-1]} have no scored task of {options.split} in common.{why}"
+            f"{', '.join(given[:-1])} and {given[-1]} have no scored {options.split} task in common.{why}"
         )
     return [results for results, _ in found], matched, left_out
 

@@ -143,8 +143,8 @@ def _examples_of(
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
     if scored[name].hidden:
         raise DataError(
-            f"The labels of {name}, {options.split}, are hidden, and examples would reveal them: "
-            "decabench.scoring.find_examples shows them with hidden=True, if no one else can read the output."
+            f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see them, call "
+            "decabench.scoring.find_examples with hidden=True, but only if no one else can read the output."
         )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")
@@ -328,12 +328,10 @@ def _files_to_score(
         elif others := sorted({each for task, each in submission.files if task in wanted} - {split}):
             hidden = [describe_absent(known[task], split) for task in wanted if split in known[task].hidden]
             reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
-            advice = (
-                f"{reason}It has answers for {' and '.join(others)}: choose them with --split {others[-1]}."
-            )
+            advice = f"{reason}It has answers for {' and '.join(others)}: add --split {others[-1]}."
         else:
-            advice = f"They belong in predictions/<task>.{split}.jsonl."
-        raise SubmissionError(f"The submission {name} has no answers for {names}, {split}. {advice}")
+            advice = f"Put them in predictions/<task>.{split}.jsonl."
+        raise SubmissionError(f"The submission {name} has no {split} answers for {names}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 
 
@@ -504,5 +502,5 @@ def results_files(submission: Path) -> list[Path]:
     folder = results_home(submission)
     if found := sorted(folder.glob("*/results.json")):
         return found
-    archived = "; the inside of an archive is not read" if submission.is_file() else ""
+    archived = " (results inside an archive are not read)" if submission.is_file() else ""
     raise MissingDataError(f"There is no results.json in {folder}{archived}. Run decabench evaluate first.")

@@ -355,7 +355,7 @@ def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
             raise _damaged(path, f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}")
         return msgspec.convert(record, ExamplesHead), _rows(path, lines)
     except msgspec.ValidationError as error:
-        raise _damaged(path, f"in its first line, {excerpt(str(error))}") from error
+        raise _damaged(path, f"its first line is invalid ({excerpt(str(error))})") from error
     except (StopIteration, ValueError) as error:
         raise _damaged(path, f"its first line is not JSON ({excerpt(str(error))})") from error
 
@@ -366,7 +366,7 @@ def _rows(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[ScoredExam
         try:
             yield decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise _damaged(path, f"line {number}: {excerpt(str(error))}") from error
+            raise _damaged(path, f"line {number} is invalid ({excerpt(str(error))})") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -477,9 +477,11 @@ def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
     try:
         names = open_statistics(source).schema_arrow.names
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+        raise DataError(
+            f"{name} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
+        ) from error
     if len(names) > _MOST_COLUMNS:
-        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
+        raise DataError(f"{name} has too many columns ({len(names):,}). Run decabench evaluate again.")
     return metric.for_columns(names)
 
 
@@ -501,9 +503,9 @@ def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Arra
             [_to_numpy(table.column(name)).astype(float) for name in columns]
         ).T  # whole columns are read
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered units")
+            raise ValueError("it has no rows, a value that is not finite, or a unit that is not a number")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(
-            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
+            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
         ) from error
     return units, rows

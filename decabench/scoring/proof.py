@@ -110,7 +110,7 @@ def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterato
     asked = len({example.question for example in examples})
     is_declared = asked == 1 or task.question_varies  # some models read questions only if they vary
     detail = "1 question" if asked == 1 else f"{asked:,} questions"
-    detail += "" if is_declared else ", but the task does not say question_varies"
+    detail += "" if is_declared else ", but the task does not set question_varies"
     yield ProofStep("questions vary as declared", is_declared, detail)
     published = task.counts.get(split)
     of = "(none published)" if published is None else f"of {published:,} published"
@@ -140,7 +140,7 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
     notes = [f"{id_}: {fault.rstrip('.')}" for id_, fault in list(lost.items())[:3]]
     is_known = len(lost) <= (len(examples) // 1_000 if task.gold_score else 0)
     if lost and is_known:
-        notes = [f"known exceptions in the published data, right by {task.gold_score}: {', '.join(lost)}"]
+        notes = [f"known exceptions in the published data, correct by {task.gold_score}: {', '.join(lost)}"]
     if alike := find_alike(task.output, task.metric, _values(task, examples)):
         notes.append(alike.rstrip("."))
     detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])

@@ -335,7 +335,7 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from JSON without the examples next to it: read the file with "
+                "These results were read from JSON text, which has no examples. Read the file with "
                 "decabench.scoring.read_results_file, or evaluate again."
             )
         return examples_frame(*self.source(task))
@@ -351,7 +351,7 @@ class Results:
         if self.writer is not None:
             return self.writer(self, place)
         if place is None:
-            raise MissingDataError("These results were read, not computed: name the folder to write them to.")
+            raise MissingDataError("These results were read from a file. Give the folder to write them to.")
         return write_results_file(place, self)
 
     def __repr__(self) -> str:
@@ -464,7 +464,7 @@ SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the f
 def describe_partial(run: LimitedRun) -> str:
     """Describe the examples that a limited run answered, as in `100 of 872 examples, limit 100`."""
     shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(run.chosen or ""))
-    left_out = f", without {len(run.without):,} of them" if run.without else ""
+    left_out = f", {len(run.without):,} left out" if run.without else ""
     return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "") + left_out
 
 
@@ -595,7 +595,7 @@ def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any
         raise InvalidResultsError(name, "its submission has no name")
     for task in (*file.tasks, *file.suite.tasks):
         if not is_task_name(task):
-            raise InvalidResultsError(name, f"{quoted(task)} is not a valid name of a task")
+            raise InvalidResultsError(name, f"{quoted(task)} is not a valid task name")
     suite = SUITES.get(file.suite.name, file.suite)
     is_known = (suite.tasks, suite.total) == (file.suite.tasks, file.suite.total)
     return record, replace(file, suite=suite) if is_known else file
@@ -607,13 +607,11 @@ def _read_results(file: _CompleteFile) -> Results:
         file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
     )
     if results.interval and not results.interval[0] <= results.interval[1]:
-        raise ValueError(f"its interval is {list(results.interval)}")
+        raise ValueError(f"its interval is {list(results.interval)}, with the larger end first")
     stated, total = file.total, results.total
     if (stated.tasks, stated.complete) != (total.tasks, total.complete):
         whole = "complete" if stated.complete else "incomplete"
-        raise ValueError(
-            f"its total is said to cover {stated.tasks} tasks ({whole}), but {total.tasks} are scored"
-        )
+        raise ValueError(f"its total is for {stated.tasks} tasks ({whole}), but {total.tasks} are scored")
     _check_claim(stated.score, results, partial=True)
     if results.suite == DECATHLON:
         _check_claim(file.decascore, results)
@@ -626,7 +624,7 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
         if total.score is not None and (total.complete or partial):
             raise ValueError(f"it has no {name}, although {total.tasks} of {of} tasks are scored")
     elif not (total.complete or partial):
-        raise ValueError(f"it claims a {name} with {total.tasks} of {of} tasks scored")
+        raise ValueError(f"it has a {name}, although only {total.tasks} of {of} tasks are scored")
     elif total.score is None or not abs(claim - total.score) <= _ROUNDING:
         raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
 
@@ -662,16 +660,16 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield f"its status is {task.status}, but its score is {task.score}"
     for score in scores:  # a perfect BLEU is 100.00000000000004
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
-            yield f"it has the score {score}, not a number from {low:g} to {high:g}"
+            yield f"it has a score of {score}, which is not between {low:g} and {high:g}"
     if task.interval and task.interval[0] > task.interval[1] + 1e-6:
-        yield f"its interval is {list(task.interval)}"
+        yield f"its interval is {list(task.interval)}, with the larger end first"
     if task.status != "failed" and not task.data.fingerprint:
-        yield "it is scored, but without the fingerprint of its data"
+        yield "it is scored, but the fingerprint of its data is missing"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
-        yield "it is partial, but does not say how many of how many examples it answered"
+        yield "it is partial, but its counts of answered and of all examples are missing or impossible"
     counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
     if not all(0 <= count < 1e12 for count in counts):
-        yield "one of its counts is negative, or larger than any data"
+        yield "one of its counts is negative or impossibly large"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

@@ -175,8 +175,8 @@ class Job:
         span = find_metric(self.task.metric).range
         name, split = self.task.name, self.file.split
         instead = MetricError(
-            f"{self.task.metric} cannot score the {split} split, whose labels are hidden: decabench tasks validate "
-            f"{name} --split {split} --hidden says why. Run it only if no one else can read the output."
+            f"{self.task.metric} cannot score the {split} split, whose labels are hidden. To see why, run decabench "
+            f"tasks validate {name} --split {split} --hidden, but only if no one else can read the output."
         )
         with unquoted(True, instead):
             found = score_task(metrics, texts, references, pool, refused)
@@ -257,7 +257,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
-                "its labels are hidden, and the score of a limited run would reveal some: answer all examples",
+                "its labels are hidden, and a limited run's score would reveal some: answer all examples",
                 1,
             )
         aligned = job.read(job.file)
@@ -441,11 +441,13 @@ def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str
         return scored
     if scored.hidden:
         raise DataError(
-            f"The labels of {task.name}, {split}, are hidden, and its scores with and without some examples would "
-            "reveal labels: choose other tasks with --tasks."
+            f"The {split} labels of {task.name} are hidden, and comparing its scores with and without some examples "
+            "would reveal labels. Choose other tasks with --tasks."
         )
     if not kept:
-        raise DataError(f"All {len(ids):,} examples of {task.name} are left out: none is left to score.")
+        raise DataError(
+            f"All {len(ids):,} examples of {task.name} are left out, so there is nothing to score."
+        )
     found = restricted(scored, ids, kept)
     left_out = tuple(id_ for id_ in ids if id_ not in kept)
     partial = replace(found.result.partial or LimitedRun(0, 0), without=left_out)

@@ -64,26 +64,26 @@ class VerifiedResults:
 
     @property
     def verdict(self) -> str:
-        """The result in one line, such as `verified: 3 tasks are the same; no answers to sst`."""
+        """The result in one line, such as `verified: 3 tasks are the same; no answers for sst`."""
         count = len(self.differences)
         tasks = "1 task is" if len(self.scored) == 1 else f"{len(self.scored)} tasks are"
         parts = [f"{count} {'value differs' if count == 1 else 'values differ'}"] if count else []
         parts += [f"{tasks} the same"] if self.scored and not count else []
-        parts += [f"no answers to {', '.join(self.unanswered)}"] if self.unanswered else []
+        parts += [f"no answers for {', '.join(self.unanswered)}"] if self.unanswered else []
         return f"{'verified' if self.ok else 'not verified'}: {'; '.join(parts) or 'it has no tasks'}"
 
 
 _MEANINGS = {
     "predictions": "the answers have changed",
     "fingerprint": "the data or its labels differ",
-    "signature": "the metric has another version",
-    "signatures": "a metric has another version",
+    "signature": "the metric has a different version",
+    "signatures": "a metric has a different version",
     "submission": "submission.toml has changed",
     "answers": "the answers, or the rule, finish or context_kept of some lines, have changed",
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
     "variants": "the answers to other wordings, or the list of retired wordings, have changed",
-    "decabench": "scored by another version of decabench",
+    "decabench": "scored by a different version of decabench",
 }
 """The meanings of differences by key. The outermost key takes precedence."""
 _EDITED = "the file was edited, or depends on something that has changed"
@@ -200,17 +200,19 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
     units, rows = read_rows(path, metric.columns)
     sample = Sample.of_levels(metric, rows, units, task)
     if sample.examples != result.n:
-        raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
+        raise DataError(
+            f"its statistics have {sample.examples:,} examples, but results.json has {result.n:,}"
+        )
     try:
         found = score_rows(metric, rows.tolist())
     except (ArithmeticError, ValueError) as error:  # overflow
-        raise DataError(f"its statistics give no score: {error}") from error
+        raise DataError(f"no score can be computed from its statistics: {error}") from error
     if not all(map(math.isfinite, found.details.values())):
-        raise DataError("its statistics give no score that is a finite number")
+        raise DataError("its statistics give a score that is not finite")
     pairs = [("the score", result.score, sample.score)]
     pairs += [(name, result.scores.get(name, value), value) for name, value in found.details.items()]
     for name, stated, value in pairs:
         if not numbers_agree(stated, value):
             shown = "none" if stated is None else f"{stated:.4f}"
-            raise DataError(f"its statistics give {name} {value:.4f}, results.json has {shown}")
+            raise DataError(f"its statistics give {value:.4f} for {name}, but results.json has {shown}")
     return sample

@@ -31,7 +31,7 @@ def test_a_hidden_split_says_so(command, home, submit, tmp_path):
     assert "--split train or --split validation" in message
     folder = submit("majority", ["squad"])
     message = said(command("evaluate", folder, "--split", "test", "--home", home))
-    assert "It has answers for validation: choose them with --split validation" in message
+    assert "has answers for validation: add --split validation" in message
     message = said(command("evaluate", folder, "--split", "test", "--tasks", "squad", "--home", home))
     assert "squad has no public test split: its labels are hidden" in message
 

@@ -119,7 +119,7 @@ def test_wordings_stand_below_each_other(command: Command, home: Path, submit: S
     ("arguments", "said"),
     [
         ((), "Which task? The submission answers schema, sst: choose one with --task."),
-        (("--task", "squad"), "has no answers for squad, validation"),
+        (("--task", "squad"), "has no validation answers for squad"),
         (("--task", "sts"), "Did you mean sst"),
         (("--split", "test"), "has no answers for test, only for validation: choose with --split."),
     ],

@@ -217,7 +217,7 @@ def test_scores_without(command, leaky, tmp_path):
     (task,) = json.loads(file.read_text())["tasks"].values()
     assert (task["status"], task["n"], task["score"]) == ("partial", 2, 50.0)
     assert task["partial"]["without"] == ["leaky.validation.0", "leaky.validation.1"]
-    assert "2 of 4 examples, without 2 of them" in done.stdout
+    assert "2 of 4 examples, 2 left out" in done.stdout
     checked = command("verify", "--submission", sub, *leaky)
     assert checked.exit_code == 0, checked.output
     content = json.loads(file.read_text())

@@ -135,7 +135,7 @@ def test_a_failed_task_is_not_compared(submit, home):
 
 
 def test_nothing_in_common(submit, home):
-    with pytest.raises(SubmissionError, match="no scored task of validation in common"):
+    with pytest.raises(SubmissionError, match="no scored validation task in common"):
         compare(submit("majority", ("sst",)), submit("oracle", ("srl",)), home=home)
 
 

@@ -270,7 +270,7 @@ def test_examples_of_results(command: Command, home: Path, submit: Submit) -> No
     pandas.testing.assert_frame_equal(read.examples("squad"), frame)
     with pytest.raises(UnknownNameError, match="Did you mean squad"):
         results.examples("squat")
-    with pytest.raises(MissingDataError, match="read from JSON without the examples"):
+    with pytest.raises(MissingDataError, match="read from JSON text"):
         Results.from_json(results.to_json()).examples("sst")
     examples_path(folder / "results/validation", "sst").unlink()
     with pytest.raises(MissingDataError, match="run decabench evaluate"):
@@ -356,10 +356,10 @@ def test_units_are_dialogues(scored):
 
 def test_damaged_and_other_columns(scored):
     path = scored[2] / STATISTICS / "squad.parquet"
-    with pytest.raises(DataError, match=r"squad\.parquet is damaged .*: evaluate again"):
+    with pytest.raises(DataError, match=r"squad\.parquet is damaged .*evaluate again"):
         read_rows(path, ["n", "nothing"])
     path.write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"squad\.parquet is damaged .*: evaluate again"):
+    with pytest.raises(DataError, match=r"squad\.parquet is damaged .*evaluate again"):
         read_rows(path, ["n"])
 
 

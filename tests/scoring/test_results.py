@@ -373,7 +373,7 @@ def refusal(text: str) -> str:
         (changed(SEVEN_OF_READING, "tasks", "sst", "status", value="fine"), "sst: Invalid enum value 'fine'"),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "data", "fingerprint", value=""),
-            "sst: it is scored, but without the",
+            "sst: it is scored, but the fingerprint",
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "status", value="failed"),
@@ -385,12 +385,12 @@ def refusal(text: str) -> str:
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "interval", value=[9.0, 101.0]),
-            "sst: it has the score 101.0",
+            "sst: it has a score of 101.0",
         ),
         (changed(SEVEN_OF_READING, "tasks", "sst", "n", value=-1), "sst: one of its counts is negative"),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "n", value=10**30),
-            "sst: one of its counts is negative, or larger",
+            "sst: one of its counts is negative or impossibly large",
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "answers", value={"refused": -1}),
@@ -407,8 +407,8 @@ def test_damage_is_a_sentence(text: str, reason: str) -> None:
     ("score", "reason"),
     [
         (None, "its status is"),
-        (-1, "it has the score -1.0, not a number from 0 to 100"),
-        (100.01, "it has the score 100.01"),
+        (-1, "it has a score of -1.0, which is not between 0 and 100"),
+        (100.01, "it has a score of 100.01"),
         ("90", "Expected `float | null`, got `str` - at `$.score`"),
         (True, "Expected `float | null`, got `bool`"),
         ([1], "Expected `float | null`, got `array`"),
@@ -452,13 +452,13 @@ def test_scores_of_other_metrics_have_their_range(metric: str, score: float, is_
     if is_read:
         assert Results.from_json(text).tasks["mine"].score == score
     else:
-        assert "not a number from" in refusal(text)
+        assert "which is not between" in refusal(text)
 
 
 def test_a_known_task_cannot_take_another_metric_s_range() -> None:
     forged = replace(SCORED, metric="mse", headline="mse", score=900.0, interval=None)
     assert refusal(replace(SEVEN_OF_READING, tasks={"sst": forged}).to_json()).startswith(
-        "sst: it has the score 900.0"
+        "sst: it has a score of 900.0"
     )
 
 
@@ -466,7 +466,10 @@ def test_a_known_task_cannot_take_another_metric_s_range() -> None:
 def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
     task = replace(SCORED, status="partial", partial=run)
     reason = refusal(replace(SEVEN_OF_READING, tasks={"sst": task}).to_json())
-    assert reason == "sst: it is partial, but does not say how many of how many examples it answered"
+    assert (
+        reason
+        == "sst: it is partial, but its counts of answered and of all examples are missing or impossible"
+    )
 
 
 @pytest.mark.parametrize(
@@ -476,7 +479,7 @@ def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
         ({"0": 1.0, "<b>": 2.0}, "its variants are not numbered from 0"),
         ({"0": 1.0, "01": 2.0}, "its variants are not numbered from 0"),
         ({}, "its variants are not numbered from 0"),
-        ({"0": 1.0, "1": 101.0}, "it has the score 101.0, not a number from 0 to 100"),
+        ({"0": 1.0, "1": 101.0}, "it has a score of 101.0, which is not between 0 and 100"),
     ],
 )
 def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
@@ -490,7 +493,7 @@ def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
         (ALL_OF_READING, 999.0, "its decaScore is 999.00, but its task scores give 500.00"),
         (ALL_OF_READING, True, "a value is invalid: Expected `float | null`, got `bool` - at `$.decascore`"),
         (ALL_OF_READING, None, "it has no decaScore, although 10 of 10 tasks are scored"),
-        (SEVEN_OF_READING, 450.0, "it claims a decaScore with 7 of 10 tasks scored"),
+        (SEVEN_OF_READING, 450.0, "it has a decaScore, although only 7 of 10 tasks are scored"),
         (ALL_OF_READING, 10**400, "it is not JSON: it has a number of 401 digits"),
     ],
 )
@@ -506,7 +509,7 @@ def test_no_decascore_rests_on_a_limited_run() -> None:
     content = json.loads(ALL_OF_READING.to_json())
     content["tasks"]["sst"] |= {"status": "partial", "partial": {"answered": 1, "of": 2}}
     content["total"] |= {"score": 450.0, "tasks": 9, "complete": False}
-    assert refusal(json.dumps(content)) == "it claims a decaScore with 9 of 10 tasks scored"
+    assert refusal(json.dumps(content)) == "it has a decaScore, although only 9 of 10 tasks are scored"
 
 
 def test_a_part_of_a_sum_is_checked_too() -> None:
@@ -520,8 +523,8 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
     [
         (("total", "score"), 90.0, "its average is 90.00, but its task scores give 50.00"),
         (("total", "score"), None, "it has no average, although 2 of 2 tasks are scored"),
-        (("total", "complete"), False, "its total is said to cover 2 tasks (incomplete), but 2 are scored"),
-        (("total", "tasks"), 3, "its total is said to cover 3 tasks (complete), but 2 are scored"),
+        (("total", "complete"), False, "its total is for 2 tasks (incomplete), but 2 are scored"),
+        (("total", "tasks"), 3, "its total is for 3 tasks (complete), but 2 are scored"),
         (("suite", "total"), "median", "a value is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "a value is invalid: Suite 'own': It has no tasks"),
         (("suite", "tasks"), "sst", "a value is invalid"),

@@ -377,7 +377,7 @@ def test_intervals_with_wild_answers_hold_for_many_units_only(kind: str, units: 
 
 
 def test_rows_without_units_are_refused():
-    with pytest.raises(DecabenchError, match="give the units of each row"):
+    with pytest.raises(DecabenchError, match="units for each row"):
         Sample.of(EM, [], [], "squad")
     with pytest.raises(DecabenchError, match="different numbers of unit levels"):
         Sample.of(EM, [(1.0,) * len(EM.columns)] * 2, [("a",), ("a", "b")], "squad")

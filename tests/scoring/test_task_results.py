@@ -187,7 +187,7 @@ def test_statistics_whose_classes_were_changed_are_refused(
         read_sample(folder, folder / "results" / "validation", "own", result)
     wide = pa.table({f"gold:{number}": [1.0] for number in range(20_001)})
     pq.write_table(wide, tmp_path / "wide.parquet")
-    with pytest.raises(DataError, match="20,001 columns, which is too many"):
+    with pytest.raises(DataError, match=r"too many columns \(20,001\)"):
         stored_metric(METRICS["macro_f1"], tmp_path / "wide.parquet")
 
 

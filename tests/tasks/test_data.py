@@ -103,7 +103,7 @@ def test_queries_that_are_not_read_as_their_form(prepared: Prepared) -> None:
     assert [check for check in checks if not check.passed] == []
     (said,) = [check.detail for check in checks if check.name.startswith("gold answers stay the same")]
     assert said == (
-        "15,875 of 15,878; known exceptions in the published data, right by lfem_corrected: "
+        "15,875 of 15,878; known exceptions in the published data, correct by lfem_corrected: "
         "wikisql.test.8862, wikisql.test.8865, wikisql.test.8866"
     )
 
