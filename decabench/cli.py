@@ -69,7 +69,7 @@ class _LazyCommands(UserDict[str, click.Command]):
         if name not in self.data and name in _COMMANDS:
             own = f"{name}_" if iskeyword(name) else name
             command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
-            from decabench.commands._options import name_variables  # already imported by the command
+            from decabench.commands._console import name_variables  # already imported by the command
 
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):

@@ -1,15 +1,20 @@
-"""The output of commands: text, JSON, tables that fit, number formats; and `run.json`, the times of a run."""
+"""Code that commands share: options and their completion; text, JSON, tables and number formats; and `run.json`."""
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from decabench.text import fold, terminal_safe
 
@@ -20,6 +25,192 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from decabench.scoring import TaskResult
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+# Options
+
+
+def _completing(
+    read: Callable[[click.Context], Iterable[str]], several: bool = False
+) -> Callable[..., list[str]]:
+    """With `several`, names are separated by commas and the last name is completed."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from decabench.errors import DecabenchError
+
+        before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
+        try:
+            names = list(read(context))
+        except (DecabenchError, OSError):  # a file of --include with faults: the command itself says so
+            return []
+        return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+    return complete
+
+
+def _include(context: click.Context) -> Sequence[Path]:
+    given: Sequence[Path] = context.params.get("include") or ()
+    from_environment = os.environ.get("DECABENCH_INCLUDE", "")  # which click does not read for completion
+    return given or [Path(each) for each in from_environment.split(os.pathsep) if each]
+
+
+def _task_names(context: click.Context) -> Iterable[str]:
+    from decabench.tasks import known_tasks
+
+    return known_tasks(_include(context))
+
+
+def _suite_names(context: click.Context) -> Iterable[str]:
+    from decabench.tasks import known_suites
+
+    return known_suites(_include(context))
+
+
+complete_task = _completing(_task_names)
+complete_tasks = _completing(_task_names, several=True)
+complete_suite = _completing(_suite_names)
+complete_metric = _completing(lambda context: import_module("decabench.metrics").METRICS)
+complete_predictor = _completing(lambda context: import_module("decabench.predictors").predictor_names())
+
+SCORED_SPLITS = ("validation", "test")
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
+)
+include_option = click.option(
+    "--include",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    envvar="DECABENCH_INCLUDE",
+    metavar="PATH",
+    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is "
+    "executed, and so is a metric that a .toml file names as module:attribute.",
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of processes.  [default: one per core]",
+)
+hidden_option = click.option(
+    "--hidden",
+    is_flag=True,
+    help="Also show the labels of hidden splits. Use it only if no one else can read the output.",
+)
+log_option = click.option(
+    "--log",
+    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
+    multiple=True,
+    help="Also send the numbers to this tracker (its package must be installed); may be repeated.",
+)
+suite_option = click.option(
+    "--suite",
+    metavar="NAME",
+    shell_complete=complete_suite,
+    help="Only the tasks in this suite (see decabench suites).",
+)
+
+
+def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the submission as an argument or as `--submission`; both fill the parameter `submission`."""
+    path = click.Path(path_type=Path, exists=True)
+    option = click.option(
+        "--submission",
+        type=path,
+        metavar="PATH",
+        help="The same as SUBMISSION: a folder, a .zip or a .tar.gz.",
+    )
+    argument = click.argument("place", metavar="[SUBMISSION]", type=path, required=False)
+
+    @wraps(command)
+    def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
+        source = click.get_current_context().get_parameter_source("submission")
+        if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
+            raise click.UsageError("The submission is given twice: as an argument and with --submission.")
+        if place is None and submission is None:
+            raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
+        return command(*arguments, submission=place or submission, **settings)
+
+    return argument(option(run))
+
+
+def tasks_option(command: Command) -> Command:
+    """Add `--tasks` and `--suite`, with parameters of the same names for `chosen_tasks`."""
+    text = "Only these tasks, separated by commas."
+    option = click.option(
+        "--tasks", metavar="NAME,…", multiple=True, shell_complete=complete_tasks, help=text
+    )
+    return option(suite_option(command))
+
+
+def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
+    """Return the option `--output` for the folder that a command writes to."""
+    path = click.Path(path_type=Path, file_okay=False)
+    return click.option("--output", required=required, type=path, metavar=metavar, help=text)
+
+
+def split_option(
+    default: str | None, text: str, splits: Sequence[str] = ("train", *SCORED_SPLITS)
+) -> Callable[[Command], Command]:
+    """Return the option `--split` with a default and a help text."""
+    choice = click.Choice(splits)
+    return click.option("--split", type=choice, default=default, show_default=default is not None, help=text)
+
+
+def processes(jobs: int | None) -> int:
+    """Return the number of processes for `--jobs`, by default one per core."""
+    return jobs or os.cpu_count() or 1
+
+
+def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
+    """Return the task names chosen by `--tasks` and `--suite`, or None for all tasks.
+
+    If both are given, `--tasks` chooses from the suite. Raises UnknownNameError and UsageError.
+    """
+    from decabench.tasks import get_suite, get_task, known_suites, known_tasks
+
+    names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
+    if tasks and not names:
+        raise click.UsageError("--tasks is empty: leave it out to use all tasks.")
+    within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
+    if not names or names == ["all"]:
+        return within
+    known = known_tasks(include)
+    chosen = [get_task(name, known).name for name in dict.fromkeys(names)]
+    if within is not None and (outside := [name for name in chosen if name not in within]):
+        raise click.UsageError(
+            f"--tasks names {', '.join(outside)}, but the suite {suite} has only {', '.join(within)}: "
+            "choose from these, or leave out --suite."
+        )
+    return chosen
+
+
+def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
+    """Name each option's environment variable after the option. click would name it after the function's parameter."""
+    for option in params:
+        if isinstance(option, click.Option):
+            name = max(option.opts, key=len).lstrip("-")
+            own = f"{prefix}_{name}".upper().replace("-", "_")
+            option.envvar = [str(option.envvar), own] if option.envvar else own
+            option.allow_from_autoenv = False
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that excludes infinity and NaN. Comparisons alone would accept NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return found
+
+
+# Text and JSON
 
 
 def is_set(option: str) -> bool:
@@ -104,8 +295,6 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
     Tables fit the terminal. In a pipe or file, they fit $COLUMNS if it is set, otherwise `piped_width`.
     Sentences stay on one line.
     """
-    import os
-
     from rich.console import Console
 
     given = os.environ.get("COLUMNS", "")
@@ -276,7 +465,6 @@ def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = 
     The file is separate from results and answers, whose bytes must not depend on times and hardware.
     """
     import json
-    import os
     import platform
 
     import decabench

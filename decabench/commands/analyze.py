@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo, is_set, print_json
-from decabench.commands._options import (
+from decabench.commands._console import (
     chosen_tasks,
     complete_task,
+    echo,
     home_option,
     include_option,
+    is_set,
     output_option,
+    print_json,
     split_option,
     tasks_option,
 )

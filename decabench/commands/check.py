@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo, folded, is_set, note, write_json
-from decabench.commands._options import (
+from decabench.commands._console import (
     chosen_tasks,
+    echo,
+    folded,
     home_option,
     include_option,
+    is_set,
+    note,
     split_option,
     submission_argument,
     tasks_option,
+    write_json,
 )
 
 if TYPE_CHECKING:

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import (
+    SCORED_SPLITS,
     TableColumn,
     changed_since,
+    chosen_tasks,
+    console,
     echo,
     folded,
-    is_set,
-    print_table,
-    write_json,
-)
-from decabench.commands._options import (
-    SCORED_SPLITS,
-    chosen_tasks,
+    format_count,
     home_option,
     include_option,
+    is_set,
     jobs_option,
+    print_field,
+    print_table,
     processes,
+    shortened,
     split_option,
     tasks_option,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +164,6 @@ def _regression(found: Comparison, name: str, points: float, alpha: float | None
 
 
 def _print(found: Comparison) -> None:
-    from decabench.commands._console import console, print_field, shortened
     from decabench.scoring import SAMPLE_NOTE, show_units
 
     out = console()
@@ -204,7 +205,6 @@ def _print(found: Comparison) -> None:
 
 def print_lineup(found: Lineup) -> None:
     """Print a row for each model, then a row for each task and pair of models."""
-    from decabench.commands._console import console, format_count
     from decabench.scoring import show_interval, show_p
 
     out = console()

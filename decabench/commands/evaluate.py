@@ -10,26 +10,30 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import (
+    SCORED_SPLITS,
     TableColumn,
     changed_since,
+    chosen_tasks,
+    console,
     echo,
     folded,
-    is_set,
-    print_json,
-    print_table,
-)
-from decabench.commands._options import (
-    SCORED_SPLITS,
-    chosen_tasks,
+    format_count,
+    format_score,
+    headline_name,
     home_option,
     include_option,
+    is_set,
     jobs_option,
     log_option,
     output_option,
+    print_json,
+    print_table,
     processes,
     split_option,
+    start_clock,
     submission_argument,
     tasks_option,
+    write_run_file,
 )
 from decabench.text import excerpt, printable
 
@@ -110,7 +114,6 @@ def evaluate(
     """
     import json
 
-    from decabench.commands._console import start_clock, write_run_file
     from decabench.scoring import (
         ScoringOptions,
         describe_forms,
@@ -199,8 +202,6 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:
-    from decabench.commands._console import console
-
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
@@ -243,7 +244,6 @@ _COLUMNS = (
 
 
 def _row(name: str, task: TaskResult) -> list[str]:
-    from decabench.commands._console import format_count, format_score, headline_name
     from decabench.scoring import score_digits, show_interval
 
     digits = score_digits(name, task.metric)
@@ -260,7 +260,6 @@ def _row(name: str, task: TaskResult) -> list[str]:
 
 
 def _all_scores(name: str, task: TaskResult) -> str:
-    from decabench.commands._console import headline_name
     from decabench.scoring import score_digits
 
     digits = score_digits(name, task.metric, least=2)
@@ -271,7 +270,6 @@ def _all_scores(name: str, task: TaskResult) -> str:
 
 
 def _print_variants(results: Results) -> None:
-    from decabench.commands._console import console
     from decabench.scoring import score_digits
 
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
@@ -301,7 +299,6 @@ def _print_variants(results: Results) -> None:
 
 
 def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
-    from decabench.commands._console import console
     from decabench.tasks import Label, Tags, known_tasks
 
     out, tasks = console(), known_tasks(include)

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo, folded, is_set, write_json
-from decabench.commands._options import home_option, include_option, output_option, split_option
+from decabench.commands._console import (
+    echo,
+    folded,
+    home_option,
+    include_option,
+    is_set,
+    output_option,
+    split_option,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from decabench.exchange import RefusedImportError

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, cast
 import click
 from click.core import ParameterSource
 
-from decabench.commands._console import echo, is_set, note, print_json
-from decabench.commands._console import serve as run_server
-from decabench.commands._options import (
+from decabench.commands._console import (
     SCORED_SPLITS,
     complete_suite,
+    echo,
     home_option,
     include_option,
+    is_set,
     jobs_option,
+    note,
     output_option,
+    print_json,
     processes,
+)
+from decabench.commands._console import (
+    serve as run_server,
 )
 
 if TYPE_CHECKING:

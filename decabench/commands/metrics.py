@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
-from decabench.commands._options import complete_metric
+from decabench.commands._console import (
+    TableColumn,
+    complete_metric,
+    console,
+    echo,
+    folded,
+    is_set,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from decabench.commands._documents import MetricFields
@@ -76,7 +84,6 @@ def _describe(name: str) -> MetricFields:
 @click.pass_context
 def selftest(context: click.Context) -> None:
     """Check this installation against bundled official scores: offline, in a few seconds."""
-    from decabench.commands._console import console
     from decabench.metrics.selftest import run_selftest
 
     results = run_selftest()

@@ -3,44 +3,85 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
 from decabench.commands._console import (
+    Decorator,
+    FiniteRange,
     TableColumn,
+    chosen_tasks,
+    complete_predictor,
+    complete_task,
     console,
     echo,
     folded,
     format_count,
+    home_option,
+    include_option,
     is_set,
+    name_variables,
     note,
+    output_option,
     peak_memory,
     print_json,
     print_table,
-    start_clock,
-    write_run_file,
-)
-from decabench.commands._options import (
-    SectionedCommand,
-    complete_task,
-    fill,
-    home_option,
-    include_option,
-    options_of,
-    output_option,
-    section,
     split_option,
+    start_clock,
     tasks_option,
+    write_run_file,
 )
 from decabench.commands._progress import clock_time, show_progress
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from decabench.commands._console import Clock
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
+
+Owner = TypeVar("Owner", bound="DataclassInstance")
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings, in the order in which the headings first occur.
+
+    `options` returns decorators for further options when they are first needed. This lets a command take them
+    from dataclass fields (`options_of`) without loading their packages each time decabench starts.
+    """
+
+    def __init__(
+        self, *arguments: Any, options: Callable[[], Sequence[Decorator[Any]]] = tuple, **settings: Any
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return all options, first making the options that are made on demand."""
+        if self._late_options is not None:
+
+            def holder() -> None: ...
+
+            for decorate in reversed(self._late_options()):
+                decorate(holder)
+            made: list[click.Parameter] = getattr(holder, "__click_params__", [])
+            name_variables(made, f"DECABENCH_{self.name}")
+            self.params = [*reversed(made), *self.params]
+            self._late_options = None
+        return super().get_params(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {_REST: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", _REST), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def _options() -> list[Any]:
@@ -154,7 +195,6 @@ def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
 
 
 def _run(given: dict[str, Any]) -> Run:
-    from decabench.commands._options import chosen_tasks
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
     from decabench.tasks import DECATHLON, Store, home_folder, known_tasks, tasks_with_split
@@ -384,3 +424,115 @@ def _duration(seconds: float | None) -> str:
 
 def _money(cost: float | None) -> str:
     return "–" if cost is None else f"{cost:,.4f}" if cost < 1 else f"{cost:,.2f}"
+
+
+# Options from the fields of dataclasses
+
+_REST = "Options"
+
+
+class _Option(click.Option):
+    """An option that stores its heading in the help text."""
+
+    def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.section = section
+
+
+def section(title: str) -> Callable[..., Decorator[Any]]:
+    """Return a decorator like `click.option` for the options under a heading."""
+
+    def option(*names: str, **settings: Any) -> Decorator[Any]:
+        return click.option(*names, cls=_Option, section=title, **settings)
+
+    return option
+
+
+def options_of(owner: type, *names: str) -> Decorator[Any]:
+    """Make a click option from each field that a dataclass declares with `decabench.predictors.option`.
+
+    If names are given, only from the fields named. Name, type, default, range and help all come from the field.
+    """
+    hints = get_type_hints(owner)
+    declared = [field for field in fields(owner) if "option" in field.metadata]
+
+    def decorate(command: Any) -> Any:
+        for field in reversed(declared):
+            if not names or field.name in names:
+                command = _option_of(field, hints[field.name])(command)
+        return command
+
+    return decorate
+
+
+def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
+    info = field.metadata["option"]
+    kind = next((kind for kind in get_args(hint) if kind is not type(None)), hint)
+    flag = info.flag or f"--{field.name.replace('_', '-')}"
+    settings: dict[str, Any] = {
+        "cls": _Option,
+        "section": info.section or _REST,
+        "help": info.help + (f"  [default: {info.unset}]" if info.unset else ""),
+    }
+    if field.default is MISSING:
+        settings["required"] = True
+    else:
+        settings["default"] = field.default
+        settings["show_default"] = field.default not in (None, "", ()) and not isinstance(field.default, bool)
+    if field.name == "predictor":
+        settings["shell_complete"] = complete_predictor
+    if kind is bool:
+        settings["is_flag"] = True
+    else:
+        settings |= {"metavar": info.metavar, "type": _type_of(info, kind), "multiple": field.default == ()}
+        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else 1
+    return click.option(flag, field.name, **settings)
+
+
+def _type_of(info: Any, kind: Any) -> Any:
+    if info.parse is not None:
+        return _Parsed(info.parse)
+    if info.choices:
+        return _Choice(info.choices)
+    if not info.bounds:
+        return {int: int, float: float}.get(kind, str)
+    least = info.at_least if info.above is None else info.above
+    bounds = {"min": least, "max": info.at_most, "min_open": info.above is not None}
+    return click.IntRange(**bounds) if kind is int else FiniteRange(**bounds)
+
+
+class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """A choice whose error messages explain how to give several values."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and param is not None and param.multiple:
+            parts = [part.strip() for part in value.split(",")]
+            if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
+                flag = param.opts[0]
+                again = " ".join(f"{flag} {part}" for part in parts)
+                self.fail(f"{value!r} is more than one value: repeat the option: {again}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """A type whose values are parsed by a function. The message of its ValueError is shown."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert text. A default value is already parsed."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
+    """Return a dataclass filled from the options that `options_of` made of its fields, and from `more`."""
+    values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
+    return owner(**values, **more)

@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._console import TableColumn, echo, folded, is_set, print_table
-from decabench.commands._options import (
+from decabench.commands._console import (
+    TableColumn,
+    chosen_tasks,
     complete_task,
+    console,
+    echo,
+    folded,
+    format_count,
     hidden_option,
     home_option,
     include_option,
+    is_chatty,
+    is_set,
     jobs_option,
+    note,
+    print_field,
+    print_json,
+    print_table,
     processes,
     split_option,
     suite_option,
@@ -68,8 +79,6 @@ def prepare(
     skipped, even if it came from a mirror that is not named again. A split that has changed is rebuilt;
     if it came from a mirror, name the mirror again. --force rebuilds everything.
     """
-    from decabench.commands._console import is_chatty, note, print_json
-    from decabench.commands._options import chosen_tasks
     from decabench.tasks import (
         DECATHLON,
         Request,
@@ -164,8 +173,6 @@ def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "fa
 
 
 def _report(preparation: Preparation) -> None:
-    from decabench.commands._console import console, note
-
     for split in preparation.altered:  # with --quiet too, because the data was changed by hand
         record = preparation.records.get(split)
         origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
@@ -183,8 +190,6 @@ def _print_missing(
     preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
 ) -> None:
     """The reasons are left out, because they have already been reported."""
-    from decabench.commands._console import console
-
     failed = [each for each in preparations if each.error]
     if not failed:
         return
@@ -203,7 +208,6 @@ def _print_missing(
 def _print_table(
     tasks: list[Task], preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]
 ) -> None:
-    from decabench.commands._console import console, format_count, print_field
     from decabench.tasks import SPLITS, describe_missing
 
     out = console()
@@ -236,8 +240,8 @@ def _print_table(
     if not print_table(out, columns, table, more=""):
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
-    for note in notes:
-        out.print(folded(note), style="dim")
+    for sentence in notes:
+        out.print(folded(sentence), style="dim")
 
 
 def _describe_data(record: SplitRecord) -> str:
@@ -251,7 +255,6 @@ def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str 
 
     If some ids would be missing, an earlier list stays unchanged.
     """
-    from decabench.commands._console import console
     from decabench.submission import write_id_list
     from decabench.tasks import Store
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import echo, is_set, print_json
-from decabench.commands._options import (
+from decabench.commands._console import (
     SCORED_SPLITS,
     complete_suite,
+    echo,
     home_option,
     include_option,
+    is_set,
+    print_json,
     split_option,
 )
 

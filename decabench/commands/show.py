@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from decabench.commands._console import (
+    SCORED_SPLITS,
     changed_since,
+    complete_task,
     console,
     echo,
     format_score,
-    is_set,
-    print_json,
-    shortened,
-)
-from decabench.commands._console import serve as run_server
-from decabench.commands._options import (
-    SCORED_SPLITS,
-    complete_task,
     hidden_option,
     home_option,
     include_option,
+    is_set,
+    print_json,
+    shortened,
     split_option,
     submission_argument,
+)
+from decabench.commands._console import (
+    serve as run_server,
 )
 from decabench.text import terminal_safe
 

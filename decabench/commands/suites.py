@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
-from decabench.commands._options import complete_suite, home_option, include_option
+from decabench.commands._console import (
+    TableColumn,
+    complete_suite,
+    console,
+    echo,
+    folded,
+    home_option,
+    include_option,
+    is_set,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
@@ -43,7 +53,6 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
 @include_option
 def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show the tasks of a suite, their metrics, and published scores."""
-    from decabench.commands._console import console
     from decabench.tasks import get_suite, known_suites, known_tasks
 
     suite, tasks, out = get_suite(name, known_suites(include)), known_tasks(include), console()

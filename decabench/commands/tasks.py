@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._console import TableColumn, is_set, print_table
-from decabench.commands._options import (
+from decabench.commands._console import (
+    TableColumn,
+    chosen_tasks,
     complete_task,
+    console,
+    folded,
+    format_count,
     hidden_option,
     home_option,
     include_option,
+    is_set,
+    print_field,
+    print_json,
+    print_table,
+    shortened,
     split_option,
     tasks_option,
 )
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
     """List the tasks, their sizes and the prepared data."""
-    from decabench.commands._console import console, print_json
     from decabench.commands._documents import TasksDocument
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
@@ -82,7 +90,6 @@ def _describe(task: Task, store: Store) -> TaskDescription:
 
 
 def _counts(task: TaskDescription) -> list[str]:
-    from decabench.commands._console import format_count
     from decabench.tasks import SPLITS
 
     return [
@@ -92,7 +99,6 @@ def _counts(task: TaskDescription) -> list[str]:
 
 
 def _status(task: TaskDescription) -> str:
-    from decabench.commands._console import format_count
     from decabench.tasks import SPLITS
 
     if task.state != "prepared":
@@ -112,7 +118,6 @@ def _status(task: TaskDescription) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared, and a few examples."""
-    from decabench.commands._console import console, print_field, print_json, shortened
     from decabench.commands._documents import ExampleFields, TaskDocument
     from decabench.errors import MissingDataError
     from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
@@ -208,8 +213,6 @@ def _address(source: Source) -> str:
 
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
     """Digests of files with hidden labels are left out, because they would confirm a guess."""
-    from decabench.commands._console import console, folded
-
     out = console()
     source = f"{record.rows:,} examples from {record.origin} ({record.source})"
     out.print(f"\n{folded(f'prepared   {split}: {source}', 11)}")
@@ -245,7 +248,6 @@ def validate(
     Labels, numbers, tags, trees, dialogue states and queries must also stay the same when written and read again, and
     score low if each value comes from another example.
     """
-    from decabench.commands._console import console
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks
 
@@ -253,7 +255,6 @@ def validate(
     checks = prove_task(task, split, Store(home_folder(home)), hidden)
     failed = sum(not check.passed for check in checks)
     if is_set("json"):
-        from decabench.commands._console import print_json
         from decabench.commands._documents import ProofDocument
 
         print_json(ProofDocument(task=name, split=split, checks=checks, failed=failed))
@@ -324,8 +325,6 @@ def overlap(
     and punctuation (normalised: Unicode NFKC, case-folded, only letters, marks and digits). A model
     that is trained on one task may have seen the test texts of another.
     """
-    from decabench.commands._console import console, print_json
-    from decabench.commands._options import chosen_tasks
     from decabench.errors import MissingDataError
     from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
 
@@ -375,8 +374,6 @@ def overlap(
 
 
 def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
-    from decabench.commands._console import console
-
     rows = []
     for one in found:
         counts = (len(one.exact), len(one.normalised), one.examples)

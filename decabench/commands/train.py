@@ -6,14 +6,19 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
-from decabench.commands._options import (
+from decabench.commands._console import (
     FiniteRange,
     chosen_tasks,
+    echo,
+    folded,
     home_option,
     include_option,
+    is_chatty,
+    is_set,
     log_option,
+    note,
     output_option,
+    print_json,
     tasks_option,
 )
 from decabench.models import MODELS

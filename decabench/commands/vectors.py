@@ -8,8 +8,18 @@ from typing import Any, TypeVar
 
 import click
 
-from decabench.commands._console import echo, is_chatty, is_set, note, print_json
-from decabench.commands._options import FiniteRange, chosen_tasks, home_option, include_option, tasks_option
+from decabench.commands._console import (
+    FiniteRange,
+    chosen_tasks,
+    echo,
+    home_option,
+    include_option,
+    is_chatty,
+    is_set,
+    note,
+    print_json,
+    tasks_option,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _MANY = 5  # of the words left out, the number shown

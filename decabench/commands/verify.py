@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import changed_since, echo, is_set, print_json
-from decabench.commands._options import (
+from decabench.commands._console import (
+    changed_since,
+    echo,
     home_option,
     include_option,
+    is_set,
     jobs_option,
+    print_json,
     processes,
     submission_argument,
 )

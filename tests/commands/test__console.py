@@ -1,10 +1,14 @@
 import ast
+import importlib.util
 import io
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -13,6 +17,7 @@ from decabench.cli import cli
 from decabench.commands import _console
 from decabench.commands._console import (
     TableColumn,
+    chosen_tasks,
     console,
     echo,
     print_field,
@@ -20,7 +25,8 @@ from decabench.commands._console import (
     start_clock,
     write_run_file,
 )
-from decabench.tasks import Question
+from decabench.errors import UnknownNameError
+from decabench.tasks import DECATHLON, Question
 from tests.sources import modules
 
 SENTENCE = "A sentence of many words. " * 20
@@ -321,3 +327,46 @@ def test_commands_print_with_echo_and_console_only() -> None:
                 if name in ("print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"):
                     found.append(f"{module}: {name}")
     assert found == []
+
+
+def test_the_tasks_that_are_chosen(tmp_path: Path) -> None:
+    assert chosen_tasks((), ()) is None
+    assert chosen_tasks(("all",), ()) is None
+    assert chosen_tasks(("sst, squad", "sst"), ()) == ["sst", "squad"]
+    assert chosen_tasks((), (), "decathlon") == list(DECATHLON.tasks)
+    assert chosen_tasks(("all",), (), "decathlon") == list(DECATHLON.tasks)
+    assert chosen_tasks(("zre,sst",), (), "decathlon") == ["zre", "sst"]
+    path = tmp_path / "two.toml"
+    path.write_text('format = "decabench.suite/1"\nname = "two"\ntasks = ["sst", "schema"]\n')
+    assert chosen_tasks((), [path], "two") == ["sst", "schema"]
+    with pytest.raises(
+        click.UsageError, match="--tasks names squad, zre, but the suite two has only sst, schema"
+    ):
+        chosen_tasks(("squad,sst,zre",), [path], "two")
+    with pytest.raises(click.UsageError, match="--tasks is empty"):
+        chosen_tasks((" ,",), ())
+    with pytest.raises(UnknownNameError, match=r"no suite 'tow'\. Did you mean two"):
+        chosen_tasks((), [path], "tow")
+    with pytest.raises(UnknownNameError, match=r"no task 'ssst'\. Did you mean sst"):
+        chosen_tasks(("ssst",), [path], "two")
+
+
+def test_help_of_the_commands_loads_no_room_of_the_options() -> None:
+    program = (
+        "import sys\n"
+        "from click.testing import CliRunner\n"
+        "from decabench.cli import cli\n"
+        "assert 'predict' in CliRunner().invoke(cli, ['--help']).output\n"
+        "assert 'decabench.runs' not in sys.modules\n"
+        "assert '--temperature' in CliRunner().invoke(cli, ['predict', '--help']).output\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("train", "--output", "run"), ("analyze", "pointers", ".", "--output", "x")]
+)
+def test_a_missing_extra_is_wrong_usage_everywhere(command, monkeypatch, arguments):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    done = command(*arguments)
+    assert done.exit_code == 2 and "torch and safetensors are not installed: run pip install" in done.stderr

@@ -168,12 +168,13 @@ def test_the_table_fits_a_narrow_terminal(home, monkeypatch):
 
     from rich.console import Console
 
-    from decabench.commands import _console
     from decabench.commands.prepare import _print_table
     from decabench.tasks import SPLITS, TASKS, Preparation, Store
 
     file = io.StringIO()
-    monkeypatch.setattr(_console, "console", lambda **_: Console(file=file, width=80, color_system=None))
+    monkeypatch.setattr(
+        "decabench.commands.prepare.console", lambda **_: Console(file=file, width=80, color_system=None)
+    )
     tasks = [TASKS["schema"], TASKS["multinli.in.out"]]
     records = [Preparation(task.name, dict(Store(home).records(task.name)), True) for task in tasks]
     _print_table(tasks, records, dict.fromkeys(TASKS, SPLITS))
