@@ -194,6 +194,6 @@ def oracle(setting: Setting) -> Predictor:
     This shows the score of a perfect system, including any quirks of the metric.
     """
     if not isinstance(setting, OracleSetting):
-        raise DecabenchError("The baseline oracle runs only under its own name: use --predictor oracle.")
+        raise DecabenchError("The baseline oracle works only as --predictor oracle: use that name.")
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

@@ -56,13 +56,15 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
     try:
         arguments = shlex.split(target)
     except ValueError as error:
-        raise DecabenchError(f"command: expects a command line, but {target} has {error}.") from None
+        raise DecabenchError(
+            f"command: expects a command line, but {target} has {str(error).lower()}."
+        ) from None
     if not arguments:
         raise DecabenchError("command: expects a command line, as in command:'./my-model --flag'.")
     refuse_unused(options, USED, "command:", "use the program's own flag.")
     if missing := [name for name in options.env if name not in os.environ]:
         raise DecabenchError(
-            f"--env {missing[0]}: this variable is not set. Set it, or leave out the option."
+            f"--env {missing[0]} names a variable that is not set: set it, or leave out the option."
         )
     _find_program(arguments[0])
     return CommandBackend(target, options)
@@ -152,8 +154,8 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is named on the command line but cannot be read for the record ({error.strerror}): make it "
-            "readable."
+            f"{path} is named on the command line but cannot be read ({error.strerror}): make it readable, because "
+            "its digest is recorded."
         ) from None
 
 
@@ -216,8 +218,8 @@ class CommandPredictor:
                 reason = _explain_end(process, len(replies.answered), secrets)
             except StalledError:
                 reason = (
-                    f"The program was stopped: after {len(replies.answered)} answers it neither read "
-                    f"nor answered for {self.timeout:g} s.{_last_words(process)}"
+                    f"The program was stopped after {len(replies.answered)} answers, because it neither read "
+                    f"nor answered anything for {self.timeout:g} s.{_last_words(process)}"
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
             yield id_, Failure(reason)
@@ -298,10 +300,10 @@ def _stray(number: int, text: str, fault: str) -> ModelError:
 
 def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
     if row.get("error") is not None:
-        return Failure(f"The program says: {excerpt(str(row['error']))}")
+        return Failure(f"The program reported: {excerpt(str(row['error']))}")
     if "answer" not in row:
         keys = ", ".join(quoted(str(key), 30) for key in list(row)[:5])
-        raise ValueError(f"the line has no 'answer'; its keys: {keys}")
+        raise ValueError(f"the line has no 'answer'; its keys are {keys}")
     text = row["answer"]
     answer = answer_from(well_formed(text) if isinstance(text, str) else text, {"finish": "stop", **row})
     if answer.context_kept is not None and answer.context_kept[1] > length:

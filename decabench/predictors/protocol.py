@@ -497,7 +497,7 @@ class ModelOptions:
     )
     reasoning_effort: str | None = option(
         None,
-        "How much the model reasons before it answers (openai:, and hf: chat templates). Any value but "
+        "How much the model reasons before it answers (openai:, and hf: chat templates). Any value except "
         f"none allows {REASONING_TOKENS:,} more tokens.",
         section=MODEL,
         choices=("none", "minimal", "low", "medium", "high", "xhigh"),
@@ -531,7 +531,7 @@ class ModelOptions:
     )
     quantize: str | None = option(
         None,
-        "Quantize the weights with bitsandbytes while they load (hf:).",
+        "Quantize the weights with bitsandbytes when they are loaded (hf:).",
         section=MODEL,
         choices=("4bit", "8bit"),
     )
@@ -575,7 +575,7 @@ class ModelOptions:
         None, "Beam width (trained:).", section=MODEL, metavar="N", at_least=1, unset="1, greedy"
     )
     seed: int = option(
-        0, "Seed for sampling, for choosing shots, and for the baseline random.", section=MODEL
+        0, "Seed for sampling, for the choice of shots, and for the baseline random.", section=MODEL
     )
     api: str | None = option(
         None, "API to use (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
@@ -603,25 +603,30 @@ class ModelOptions:
     )
     env: tuple[str, ...] = option(
         (),
-        "Environment variable with a key that the program needs (command:); may be repeated. Other "
-        "variables that look like secrets are not passed on.",
+        "Environment variable with a key that the program needs (command:); may be repeated. No other "
+        "variables that look like secrets are passed on.",
         section=SERVER,
         metavar="NAME",
     )
     batch_api: bool = option(
         False,
-        "Ask through the provider's batch API, which is cheaper and may take hours (inspect:).",
+        "Use the provider's batch API, which is cheaper but may take hours (inspect:).",
         section=SERVER,
     )
     concurrency: int | None = option(
-        None, "Requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"
+        None, "Number of requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"
     )
     requests_per_minute: float | None = option(
-        None, "Rate limit, retries included.", section=SERVER, metavar="N", above=0, unset="none"
+        None,
+        "Maximum number of requests per minute, including retries.",
+        section=SERVER,
+        metavar="N",
+        above=0,
+        unset="none",
     )
     timeout: float | None = option(
         None,
-        "Time limit for a whole request, or for the next answer of a program.",
+        "Time limit for a whole request, or for the next answer from a program.",
         section=SERVER,
         metavar="SECONDS",
         above=0,

@@ -194,8 +194,8 @@ class PythonBackend:
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
-                f"{self.reference} is a class whose describe() needs an object, but it is called before one is made: "
-                "make describe a classmethod, or name the version with --revision."
+                f"describe() of {self.reference} needs an instance, but is called before there is one: make it a "
+                "classmethod, or name the version with --revision."
             )
         try:
             said = found.describe()

@@ -56,7 +56,7 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
         )
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
-            f"Trained models compute in float32 or bfloat16, not {options.dtype}: choose one of these."
+            f"Trained models compute in float32 or bfloat16, not {options.dtype}: choose one of the two."
         )
     if options.beam is not None and options.beam < 1:
         raise DecabenchError(f"--beam must be 1 or more, not {options.beam}.")

@@ -62,7 +62,9 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
     require_packages()
     source = find_source(target, options.revision)
     if source.gguf:
-        raise DecabenchError("vllm: takes safetensors: use hf: for a GGUF file, or serve it and use openai:.")
+        raise DecabenchError(
+            "vllm: reads only safetensors: use hf: for a GGUF file, or serve it and use openai:URL."
+        )
     with quiet_transformers():
         return VllmBackend(source, options, inspect_model(source, options))
 
@@ -112,7 +114,7 @@ class VllmBackend(HfBackend):
                 engine = LLM(model=str(folder), trust_remote_code=False, **given)
             except Exception as error:
                 raise ModelError(
-                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. Its own log says more."
+                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. Its log has the details."
                 ) from error
             yield lambda setting: self._predictor_of(engine, setting)
 

@@ -57,7 +57,7 @@ def test_what_it_says_of_itself(tmp_path):
     [
         ("", "expects a command line"),
         ("  ", "expects a command line"),
-        ("'unclosed", "No closing quotation"),
+        ("'unclosed", "no closing quotation"),
         ("no-such-program-here --flag", "no program no-such-program-here on the PATH"),
         ("./no-such-program", "no program ./no-such-program: check"),
         ("/", "no program /: check"),

@@ -158,10 +158,10 @@ def unusable(why):
             Answer("a", prompt_tokens=5, completion_tokens=1),
         ),
         ({"answer": "\ud83d"}, Answer("\ufffd")),
-        ({"error": "out of memory"}, Failure("The program says: out of memory")),
+        ({"error": "out of memory"}, Failure("The program reported: out of memory")),
         ({"answer": "a", "context_kept": None, "prompt_tokens": None}, Answer("a")),
-        ({}, unusable("the line has no 'answer'; its keys: 'id'")),
-        ({"text": "a"}, unusable("the line has no 'answer'; its keys: 'id', 'text'")),
+        ({}, unusable("the line has no 'answer'; its keys are 'id'")),
+        ({"text": "a"}, unusable("the line has no 'answer'; its keys are 'id', 'text'")),
         ({"answer": None}, unusable("the answer must be a string, not None")),
         ({"answer": 5}, unusable("the answer must be a string, not 5")),
     ],
@@ -254,7 +254,7 @@ def test_a_program_that_stalls(program):
     assert 1.5 < time.monotonic() - begun < 20
     assert found["q1"] == Answer("fine")
     assert {found[f"q{number}"].error for number in (2, 3, 4)} == {
-        "The program was stopped: after 2 answers it neither read nor answered for 1.5 s."
+        "The program was stopped after 2 answers, because it neither read nor answered anything for 1.5 s."
     }
 
 

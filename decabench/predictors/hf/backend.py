@@ -160,7 +160,7 @@ class HfPredictor:
                 if isinstance(prompt, Failure):
                     yield question.id, prompt
                 elif max(prompt.ids, default=0) >= self.generator.loaded.tokens:
-                    yield question.id, Failure("the tokenizer has tokens that the model does not know")
+                    yield question.id, Failure("the prompt has tokens that are not in the model's vocabulary")
                 else:
                     prompts.append(prompt)
             yield from self._batches(sorted(prompts, key=lambda prompt: -len(prompt.ids)))
@@ -196,7 +196,7 @@ class HfPredictor:
             return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
         if lacks_memory:
             size = len(batch[0].ids)
-            return [Failure(f"a prompt of {size:,} tokens does not fit into memory, even alone")]
+            return [Failure(f"a prompt of {size:,} tokens does not fit in memory, even in a batch of 1")]
         return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
     def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
@@ -251,7 +251,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
         require_packages("gguf", "accelerate")
         if options.quantize:
             raise DecabenchError(
-                "hf: --quantize is for safetensors: a GGUF file has quantized weights already."
+                "hf: --quantize does not work with a GGUF file, whose weights are already quantized: leave it out."
             )
     if options.quantize:
         require_packages("accelerate", "bitsandbytes")
@@ -263,7 +263,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 def check_options(options: ModelOptions) -> None:
     """Raise DecabenchError for options that conflict or aren't supported."""
-    refuse_unused(options, USED, "hf:", "other predictors use it.")
+    refuse_unused(options, USED, "hf:", "use it with another kind of predictor, or leave it out.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")

@@ -77,8 +77,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: expects a folder, a .gguf file or a name on the hub, but {target} is another kind "
-                "of file."
+                f"hf: expects a folder, a .gguf file or a name on the hub, but {target} is a file of another "
+                "kind."
             )
         # In the Hub's cache, the file is a link to a blob without a suffix, so only the folder is resolved.
         return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
@@ -88,7 +88,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
         repository, file = in_repository.groups()
         return ModelSource(repository, commit=_snapshot(repository, revision, ()).name, gguf=file)
     if not _REPOSITORY.fullmatch(target) or target.startswith("."):
-        missing = f"there is no folder {target!r}" if target else "a model is missing"
+        missing = f"there is no folder {target!r}" if target else "no model is given"
         raise DecabenchError(f"hf: {missing}. Give a model's folder, or its name on the hub as owner/name.")
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
@@ -253,11 +253,11 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
         return
     if unreachable:  # the request itself is valid
         raise ModelError(
-            f"hf: {at} is not a folder here, and could not be fetched from the hub: {unreachable}. Give the path of a "
+            f"hf: {at} is not a local folder, and could not be fetched from the hub: {unreachable}. Give the path of a "
             "folder, or set HF_ENDPOINT to a mirror, or HF_HOME to a cache that has the model."
         ) from None
     raise DecabenchError(
-        f"hf: {at} is not a folder here, and could not be fetched from the hub: {reason}."
+        f"hf: {at} is not a local folder, and could not be fetched from the hub: {reason}."
     ) from None
 
 
@@ -393,7 +393,7 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
     if absent:
         raise DecabenchError(
             f"hf: the weights of {name} lack {len(absent)} of the model's tensors ({absent[0]}, ...), which would be "
-            "random: check that the model generates text and was saved completely."
+            "initialized at random: check that the model generates text and was saved completely."
         )
 
 
@@ -435,7 +435,7 @@ def _errors(name: str, part: str) -> Iterator[None]:
         said = excerpt(str(error), 300)
         if "trust_remote_code" in said or "custom code" in said:
             raise DecabenchError(
-                f"hf: {name} needs its own code to run, which decabench never does: serve it with another "
+                f"hf: {name} needs custom code, which decabench never runs: serve the model with another "
                 "program and use openai:URL."
             ) from error
         raise ModelError(

@@ -188,7 +188,7 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
             f"The model called a tool{named} and wrote no answer: turn tools off on the server."
         )
     if parts.others:
-        raise UnreadableReplyError(f"its message has no text but {', '.join(parts.others[:3])}")
+        raise UnreadableReplyError(f"its message has no text, only {', '.join(parts.others[:3])}")
     if parts.reasoning.strip():
         return
     if made == 0:
@@ -212,7 +212,7 @@ def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
         content = choice["text"]
     if not isinstance(content, (str, list, dict, type(None))):
         if not optional:
-            raise UnreadableReplyError("its first choice has neither a message nor a text")
+            raise UnreadableReplyError("its first choice has neither a message nor text")
         content = None
     kinds: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": [], "tool": [], "other": []}
     for part in content if isinstance(content, list) else [content]:
@@ -275,7 +275,7 @@ _TEXTS = ("thinking", "reasoning", "refusal", "text", "content", "summary")
 def _tool_name(call: object) -> str:
     function = call.get("function", call) if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else "without a name"
+    return name if isinstance(name, str) else "unnamed"
 
 
 _SNAPSHOT = re.compile(

@@ -289,7 +289,7 @@ class Client:
         tries = f"{tried} tries" if tried > 1 else "one try"
         if fault.unreachable and not self._has_replied:
             self._stopped = (
-                f"{self.url} never answered: after {tries} it {fault}. Check that the server is running."
+                f"{self.url} never answered; after {tries}, it {fault}. Check that the server is running."
             )
             raise ModelError(self._stopped)
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
@@ -333,8 +333,8 @@ class Client:
             reason = excerpt(self._key.redact(served.unknown_end), 60)
             self.say_once(
                 reason,
-                f"{self.url} ends answers with the finish_reason {reason!r}, which decabench does not "
-                "know: these answers are treated as complete.",
+                f"{self.url} ends answers with the unknown finish_reason {reason!r}. These answers are treated as "
+                "complete.",
             )
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
@@ -343,8 +343,8 @@ class Client:
         if seconds < SHOWN_WAIT or now < self._announced_until:
             return
         self._announced_until = now + seconds
-        why = ", as it asks" if fault.wait is not None else ""
-        what = "no request is sent for" if fault.for_all else "trying again in"
+        why = ", as it requested" if fault.wait is not None else ""
+        what = "sending no requests for" if fault.for_all else "trying again in"
         _log.warning("The server %s; %s %.0f s%s.", fault, what, seconds, why)
 
     async def _content(
@@ -417,7 +417,7 @@ class Client:
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
             return (
                 f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid "
-                f"key, or give the header that it needs with --header.{only}"
+                f"key, or give the header that the server needs with --header.{only}"
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
@@ -426,8 +426,8 @@ class Client:
             )
         if 300 <= status < 400:
             return (
-                f"{url} redirects with status {status}. Redirects are not followed, because the key "
-                "must not go to another host: give the final URL."
+                f"{url} redirects with status {status}. Redirects are not followed, so that the key "
+                "never goes to another host: give the final URL."
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
             return await self._explain_not_found(url, said)

@@ -349,7 +349,7 @@ class OpenAIPredictor:
         return await self._ask_text(question, kept)
 
     def _say_fallback(self, way: str, reason: str) -> None:
-        following = f"trying {self.ways[0]}" if self.ways else "asking for <answer>…</answer> instead"
+        following = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
         self.client.say_once(
             way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
         )
@@ -357,7 +357,7 @@ class OpenAIPredictor:
     async def _ask_choices(self, question: Question, kept: int | None, way: str) -> Answer:
         labels = self.prompting.labels(question)
         if not labels:
-            raise RefusedError("The question names no labels to choose from.")
+            raise RefusedError("The question has no labels to choose from.")
         gap = self.prompting.gap
         prompt = self.prompting.text(question, self._context(question, kept))
         if new := [label for label in labels if label not in self.alone]:
@@ -452,8 +452,8 @@ class OpenAIPredictor:
             if limit and more and is_cut_in_reasoning(answer):
                 self.client.say_once(
                     "reasoning",
-                    f"{self.client.model} used up {limit:,} tokens while it reasoned: decabench asks these questions "
-                    f"again with {more:,} more. Set another limit with --max-new-tokens.",
+                    f"{self.client.model} used up {limit:,} tokens while reasoning: decabench asks these questions "
+                    f"again with {more:,} more. You can set another limit with --max-new-tokens.",
                 )
                 self.discarded.append(answer)
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer

@@ -176,7 +176,7 @@ def other_type(folder: Path) -> None:
         (pickled, "llama has only pickled weights, which can run code"),
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
-        (code, "llama needs its own code to run"),
+        (code, "llama needs custom code"),
         (kernels, "asks for kernels from the hub, which are code"),
         (other_type, "the configuration of llama cannot be loaded"),
     ],

@@ -243,7 +243,7 @@ CASES = (
         chat(None, "length", reasoning_content=THOUGHT),
         reasoning=THOUGHT,
         tries=2,
-        warning="while it reasoned",
+        warning="while reasoning",
     ),
     Case("cut, and kept to itself", "cut", chat("", "length", 16)),
     Case("cut", "cut", chat("posi", "MAX_TOKENS"), text="posi"),

@@ -183,7 +183,7 @@ def test_nobody_there_stops_the_run(waits):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     with pytest.raises(
-        DecabenchError, match=rf"^{url} never answered: after 2 tries it could not be reached"
+        DecabenchError, match=rf"^{url} never answered; after 2 tries, it could not be reached"
     ) as caught:
         outcomes(at(url, waits, retries=1), questions(5))
     assert str(caught.value).endswith("Check that the server is running.")

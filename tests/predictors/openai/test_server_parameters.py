@@ -131,7 +131,7 @@ def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
         outcomes(made, questions(2))
     said = [record.getMessage() for record in caplog.records if record.name == "decabench"]
     assert said == [
-        'The server answered with status 429: "slow down"; no request is sent for 37 s, as it asks.'
+        'The server answered with status 429: "slow down"; sending no requests for 37 s, as it requested.'
     ]
 
 
