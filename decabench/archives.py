@@ -173,7 +173,7 @@ def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, P
     for name in wanted:
         if not all(_is_safe(part) for part in name.split(_NESTED)):
             raise DataError(
-                f"The member {name} of {archive.name} leads out of its folder: it is not extracted."
+                f"The member {name} of {archive.name} points outside the archive, so it was not extracted."
             )
     inner: dict[str, set[str]] = {}
     for name in wanted:
@@ -202,7 +202,7 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
                 continue
             if member.kind != "file":
                 raise DataError(
-                    f"The member {name} of {archive.name} is a link, a folder or encrypted: it is not extracted."
+                    f"The member {name} of {archive.name} is a link, a folder or encrypted, so it was not extracted."
                 )
             found[name] = folder / name
             with atomic_file(found[name]) as target:

@@ -227,7 +227,7 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     elif isinstance(error, MemoryError):
         sentence = f"Not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
     elif isinstance(error, OSError) and is_output:
-        sentence = f"Standard output cannot be written ({error.strerror}): redirect it to another place."
+        sentence = f"Cannot write to standard output ({error.strerror}): redirect it somewhere else."
     elif isinstance(error, OSError) and error.errno:
         sentence = explain_refusal(error)
     else:
@@ -337,7 +337,7 @@ def _advice(error: click.ClickException) -> str:
     path, command = context.command_path, context.command
     if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
         names = ", ".join(command.commands)
-        show = f", and to see one, run {path} show NAME" if "show" in command.commands else ""
+        show = f". To see one, run {path} show NAME" if "show" in command.commands else ""
         return f" Choose from {names}{show}."
     if isinstance(error, click.NoSuchOption) and context.parent is None and isinstance(command, click.Group):
         return f" Put the options of a command after its name: {path} COMMAND {error.option_name} …"
@@ -345,7 +345,7 @@ def _advice(error: click.ClickException) -> str:
         from decabench.runs import find_setting
 
         setting = find_setting(error.option_name.lstrip("-"))
-        return f" This command has it as a setting: write --set {setting}=…" if setting else ""
+        return f" In this command it is a setting: write --set {setting}=…" if setting else ""
     if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
         from decabench.tasks import known_tasks
 

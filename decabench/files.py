@@ -60,17 +60,17 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors from file systems that don't support an operation."""
 
 _ADVICE: Mapping[int | None, str] = {
-    errno.EMFILE: "allow more open files with ulimit -n, or use fewer --jobs or --workers",
-    errno.ENFILE: "close other programs, or allow the machine more open files",
+    errno.EMFILE: "raise the limit with ulimit -n, or use fewer --jobs or --workers",
+    errno.ENFILE: "close other programs, or raise the system's limit on open files",
     errno.ENOMEM: "close other programs, or use a machine with more memory",
     errno.EIO: "the disk or its connection failed; check the system log and use another disk",
     errno.ESTALE: "the network file system lost it; run the same command again",
-    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ENAMETOOLONG: "choose a shorter name",
     errno.ELOOP: "remove the circular links",
     errno.ETXTBSY: "stop the program that is running from it",
     errno.EBUSY: "close the program that is using it",
-    errno.EXDEV: "give a folder that is on one file system",
-    errno.ENOLCK: "give a folder on a file system with locks",
+    errno.EXDEV: "choose a folder that is on a single file system",
+    errno.ENOLCK: "choose a folder on a file system that supports locks",
 }
 """Advice for errors that choosing another folder wouldn't fix, or would fix only in some cases."""
 

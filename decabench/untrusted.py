@@ -74,7 +74,7 @@ _IN_WORDS = {
     "Unterminated string starting": "there is an unterminated string",
     "Unterminated string": "there is an unterminated string",
     "Invalid control character": "there is a line break or control character in a string",
-    "Invalid \\escape": "there is a backslash that escapes nothing",
+    "Invalid \\escape": "there is an invalid backslash escape",
     "Invalid value": "there is no valid value, perhaps because text needs quotes,",
     "Invalid statement": "there is no KEY = VALUE",
     "Cannot overwrite a value": "a key occurs twice",
@@ -100,7 +100,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"it has a number of {len(digits):,} digits")
+        raise ValueError(f"it has a number with {len(digits):,} digits")
     return int(digits)
 
 

@@ -452,7 +452,7 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
         )
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: Standard output cannot be written (No space left on device)")
+    assert line.startswith("Error: Cannot write to standard output (No space left on device)")
 
 
 @pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])

@@ -48,7 +48,7 @@ def test_parse_json() -> None:
         ("[1e400]", "the number 1e400 is too large or too long"),
         ("[-1e400]", "the number -1e400 is too large or too long"),
         ("[0." + "1" * 1000 + "]", "the number 0.111111111111111111… is too large or too long"),
-        ("1" * 10_000, "it has a number of 10,000 digits"),
+        ("1" * 10_000, "it has a number with 10,000 digits"),
         (r'["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),
         (r'{"a": {"\uDFFF": 1}}', r"it has half of a surrogate pair (\udfff), which is not a character"),
         ('["\ud800"]', r"it has half of a surrogate pair (\ud800), which is not a character"),

@@ -131,7 +131,9 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
         source = click.get_current_context().get_parameter_source("submission")
         if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
-            raise click.UsageError("The submission is given twice: as an argument and with --submission.")
+            raise click.UsageError(
+                "The submission is given twice: give it either as an argument or with --submission."
+            )
         if place is None and submission is None:
             raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
         return command(*arguments, submission=place or submission, **settings)
@@ -349,9 +351,9 @@ def print_table(
     columns: Sequence[TableColumn],
     rows: Sequence[Sequence[str]],
     totals: int = 0,
-    more: str = "in a wider window, or with --json",
+    more: str = "widen the window, or use --json",
 ) -> bool:
-    """Print a table without the columns that don't fit, and name them. `more` says where to find them.
+    """Print a table without the columns that don't fit, and name them. `more` says how to see them.
 
     The last `totals` rows are bold. If not even the columns of rank 0 fit, each row becomes a list.
     Returns whether all columns were printed.
@@ -380,7 +382,7 @@ def print_table(
     out.print(table)
     if left_out and more and not is_set("quiet"):
         names = ", ".join(left_out[:-1]) + (" and " if left_out[1:] else "") + left_out[-1]
-        out.print(f"{names[0].upper()}{names[1:]}: {more}.", style="dim")
+        out.print(folded(f"Not shown: {names} ({more})."), style="dim")
     return not left_out
 
 

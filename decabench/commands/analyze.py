@@ -60,11 +60,11 @@ def analyze(
 ) -> None:
     """Analyze a trained model: where its answers come from, and what it attends to.
 
-    ANALYSIS is a name that the model's family offers. MQAN offers two. pointers counts how often answers come
-    from the vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was
-    trained on unless --tasks or --suite chooses. attention shows what the model attends to while it answers one
-    example (Figures 6 and 7); it needs --task. Name your own analysis as package.module:object, which must be a
-    decabench.models.Analysis.
+    ANALYSIS is one of the analyses for the model's family. MQAN has two. pointers counts how often answers come
+    from the vocabulary, the context and the question (Figure 3 of the paper). It covers all tasks that the model
+    was trained on, unless you choose some with --tasks or --suite. attention shows what the model attends to
+    while it answers one example (Figures 6 and 7); it needs --task. To use your own analysis, which must be a
+    decabench.models.Analysis, give package.module:object.
 
     \b
     decabench analyze pointers run --output figures

@@ -54,7 +54,7 @@ def check(
 ) -> None:
     """Report every fault in a submission, with file, line and code. No labels are needed.
 
-    Exits with 1 if there are faults, and with 3 if the only fault is that the data for some file is not prepared.
+    Exits with 1 if there are faults, and with 3 if the only fault is that a file's data is not prepared.
     """
     from decabench.submission import check_submission, read_id_list
     from decabench.tasks import Store, home_folder, known_tasks

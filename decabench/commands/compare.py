@@ -94,12 +94,12 @@ def compare(
 ) -> None:
     """Test whether submission B differs from submission A, or all pairs of several, task by task.
 
-    Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value, which
-    agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method.
-    Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
+    Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value. These
+    agree with each other and with the leaderboard. A second p-value is corrected for the number of tasks (Holm's
+    method). Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
 
-    With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of one model with
-    other seeds, prompts or wordings share a row, which shows their mean and spread, unless --each is given.
+    With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of the same model
+    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is given.
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
@@ -107,13 +107,15 @@ def compare(
 
     allowed = [_limit(text) for text in limits]
     if alpha is not None and not allowed:
-        raise click.UsageError("--alpha is for --fail-on-regression TASK:POINTS: give both.")
+        raise click.UsageError("--alpha needs --fail-on-regression TASK:POINTS: give both.")
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     if len(submissions) == 1:
         raise click.UsageError("There is only one submission: give at least two to compare.")
     if len(submissions) > 2 or each:
         if html or allowed:
-            raise click.UsageError("--html and --fail-on-regression are for two submissions, A and B.")
+            raise click.UsageError(
+                "--html and --fail-on-regression need exactly two submissions, without --each."
+            )
         lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
         write_json(lineup.to_json()) if is_set("json") else print_lineup(lineup)
         for sentence in changed_since(lineup.examples, split, home, include):
@@ -241,7 +243,7 @@ def print_lineup(found: Lineup) -> None:
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
     if any(row.spread for row in found.rows):
         out.print(
-            folded("For several runs of a model: the mean, with the lowest and the highest in parentheses.")
+            folded("A model with several runs has their mean, with the lowest and highest in parentheses.")
         )
     if found.of:
         parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())

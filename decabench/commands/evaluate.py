@@ -109,8 +109,7 @@ def evaluate(
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
 
-    With --without, tasks with examples in the given list are scored without these examples, marked partial, and
-    never ranked.
+    With --without, the examples in the given list are left out. Their tasks are marked partial and never ranked.
     """
     import json
 
@@ -173,7 +172,7 @@ def evaluate(
         if confusion:
             _print_confusions(scored, include)
         if written.earlier is not None:
-            echo(folded(f"The results before are kept in {written.earlier}"))
+            echo(folded(f"The previous results are kept in {written.earlier}"))
         echo(f"Results: {written.path}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
@@ -195,8 +194,8 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
         stated = listed.fingerprints.get((task, split))
         if record is not None and stated not in (None, record.stated):
             raise DataError(
-                f"{path} was written for other data of {task}, {split}, than the prepared data: write "
-                "it again with decabench tasks overlap --write."
+                f"{path} does not match the prepared data of {task}, {split}: write it again with "
+                "decabench tasks overlap --write."
             )
     return ids
 
@@ -224,7 +223,7 @@ def _total(results: Results) -> str:
         return ""
     if total.on_subsets is not None:
         shown = f"{total.on_subsets:.{results.total_digits}f}"
-        return f"{suite.total_name} (partial): {shown} on the answered examples, which is never ranked"
+        return f"{suite.total_name} (partial): {shown} on the answered examples (never ranked)"
     if not total.tasks:
         return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored in full."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
@@ -314,7 +313,7 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         if isinstance(tasks[name].output, Tags) and any(each.predicted == _NO_TAG for each in counts):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     if hidden := [name for name, found in scored.items() if found.hidden]:
-        out.print(folded(f"No confusions of {', '.join(hidden)}: the labels are hidden."))
+        out.print(folded(f"No confusions for {', '.join(hidden)}: the labels are hidden."))
     others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
     if others:
         out.print(folded(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags."))
@@ -395,7 +394,7 @@ def _describe_usage(results: Results) -> Iterator[str]:
             sums[name] += found[name] if isinstance(found[name], int | float) else 0
     if sums["prompt_tokens"] or sums["completion_tokens"]:
         cost = f", at a cost of {sums['cost']:,.2f}" if sums["cost"] else ""
-        reasoned = f" ({sums['reasoning_tokens']:,.0f} of reasoning)" if sums["reasoning_tokens"] else ""
+        reasoned = f" ({sums['reasoning_tokens']:,.0f} for reasoning)" if sums["reasoning_tokens"] else ""
         yield f"Tokens: {sums['prompt_tokens']:,.0f} in, {sums['completion_tokens']:,.0f} out{reasoned}{cost}."
 
 
@@ -437,7 +436,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     for name, task in tasks:
         if task.status == "partial" and task.partial:
             run = describe_partial(task.partial)
-            yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
+            yield f"Partial: {name}: a limited run of {run}, left out of totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield SAMPLE_NOTE

@@ -44,8 +44,8 @@ def export() -> None:
 def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
-    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files, unless
-    --named-vectors is given: use it with decabench predict --predictor trained:DIR.
+    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. Unless --named-vectors is given, the
+    copy needs no other files. To use it, run decabench predict --predictor trained:DIR.
     """
     from decabench.errors import require_torch
 
@@ -81,7 +81,7 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 @click.option(
     "--push",
     metavar="OWNER/NAME",
-    help="Put the results into the card of a model on the hub, with --format model-index. Needs HF_TOKEN.",
+    help="Add the results to the card of this model on the hub. Needs --format model-index and HF_TOKEN.",
 )
 def results(
     submissions: tuple[Path, ...], form: str, split: str, output: Path | None, push: str | None
@@ -89,7 +89,7 @@ def results(
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
     SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several are shown side by side
-    if they were scored on the same data by the same metrics. Scores are as the files state them; to score the answers
+    if they were scored on the same data by the same metrics. Scores are copied from the files. To score the answers
     again, use decabench verify.
     """
     from decabench.exchange import export_results, find_results, push_card
@@ -157,8 +157,8 @@ def tasks(
 ) -> None:
     """Write tasks for another harness, with decabench's data, prompts and scorers.
 
-    The folder's README.md says how to run it. decabench must be installed next to the harness, which gives the same
-    scores as decabench evaluate on the same answers.
+    The folder's README.md says how to run them. Install decabench alongside the harness. The harness then gives the
+    same scores as decabench evaluate on the same answers.
     """
     from decabench.exchange import export_tasks
     from decabench.tasks import available_splits, known_tasks, select_suite

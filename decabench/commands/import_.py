@@ -60,7 +60,7 @@ _ONLY = {
 @click.option(
     "--scorer",
     metavar="NAME",
-    help="inspect: use this scorer's answers.  [default: those of choice, else the completions]",
+    help="inspect: use this scorer's answers.  [default: the scorer choice, else the completions]",
 )
 @click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to use.")
 @click.option(
@@ -72,7 +72,7 @@ _ONLY = {
 @click.option(
     "--extract/--no-extract",
     default=None,
-    help="Whether to extract answers from a model's text.  [default: for lm-eval and inspect]",
+    help="Extract the answer from the model's text.  [default: for lm-eval and inspect]",
 )
 @click.option(
     "--reasoning-tags",
@@ -86,7 +86,7 @@ _ONLY = {
     "labels",
     multiple=True,
     metavar="FILE=DATASET",
-    help="A label of the file and the dataset's label for it, such as 1=positive; may be repeated.",
+    help="A label in the file and the dataset's label for it, such as 1=positive; may be repeated.",
 )
 @click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id is not in the split.")
 @click.option(
@@ -171,7 +171,7 @@ def import_(
     if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
             folded(
-                "If the file uses other words for the labels, import it again with --force and --label "
+                "If the file uses different words for the labels, import it again with --force and --label "
                 "FILE=DATASET for each, such as --label 1=positive."
             )
         )

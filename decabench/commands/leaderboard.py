@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of submissions, which may be in groups; or one submission.",
+    help="Folder of submissions, which may be grouped in folders, or a single submission.",
 )
 @output_option("Folder for the site.", metavar="SITE")
 @click.option(
@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 @click.option(
     "--rank-reported",
     is_flag=True,
-    help="Also rank reported scores, which come without answers or data, if you trust the people who sent them.",
+    help="Also rank reported scores, which come without answers or data. Use it only if you trust the people "
+    "who sent them.",
 )
 @click.option(
     "--split",
@@ -99,15 +100,15 @@ def leaderboard(
 ) -> None:
     """Score submissions, and write the leaderboard as a static site that opens straight from disk.
 
-    A board ranks scores that this machine computed from answers; nothing is scored twice. Numbers without
-    answers, or whose data is not here, are listed apart. Exits with 1, and writes nothing, if there is nothing
-    to show.
+    A board ranks scores that were computed on this machine from answers; nothing is scored twice. Scores
+    without answers or without prepared data are listed separately. If there is nothing to show, writes nothing
+    and exits with 1.
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
     from decabench.tasks import home_folder
 
     if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--port is for --serve: add it, or leave out --port.")
+        raise click.UsageError("--port needs --serve: add --serve, or leave out --port.")
 
     def report(line: str) -> None:
         note(f"{line} ...")

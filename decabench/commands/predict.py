@@ -253,7 +253,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
         echo(text)
 
 
-_FIRST_RUN = "run with --limit 50 --output DIR first, then with --dry-run --output DIR"
+_FIRST_RUN = "run with --limit 50 --output DIR, then with --dry-run --output DIR"
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
@@ -270,7 +270,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
         table.append([row.task, *map(format_count, counts), _duration(row.seconds), _money(cost)])
     out = console()
     print_table(out, [TableColumn("task"), *ranked], table)
-    out.print("Nothing was asked.")
+    out.print("No questions were asked.")
     if prompted := [row for row in rows if row.prompt_tokens is not None]:
         given = sum(row.prompt_tokens or 0 for row in prompted)
         made = sum(row.completion_tokens or 0 for row in prompted)
@@ -279,9 +279,9 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
         how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters per token"
         if any(row.examples - row.answered > 500 for row in prompted):
             how += ", from the first 500 examples of a task"
-        out.print(f"All: {given:,} tokens in ({how}), {made:,} out at most{price}.")
+        out.print(f"Total: {given:,} tokens in ({how}), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
-        out.print(folded(f"Time: unknown until a first run ({first_run})."))
+        out.print(folded(f"Time: unknown. To measure it, {first_run}."))
 
 
 def write_record(plan: Plan, report: Report, clock: Clock) -> None:
@@ -367,7 +367,7 @@ _FORMS = {
     "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn reasoning off.",
     "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn reasoning off.",
     "empty": "{} are empty.",
-    "not_in_context": "{} are not part of the context, although the task asks for that.",
+    "not_in_context": "{} are not part of the context, although the task requires it.",
 }
 """Sentences about answers that reveal little about the model, with advice."""
 

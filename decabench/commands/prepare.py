@@ -149,7 +149,7 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
             records = {}
         for record in map(records.get, requested_splits(task, request)):
             is_kept = record is not None and request.keeps(record, task)
-            origins.add("mirrors on record" if is_kept else "upstream")
+            origins.add("recorded mirrors" if is_kept else "upstream")
     return " and ".join(sorted(origins)) or request.place
 
 
@@ -176,8 +176,8 @@ def _report(preparation: Preparation) -> None:
     for split in preparation.altered:  # with --quiet too, because the data was changed by hand
         record = preparation.records.get(split)
         origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
-        outcome = f", so it is prepared again (from {origin})" if origin else ""
-        sentence = f"{preparation.task}: {split} was changed or deleted since it was prepared{outcome}."
+        outcome = f", so it was prepared again from {origin}" if origin else ""
+        sentence = f"{preparation.task}: {split} has been changed or deleted since it was prepared{outcome}."
         echo(folded(sentence, err=True), err=True)
     if preparation.error:
         console(stderr=True).print(f"Error: {preparation.task}: {preparation.error}", style="red")

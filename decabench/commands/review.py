@@ -128,10 +128,10 @@ def request(
 ) -> None:
     """Review a pull request, whose last commit is COMMIT, in a clone of the board's repository.
 
-    Check out the commit to merge into first. The request may change only one folder in --submissions, its
-    author's. Only the submissions there are checked and scored; the ledger remembers the scores of all others.
-    The request's files are read from git, and never checked out. Exits with 1 if the request must not be
-    merged.
+    First check out the commit that the request would be merged into. The request may change only its author's
+    folder in --submissions. Only the submissions in that folder are checked and scored; all other scores come
+    from the ledger. The request's files are read from git and never checked out. Exits with 1 if the request
+    must not be merged.
     """
     from decabench.files import temporary_folder
     from decabench.leaderboard import SendingLimits, read_request
@@ -174,7 +174,7 @@ def queue(
     """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
     An outcome has scores and counts, or faults, but never labels or anything about single answers. Valid submissions
-    move into --submissions, and refused ones into .refused/ there. Names that begin with a dot are ignored, because
+    are moved to --submissions, and refused ones to .refused/ there. Names that begin with a dot are ignored, because
     they are still being uploaded.
     """
     from decabench.leaderboard import Review, SendingLimits, outcome_path, queue_fault, settle, take_queue

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     help="A setting that overrides the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Print the data and questions of the run, without writing anything."
+    "--dry-run",
+    is_flag=True,
+    help="Print which data would be prepared and how many questions would be asked, without writing anything.",
 )
 @click.pass_context
 def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
@@ -136,11 +138,11 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
-        print_estimate(found.estimates, Prices(), "try --set predict.limit=50 without --dry-run")
+        print_estimate(found.estimates, Prices(), "run with --set predict.limit=50, without --dry-run")
     else:
         echo(
             f"Prepare this data to see how many questions {experiment.predictor} would be asked. "
-            "Nothing was asked."
+            "No questions were asked."
         )
 
 

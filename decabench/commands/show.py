@@ -79,7 +79,7 @@ _MOST_WORDS = 400
     "--against",
     type=click.Path(path_type=Path, exists=True),
     metavar="OTHER",
-    help="Only examples that one submission got right and the other wrong.",
+    help="Compare with another submission: only examples that one of the two got right and the other wrong.",
 )
 @click.option(
     "--calibration",
@@ -113,7 +113,7 @@ _MOST_WORDS = 400
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write a page of all examples into this folder, with these filters set, to open in a browser.",
+    help="Write a page of all examples to this folder, with these filters set, to open in a browser.",
 )
 @click.option("--open", "as_page", is_flag=True, help="Serve that page and open it in the browser.")
 @click.option(
@@ -157,7 +157,7 @@ def show(
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
         raise click.UsageError("A page takes at most one --id and one --flag: choose others on the page.")
     if port and not as_page:
-        raise click.UsageError("--port is for --open: add it, or leave out --port.")
+        raise click.UsageError("--port needs --open: add --open, or leave out --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options, hidden)

@@ -81,7 +81,7 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
         [task.name, task.metric, task.dataset, "yes" if task.name in prepared else "no"]
         for task in (tasks[name] for name in suite.tasks)
     ]
-    print_table(out, columns, rows, more="decabench tasks show NAME says which")
+    print_table(out, columns, rows, more="run decabench tasks show NAME")
     if suite.published:
         out.print("\nPublished scores, not measured here", style="bold")
         for row in suite.published:

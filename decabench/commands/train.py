@@ -53,7 +53,8 @@ from decabench.models import MODELS
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Checkpoint to start from, or a run's folder for its best one: the weights, model settings and vectors.",
+    help="Checkpoint to start from, or a run's folder to start from its best one. Weights, model settings and "
+    "vectors are taken from it.",
 )
 @click.option(
     "--freeze",
@@ -70,7 +71,7 @@ from decabench.models import MODELS
     "--stop-after",
     type=FiniteRange(min=0, min_open=True),
     metavar="MINUTES",
-    help="Write a checkpoint and stop after this many minutes, to be continued with --resume.",
+    help="Write a checkpoint and stop after this many minutes. Continue with --resume.",
 )
 @log_option
 @home_option

@@ -33,7 +33,7 @@ def vectors() -> None:
 def _output(suffix: str, text: str) -> Callable[[Command], Command]:
     def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
         if value.suffix != suffix:
-            raise click.BadParameter(f"{value} must end with {suffix}, which says how to read it.")
+            raise click.BadParameter(f"{value} must end with {suffix}.")
         return value
 
     def add(command: Command) -> Command:
@@ -140,11 +140,11 @@ def ngrams(
 @click.argument("source", metavar="NAME|FILE")
 @_output(".npy", "File for the matrix; its words are written to FILE.txt next to it.")
 def convert(source: str, output: Path, force: bool) -> None:
-    """Convert word vectors to FILE.npy and FILE.txt (one word per line), which open fast.
+    """Convert word vectors to FILE.npy and FILE.txt (one word per line), which load faster.
 
     The source is any file with a row for each word (GloVe's text, fastText's .vec, wink's .json, .npy) or the name of a
     package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
-    the same but their digest changes: a checkpoint trained with the old files still needs the old ones.
+    the same, but their digest changes: a checkpoint trained with the old files still needs them.
     """
     from decabench.errors import DataError
     from decabench.vectors import WordVectors, index_path, open_vectors, write_word_vectors

@@ -42,7 +42,7 @@ def verify(
     """Score a submission again and report every difference from its results file.
 
     The report distinguishes changed answers, data and metrics from edited scores. Exits with 1 if anything differs or
-    nothing can be scored, and with 3 if the scored data is not the prepared data.
+    nothing can be scored, and with 3 if the prepared data differs from the data that was scored.
     """
     from decabench.commands._documents import VerificationDocument, VerifiedFile
     from decabench.errors import DataError, MissingDataError

@@ -296,9 +296,9 @@ def parse_variant(text: str) -> int:
 
 
 _PREDICTOR = (
-    "hf:NAME_OR_PATH, openai:BASE_URL, inspect:PROVIDER/MODEL, command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, "
-    "package.module:object, or a baseline: majority, most-frequent-tag, first-choice, copy-context, lead-3, random, "
-    "oracle."
+    "hf:NAME_OR_PATH, vllm:NAME_OR_PATH, openai:BASE_URL, inspect:PROVIDER/MODEL, command:'PROGRAM ARGUMENTS', "
+    "trained:CHECKPOINT, package.module:object, a plugin's name, or a baseline: majority, most-frequent-tag, "
+    "first-choice, copy-context, lead-3, random, oracle."
 )
 
 

@@ -59,7 +59,7 @@ def test_a_table_loses_columns_and_then_becomes_a_list(monkeypatch, capsys):
         shown[width] = capsys.readouterr().out.splitlines()
     assert {len(line) for line in shown[60]} == {60} and " ".join(shown[60]).split().count("words.") == 20
     assert [line.split() for line in shown[30][:3]] == [["name", "n"], ["sst", "6,920"], [r"x\u001b[2J", "7"]]
-    assert shown[30][3:] == ["Text: in a wider window, or with --json."]
+    assert " ".join(shown[30][3:]) == "Not shown: text (widen the window, or use --json)."
     assert shown[12][:3] == ["sst", "  n     6,920", f"  text  {SENTENCE.rstrip()} "]
 
 

@@ -257,7 +257,7 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("tasks sst", "and to see one, run cli tasks show NAME."),
+        ("tasks sst", "To see one, run cli tasks show NAME."),
         ("prepare --tasks squad", "Name the tasks without the option: cli prepare squad sst."),
     ],
 )
@@ -283,7 +283,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        (["suites", "sst"], "Choose from show, and to see one, run cli suites show NAME."),
+        (["suites", "sst"], "Choose from show. To see one, run cli suites show NAME."),
         (["--home", "data", "tasks"], "Put the options of a command after its name"),
         (["run", "--limit", "20"], "write --set predict.limit=…"),
         (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
@@ -313,7 +313,7 @@ def test_own_files_are_not_to_be_fetched_again(command, own_task, home, tmp_path
 def test_a_dry_run_names_the_commands_that_give_a_time(command, home):
     asked = ["predict", "--predictor", "openai:http://localhost:1/v1", "--model", "m", "--tasks", "sst"]
     done = command(*asked, "--home", home, "--dry-run")
-    assert "run with --limit 50 --output DIR first" in done.stdout
+    assert "run with --limit 50 --output DIR" in done.stdout
 
 
 def test_a_file_of_answers_is_no_submission(command, home, tmp_path):

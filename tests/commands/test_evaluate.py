@@ -203,7 +203,7 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "63.1 to 100.0", "8"]  # 0.025 ** (1 / 8)
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: left out of totals" in done.stdout
+    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8, left out of totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 
@@ -213,7 +213,7 @@ def test_limited_runs_alone_have_no_total(command, home, submit):
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
     done = command("evaluate", "--submission", folder, "--home", home)
     assert "\nNo decaScore: none of the suite's 10 tasks is scored in full.\n" in done.stdout
-    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…: left out" in done.stdout
+    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…, left out" in done.stdout
 
 
 def test_an_incomplete_run_ends_with_1(command, home, submit):

@@ -206,7 +206,7 @@ def test_a_port_that_is_taken(command, options):
 
 def test_a_port_without_a_server_is_refused(command, options):
     done = command("leaderboard", *options, "--port", "8000")
-    assert done.exit_code == 2 and "--port is for --serve" in done.stderr
+    assert done.exit_code == 2 and "--port needs --serve" in done.stderr
 
 
 def test_one_split(command, options, submit, tmp_path):

@@ -87,9 +87,7 @@ def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
     path.write_bytes(content[:-100])
     done = command(*options)
     assert done.exit_code == 0 and path.read_bytes() == content
-    said = (
-        "sst: validation was changed or deleted since it was prepared, so it is prepared again (from sample)."
-    )
+    said = "sst: validation has been changed or deleted since it was prepared, so it was prepared again from sample."
     assert said in " ".join(done.stderr.split())
     states = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()[1:3]}
     assert states == {"sst": "prepared", "schema": "ready"}
@@ -102,7 +100,7 @@ def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
     assert " ".join(done.stderr.split()) == said and path.read_bytes() == content
 
 
-def test_the_heading_names_mirrors_on_record(command, tmp_path):
+def test_the_heading_names_recorded_mirrors(command, tmp_path):
     from decabench.tasks.preparation import SAMPLE_FOLDER
 
     home = tmp_path / "home"
@@ -112,8 +110,8 @@ def test_the_heading_names_mirrors_on_record(command, tmp_path):
     Store(home).path("sst", "test").write_bytes(b"")
     done = command(*options)
     said = " ".join(done.stderr.split())
-    assert done.exit_code == 0 and "sst: test was changed or deleted since it was prepared" in said
-    assert f"Preparing sst in {home}, data from mirrors on record" in said
+    assert done.exit_code == 0 and "sst: test has been changed or deleted" in said
+    assert f"Preparing sst in {home}, data from recorded mirrors" in said
 
 
 def test_ids_without_data(command, home, tmp_path):

@@ -66,7 +66,7 @@ def test_json(command, file):
 
 def test_a_dry_run(command, file, tmp_path):
     done = command("run", str(file), "--dry-run")
-    assert done.exit_code == 0 and "Nothing was asked." in done.stdout
+    assert done.exit_code == 0 and "No questions were asked." in done.stdout
     assert not (tmp_path / "out").exists()
 
 

@@ -237,7 +237,7 @@ def test_a_page_begins_with_the_filters_that_were_given(
     for options, said in (
         (("--id", "a", "--id", "b"), "at most one --id and one --flag"),
         (("--flag", "empty", "--flag", "cut"), "at most one --id and one --flag"),
-        (("--port", "8000"), "--port is for --open"),
+        (("--port", "8000"), "--port needs --open"),
     ):
         done = command(*page, *options)
         assert done.exit_code == 2 and said in done.stderr

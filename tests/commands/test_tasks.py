@@ -236,7 +236,7 @@ def test_ids_of_other_data(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3
-    assert "was written for other data of leaky, validation" in done.stderr.replace("\n", " ")
+    assert "does not match the prepared data of leaky, validation" in done.stderr.replace("\n", " ")
     content["splits"][0]["split"] = "test"
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)

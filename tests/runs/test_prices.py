@@ -50,7 +50,7 @@ def test_tokens_of_reasoning_are_counted(home, tmp_path, command):
             predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings)
     assert len(server.seen) == 4
     assert (
-        "Tokens: 28 in, 12 out (8 of reasoning)."
+        "Tokens: 28 in, 12 out (8 for reasoning)."
         in command("evaluate", tmp_path / "s", "--home", home).stdout
     )
 

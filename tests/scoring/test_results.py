@@ -424,7 +424,7 @@ def test_a_score_is_a_number_from_0_to_100(score: object, reason: str) -> None:
     ("number", "reason"),
     [
         ("1e999", "the number 1e999 is too large or too long"),
-        ("1" + "0" * 400, "it has a number of 401 digits"),
+        ("1" + "0" * 400, "it has a number with 401 digits"),
     ],
 )
 def test_a_number_that_no_float_holds_is_not_json(number: str, reason: str) -> None:
@@ -494,7 +494,7 @@ def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
         (ALL_OF_READING, True, "a value is invalid: Expected `float | null`, got `bool` - at `$.decascore`"),
         (ALL_OF_READING, None, "it has no decaScore, although 10 of 10 tasks are scored"),
         (SEVEN_OF_READING, 450.0, "it has a decaScore, although only 7 of 10 tasks are scored"),
-        (ALL_OF_READING, 10**400, "it is not JSON: it has a number of 401 digits"),
+        (ALL_OF_READING, 10**400, "it is not JSON: it has a number with 401 digits"),
     ],
 )
 def test_a_decascore_is_the_sum_of_ten(results: Results, claim: object, reason: str) -> None:
