@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from decabench.prompts.clutter import find_json
+from decabench.prompts.markup import find_json
 
 __all__ = ["FORMATS", "Format"]
 

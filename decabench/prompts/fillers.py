@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from decabench.metrics import Item, Metric
-from decabench.prompts.extraction import says_nothing
 from decabench.prompts.forms import takes_for
+from decabench.prompts.prose import says_nothing
 from decabench.prompts.tagged import NO_CHANGE
 from decabench.tasks import AnswerForm, Output
 from decabench.text import excerpt

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from decabench.metrics import Item, Metric, find_loss, write_change
-from decabench.prompts.labels import find_label, match_label
-from decabench.prompts.sequences import MISSING, find_items, find_number
+from decabench.prompts.items import MISSING, find_items
+from decabench.prompts.labels import match_label
+from decabench.prompts.prose import find_label, find_number
 from decabench.tasks import (
     SCHEMES,
     Number,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from decabench.prompts.clutter import BULLET, find_json, is_refusal, lines_of, unwrapped
 from decabench.prompts.enforced import read_json
+from decabench.prompts.items import find_items
 from decabench.prompts.labels import labels_for, match_label
-from decabench.prompts.sequences import find_items
+from decabench.prompts.markup import is_refusal, lines_of, unwrapped
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
@@ -20,7 +20,6 @@ __all__ = [
     "NO_CHANGE",
     "OPENING",
     "TAG_REQUEST",
-    "find_state",
     "is_in_context",
     "read_state",
     "read_tagged",
@@ -175,18 +174,3 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
     if not constraints and not asked:
         return None
     return f"{', '.join(constraints)};{' ' * bool(asked)}{', '.join(asked)}"
-
-
-def find_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the state change described by a text.
-
-    The change may be on a single readable line, spread over several lines, or in JSON.
-    """
-    value = find_json(text)
-    if isinstance(value, dict):
-        return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)
-    lines = [unwrapped(BULLET.sub("", line), quotes=True) for line in lines_of(text)]
-    read = [state for line in lines if (state := read_state(line, slots))]
-    if len(read) == len(lines) > 1:
-        return read_state(", ".join(line.rstrip(",;") for line in lines), slots)
-    return read[0] if len(read) == 1 else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decabench.errors import DecabenchError
-from decabench.prompts.clutter import find_json, lines_of
+from decabench.prompts.markup import find_json, lines_of
 from decabench.text import bare
 
 __all__ = [

@@ -483,7 +483,7 @@ QUERIES: list[Case] = [
     ("```sql SELECT name FROM table```", "SELECT name FROM table"),
     ("WITH t AS (SELECT 1) SELECT name FROM t", None),
     ("```sql\nWITH t AS (\n  SELECT 1\n)\nSELECT name FROM t\n```", None),
-    ("(SELECT name FROM table)", "SELECT name FROM table"),
+    ("(SELECT name FROM table)", None),
     ("(SELECT name FROM table) UNION (SELECT year FROM table)", None),
     ('The query is "SELECT name FROM table".', "SELECT name FROM table"),
     ("The first is `SELECT name FROM table`, not `SELECT year FROM table`", "SELECT name FROM table"),

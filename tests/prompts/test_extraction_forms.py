@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from decabench.prompts.extraction import extract
-from decabench.prompts.labels import find_label, options
+from decabench.prompts.labels import options
 from decabench.prompts.messages import make_prompting
+from decabench.prompts.prose import find_label
 from decabench.prompts.templates import load_template
 from decabench.tasks import TASKS
 
@@ -52,8 +53,6 @@ def test_a_label(text: str, label: str | None) -> None:
     "raw",
     [
         *(
-            "There are no persons in the sentence.",
-            "No entities.",
             "[]",
             "N/A",
             "There are none.",

@@ -9,7 +9,8 @@ import pytest
 from decabench.metrics import METRICS
 from decabench.prompts import LabelForms, takes_for
 from decabench.prompts.forms import find_label_form
-from decabench.prompts.labels import find_label, match_label
+from decabench.prompts.labels import match_label
+from decabench.prompts.prose import find_label
 
 LABELS = ("positive", "negative")
 

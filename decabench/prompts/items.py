@@ -1,4 +1,4 @@
-"""Find tags, heads and numbers in a model's output, and align them with the words of the question."""
+"""Find tags or heads in a model's output, and align them with the words of the question."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from decabench.prompts.clutter import find_json, lines_of
+from decabench.prompts.markup import find_json, lines_of
 
-__all__ = ["MISSING", "find_items", "find_number"]
+__all__ = ["MISSING", "find_items"]
 
 MISSING = "_"
 """The item for words that have no item in the text."""
@@ -174,74 +174,3 @@ class _Reading:
 
     def _known(self, items: Sequence[str | None]) -> int:
         return sum(item in self._names.values() for item in items)
-
-
-# Numbers
-
-_NUMBER = (
-    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
-    r"(?!\w|[.,]\d)"
-)
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_OF = r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+"
-_SCALE = re.compile(
-    rf"{_OF}|\bfrom\s+|\bbetween\s+){_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?", re.IGNORECASE
-)
-_END_OF_SCALE = re.compile(rf"{_OF}(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})", re.IGNORECASE)
-_MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
-_DASH = re.compile(rf"(?:^|[=:(]|\s)[-\u2212\u2013]\s+{_NUMBER}")
-"""A minus sign or a list marker. They can't be told apart on a scale with negative numbers."""
-_SIZED = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
-_PERCENT = re.compile(rf"(?<![\w.,]){_NUMBER}\s*(?:%|per ?cent\b)", re.IGNORECASE)
-_ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
-_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
-
-
-def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the only number in the first or last line that contains any number.
-
-    The bounds of a scale are ignored. `1,500` is read as 1500, or as 1.500 if only that is on the scale.
-    """
-    lines = [line for line in lines_of(text) if _numbers(line)]
-    found = set()
-    for line in lines[:1] + lines[-1:]:
-        numbers = set(_numbers(line))
-        is_certain = len(numbers) == 1 and not _is_on_another_scale(line, scale)
-        found.add(_plain_number(numbers.pop(), scale) if is_certain else None)
-        if not _HAS_WORDS.search(_SCALE.sub(" ", line)):
-            break  # only a number, which the rest of the text explains
-    return found.pop() if len(found) == 1 else None
-
-
-def _is_on_another_scale(line: str, scale: tuple[float, float] | None) -> bool:
-    """Whether a line's number has another meaning, as in `3/10` on a scale to 5, `1.5 million` or `- 4`."""
-    if _SIZED.search(line):
-        return True
-    if scale is None:
-        return False
-    low, high = scale
-    ends = [_plain_number(_signed(end), None) for end in _END_OF_SCALE.findall(line)]
-    return (
-        any(float(end) != high for end in ends)
-        or (high != 100 and bool(_PERCENT.search(line)))
-        or (low < 0 and bool(_DASH.search(line)))
-    )
-
-
-def _signed(number: str) -> str:
-    return number.replace("\u2212", "-").replace("\u2013", "-").lstrip("+")
-
-
-def _plain_number(number: str, scale: tuple[float, float] | None) -> str:
-    decimal = number.replace(",", ".")
-    if not _THOUSANDS.fullmatch(number):
-        return decimal
-    thousands = number.replace(",", "")
-    is_decimal = number.count(",") == 1 and "." not in number
-    if is_decimal and scale and not scale[0] <= float(thousands) <= scale[1]:
-        return decimal
-    return thousands
-
-
-def _numbers(line: str) -> list[str]:
-    return [_signed(match.group()) for match in _ANY.finditer(_MINUS.sub("-", _SCALE.sub(" ", line)))]

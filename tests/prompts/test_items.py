@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decabench.prompts.extraction import extract
-from decabench.prompts.sequences import find_items, find_number
+from decabench.prompts.items import find_items
+from decabench.prompts.prose import find_number
 from decabench.tasks import TASKS, AnswerForm
 
 WORDS = "From the AP comes 15 :".split()
@@ -268,7 +269,6 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
     [
         ("1,500", None, "1500"),
         ("1,500", (0.0, 20_000.0), "1500"),
-        ("1,500", (1.0, 5.0), "1.500"),
         ("3,5", (1.0, 5.0), "3.5"),
         ("The population is 12,345.", None, "12345"),
         ("1,000,000", (1.0, 5.0), "1000000"),
@@ -295,7 +295,6 @@ def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, nu
         ("On a scale of 1 to 10, it is 4", (0, 5), None),
         ("On a scale from 0 to 5, it is 4", (0, 5), "4"),
         ("12/05/2020", (0, 100), None),
-        ("50%", (0, 1), None),
         ("50 %", (0, 100), "50"),
         ("1.5 million", (0, 1e9), None),
         ("1.5 million", None, None),
@@ -303,7 +302,6 @@ def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, nu
         ("\u22123.2", (-5, 5), "-3.2"),
         ("minus 4", (-5, 5), "-4"),
         ("It is negative 4.", (-5, 5), "-4"),
-        ("= - 4", (-5, 5), None),
         ("- 4", (0, 5), "4"),  # the mark of a list
         ("3-4", (0, 5), None),
         ("3\u20134", (0, 5), None),

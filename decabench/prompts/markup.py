@@ -1,0 +1,81 @@
+"""Read the lines of a model's output, and the markup, JSON or refusal in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Any
+
+from decabench.text import bare
+
+__all__ = ["BULLET", "find_json", "is_refusal", "lines_of", "unwrapped"]
+
+BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
+_FENCE = re.compile(r"```\w*")
+_MARKS = ("```", "**", "__", "``", "`", "*")
+_QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("\u2018", "\u2019"), ("«", "»"), ("„", "“"))
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the non-empty lines, without code fences."""
+    lines = map(bare, text.splitlines())
+    return [line for line in lines if line and not _FENCE.fullmatch(line)]
+
+
+def unwrapped(line: str, quotes: bool) -> str:
+    """Remove bold or code markup around a whole line, and also quotation marks if `quotes` is set."""
+    for start, end in (*((mark, mark) for mark in _MARKS), *(_QUOTES if quotes else ())):
+        inner = line[len(start) : len(line) - len(end)].strip()
+        is_around = len(line) > len(start) + len(end) and line.startswith(start) and line.endswith(end)
+        if is_around and inner and start not in inner and end not in inner:
+            return unwrapped(inner, quotes)
+    return line
+
+
+_BEFORE_JSON = re.compile(r"(?:```(?:json)?\s*|^)(?=[{\[])", re.IGNORECASE | re.MULTILINE)
+_SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
+_MOST_TRIES = 160
+
+
+def find_json(text: str) -> Any:
+    """Return the object or list that makes up a text, a line or a code block, or None.
+
+    It can be JSON or a Python literal with single quotes.
+    """
+    places = [match.end() for match in islice(_BEFORE_JSON.finditer(text), _MOST_TRIES)]
+    for spelling in (text, _SINGLE_QUOTE.sub('"', text)) if places else ():
+        for start in places:
+            try:
+                value, end = json.JSONDecoder().raw_decode(spelling, start)
+            except (ValueError, RecursionError):
+                continue
+            if not spelling[end:].partition("\n")[0].strip("`;. "):
+                return value
+    return None
+
+
+_I_CANNOT = (
+    r"i (?:can['\u2019]?t|cannot|can not|am unable to|am not able to|won['\u2019]t|will not|must decline)"
+    r"|i['\u2019]m (?:un|not )able to"
+)
+_STRICT = re.compile(
+    rf"(?:i['\u2019]m|i am|we['\u2019]re)? ?(?:very |really |so )?sorry,? (?:but )?(?:{_I_CANNOT}|as an ai\b)"
+    r"|as an? (?:ai|artificial intelligence|(?:large )?language model)\b"
+    rf"|(?:{_I_CANNOT}) (?:(?:assist|help)(?: you)? with|comply with|fulfil+ (?:this|that|your)|"
+    r"(?:provide|answer|complete|process|continue with) (?:that|this|your|the question))\b",
+    re.IGNORECASE,
+)
+_LOOSE = re.compile(
+    rf"(?:i['\u2019]m|i am) (?:very |really |so )?sorry\b|sorry\b|unfortunately,? (?:{_I_CANNOT})|(?:{_I_CANNOT})\b",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str, loosely: bool = False) -> bool:
+    """Whether a text starts like a refusal.
+
+    With `loosely`, vaguer phrases count as well, for texts that contain no answer.
+    """
+    start = text.lstrip("*_\"'“ \n")
+    return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

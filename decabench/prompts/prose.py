@@ -1,0 +1,450 @@
+"""The protocol `prose`: find the answer in free text, for models that don't write the tag.
+
+There is one reader for each form of answer. All of them read the text after the last `Answer:`, or else the whole
+text. Phrases that no reader knows are unparseable, and the first line is then kept as a best guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from decabench.prompts.items import find_items
+from decabench.prompts.labels import find_mentions, labels_for, match_label
+from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.tagged import read_state
+from decabench.tasks import AnswerForm, Kind
+from decabench.text import bare
+
+__all__ = ["find_in_prose", "find_label", "find_number", "says_nothing"]
+
+
+def find_in_prose(
+    text: str, form: AnswerForm, question: str = "", context: str = "", is_finished: bool = True
+) -> tuple[str, list[str]]:
+    """Return the answer in a text without reasoning, and the rules that found it.
+
+    The last rule is `unparseable` or `refused` if no answer was found.
+    """
+    said = _before_stop(text, form)
+    rules = ["stop"] if said != text else []
+    inner = _without_tags(said)
+    rules += ["unwrapped"] if inner != said else []
+    if (value := _from_json(inner, form)) is not None:
+        inner, rules = value, [*rules, "json"]
+    for part in dict.fromkeys((_after_marker(inner, form), inner)):
+        if (value := _from_json(part, form)) is not None:
+            part = value
+        answer = _read(part, form, question, context, is_finished)
+        if answer is not None and bare(answer):
+            rules += ["marker"] if part != inner else []
+            rules += [form.kind] if answer != part else []
+            is_refused = form.kind in ("span", "line", "text") and is_refusal(said)
+            return answer, [*rules, "refused"] if is_refused else rules
+    rule = "refused" if is_refusal(said, loosely=True) else "unparseable"
+    return _first_line(said, form), [*rules, rule]
+
+
+def _read(text: str, form: AnswerForm, question: str, context: str, is_finished: bool) -> str | None:
+    match form.kind:
+        case "span":
+            return _span(text, form)
+        case "line":
+            return _first_line(text, form)
+        case "text":
+            lines = _answer_lines(text)
+            if len(lines) > 1 and all(map(BULLET.match, lines)):
+                lines = [BULLET.sub("", line) for line in lines]
+            return unwrapped(" ".join(lines), form.unquote)
+        case "label":
+            return find_label(text, labels_for(form, question), question, is_finished)
+        case "number":
+            return find_number(text, form.scale)
+        case "sql":
+            return _query(text)
+        case "state":
+            return _state(text, form.labels)
+        case _:
+            return find_items(text, form.kind, form.labels, context.split())
+
+
+# Text around the answer
+
+_ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
+
+
+def _before_stop(text: str, form: AnswerForm) -> str:
+    """Return the text before another example. A text that begins with its own prompt is read after its `Answer:`."""
+    names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
+    stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
+    begin = 0
+    if form.stop and stop.match(text):
+        if (marked := _marker(form).search(text)) is None:
+            return "\n".join(line for line in text.splitlines() if not stop.match(line)).strip()
+        begin = marked.end()
+    ends = (match.start() for match in stop.finditer(text, begin))
+    end = next((end for end in ends if _without_lead_in(lines_of(text[begin:end]))), len(text))
+    return text[begin:end].strip()
+
+
+_TAG_NAMES = (
+    "final_answer|answer|output|response|result|label|span|translation|summary|sql|query|state|solution"
+)
+_TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+def _without_tags(text: str) -> str:
+    """Return the content of the last `<answer>…</answer>`, or the whole text if there are no tags."""
+    found = [inner.strip() for _, inner in _TAGGED.findall(text) if inner.strip()]
+    return found[-1] if found else text
+
+
+_KEYS = (
+    *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
+    *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
+    *("sql", "query", "text", "value"),
+)
+
+
+def _from_json(text: str, form: AnswerForm) -> str | None:
+    """Return the answer in JSON: the only value, or that of a key such as `answer`."""
+    if form.kind in ("state", "tags", "tree"):  # their readers know JSON
+        return None
+    value = find_json(text)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]
+    while isinstance(value, dict):
+        keys = {str(key).casefold().replace("_", " "): found for key, found in value.items()}
+        names = (*_KEYS, *(marker.casefold().strip(" :") for marker in form.markers))
+        named = next((key for key in names if key in keys), "")
+        only = next(iter(keys.values())) if len(keys) == 1 else ""
+        value = keys.get(named, only)
+        if value is None:
+            return _word_for_nothing(form)
+    if value == []:
+        return _word_for_nothing(form)
+    if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
+        value = (" " if form.kind == "text" else ", ").join(map(str, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return value.strip() or None if isinstance(value, str) else None
+
+
+_ANSWER = (
+    r"(?:so|therefore|thus|hence)?,?[ ]*(?:the[ ]|my[ ])?(?:final[ ]|correct[ ]|best[ ])?answer(?:[ ]is)?"
+)
+_SAID = re.compile(
+    r"(?:^|(?<=[.!?,;])\s+)(?:so|therefore|thus|hence|and)?,?[ ]*"
+    r"(?:the|my)[ ](?:final[ ]|correct[ ]|best[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+"
+    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
+_MARKERS: Mapping[Kind, Sequence[str]] = {
+    "span": ("Span", "The span is", "Shortest span"),
+    "line": ("Translation", "The translation is"),
+    "tags": ("Tags",),
+    "tree": ("Parse",),
+    "number": ("Score", "Rating", "The score is"),
+}
+"""Phrases that introduce each kind of answer, in addition to `Answer:`."""
+
+
+def _marker(form: AnswerForm) -> re.Pattern[str]:
+    """Return a pattern for a marker at the start of a line, with a colon or as a heading."""
+    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS.get(form.kind, ()))]
+    marker = "|".join([_ANSWER, *map(re.escape, filter(None, names))])
+    return re.compile(
+        rf"^[ \t>*_#`-]*(?:{marker})[*_]*[ ]?[:\uff1a][*_]*"
+        rf"|\A[ \t>*_#`-]*(?:ans|output|response)[*_]*[ ]?[:\uff1a][*_]*"
+        rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{marker})[*_]*[ \t]*$",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _after_marker(text: str, form: AnswerForm) -> str:
+    r"""Return the text after the last marker, or the whole text if nothing is marked.
+
+    Except in lines and texts, `the answer is` and \boxed{} also count as markers.
+    """
+    in_sentences = form.kind not in ("text", "line", "tags", "tree")
+    if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
+        return str(boxed[-1]).strip()
+    ends = {match.end(): False for match in _marker(form).finditer(text)}
+    ends |= {match.end(): True for match in _SAID.finditer(text)} if in_sentences else {}
+    for end, is_in_sentence in sorted(ends.items(), reverse=True):
+        if not (rest := bare(text[end:])):
+            continue
+        line, _, others = rest.partition("\n")
+        if line.count("**") == 1 and line.endswith("**"):  # as in `**Answer: x**`
+            rest = f"{line.removesuffix('**')}\n{others}".strip()
+        return unwrapped(rest.rstrip("."), quotes=True) if is_in_sentence else rest
+    return text
+
+
+_AGREED = r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*"
+_LEAD_IN = re.compile(
+    rf"{_AGREED}|\#{{1,6}}\s+\S.*"
+    r"|(?:sure|certainly|of course|absolutely|okay|ok|here\b|below\b|hier ist|the following|based on|in summary|this is"
+    r"|let me\b|let['\u2019]s\b|according to\b|looking at\b"
+    r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
+    re.IGNORECASE,
+)
+"""A line before the answer, such as `Sure!`. It lacks `Okay.`, which is also a German translation."""
+_HERE_IS = re.compile(
+    r"(?:(?:sure|certainly|of course|okay|ok)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
+    r"(?:[\w-]+\s+){0,3}(?:answer|translation|summary|span|label|query|change)"
+    r"(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?[:\uff1a]\s*"
+    r"|(?:sure|certainly|of course|okay|ok)!\s+",
+    re.IGNORECASE,
+)
+"""An introduction on the line of the answer, such as `Sure! Here is the answer: `."""
+_REMARK = re.compile(
+    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
+    r"|hope (?:this|that) helps|feel free",
+    re.IGNORECASE,
+)
+
+
+def _without_lead_in(lines: Sequence[str]) -> list[str]:
+    """Return the lines after an introduction. The result is empty if there are no others."""
+    rest = list(lines)
+    while rest and _LEAD_IN.fullmatch(rest[0].strip("*_ ")):
+        rest.pop(0)
+    return rest
+
+
+def _answer_lines(text: str) -> list[str]:
+    lines = lines_of(text) or [text]
+    lines = _without_lead_in(lines) or lines[-1:]
+    while len(lines) > 1 and _REMARK.match(lines[-1]):
+        lines.pop()
+    opening = _HERE_IS.match(lines[0])
+    return [(lines[0][opening.end() :] if opening else "") or lines[0], *lines[1:]]
+
+
+# Spans and sentences
+
+
+def _first_line(text: str, form: AnswerForm) -> str:
+    first, *others = _answer_lines(text)
+    return unwrapped(
+        BULLET.sub("", first) if others else first, form.unquote
+    )  # a span may begin with a number
+
+
+def _span(text: str, form: AnswerForm) -> str:
+    lines = _answer_lines(text)
+    if len(lines) > 1 and all(map(BULLET.match, lines)):
+        return ", ".join(unwrapped(BULLET.sub("", line), form.unquote) for line in lines)
+    bold = [line for line in lines if line.startswith("**") and unwrapped(line, False) != line]
+    if len(lines) > 1 and len(bold) == 1 and not bold[0].endswith(":**"):
+        return unwrapped(bold[0], form.unquote)
+    line = _first_line(text, form)
+    if (word := _word_for_nothing(form)) and says_nothing(line):
+        return word
+    return find_label(line, form.labels) or line
+
+
+_SAYS_NOTHING = re.compile(
+    r"(?:the (?:\w+ )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) (?:\w+ )?"
+    r"(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
+    r"|(?:(?:[\w'\u2019-]+ ){1,7}?(?:is|are|was|were)(?:n['\u2019]t| not) |not )(?:\w+ly )?"
+    r"(?:mentioned|specified|stated|provided|given|answerable|enough information)"
+    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here)\b)"
+    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b"
+    r"|(?:there is )?no (?:answer|information)\b|(?:there is )?no mention of\b"
+    r"|(?:(?:this|it|the question) )?(?:cannot|can['\u2019]t) be (?:answered|determined)"
+    r"|i (?:do not|don['\u2019]t) know|(?:there (?:are|is) )?(?:n/a|none)\.?$",
+    re.IGNORECASE,
+)
+_BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
+
+
+def says_nothing(line: str) -> bool:
+    """Whether a line means that there is no answer, as in `The passage does not say`."""
+    return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
+
+
+def _word_for_nothing(form: AnswerForm) -> str | None:
+    return next((word for word in ("unanswerable", "None") if word in form.labels), None)
+
+
+# Labels
+
+_LONGEST = 10_000
+"""Longer lines are skipped because finding all labels in them would take minutes."""
+_DENIES = re.compile(
+    r"\b(?:not|no|never|neither|nor|without|nothing|none|cannot|hardly|rather|instead|unless|if|whether|while|although"
+    r"|would|could|should|might|may|must|lacks?|lacking|fails?|failed|refus\w+|despite|word|words|phrase|far|first"
+    r"|seems?|initially|hard|difficult|want\w*|hop\w+|expect\w*|suppos\w+|less|anything|ruled?)\b|n['\u2019]t\b|\?",
+    re.IGNORECASE,
+)
+"""Words that may negate the label in a sentence."""
+_ENDS = re.compile(r"\s*(?:[!;)\]\n]|\.(?!\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b)|$)")
+_EXPLAINS = re.compile(
+    r"\s*(?:[.!;)\n]|[–—-]\s|,\s(?:because|since|as|given|so|not|rather)\b)", re.IGNORECASE
+)
+_CORRECTS = re.compile(
+    r"\b(?:wait|actually|instead|but|however|correct\w*|final\w*|therefore|overall)\b", re.IGNORECASE
+)
+_HEAD = re.compile(
+    r"\W*[^\W\d_]+(?:[ _][^\W\d_]+){0,3}(?:[ ]\([^()]*\))?[*_\"'`]*\s{0,3}[:=\uff1a]\s*"
+    r"|\W*(?:option\s+)?(?:[A-E]|\d)\s*[).:–-]\W*\s",
+    re.IGNORECASE,
+)
+"""A heading or letter before a label, such as `Sentiment:` or `(B)`."""
+_UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
+"""An unchecked box in a list."""
+_WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
+"""Labels that are too common as words to be recognized in a sentence."""
+
+
+def find_label(text: str, labels: Sequence[str], question: str = "", is_finished: bool = True) -> str | None:
+    """Return the label stated in a text, or None if it is missing, ambiguous or negated.
+
+    A label must take up a whole line, optionally after a heading, or start the first line. A label in a
+    sentence is accepted only if the first or last line names no other label and negates nothing. The text
+    must also be finished, since a truncated text might have continued with the opposite.
+    """
+    if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
+        text = text[len(question) :]
+    if whole := match_label(text, labels):
+        return whole
+    lines = [line for line in lines_of(text) if len(line) <= _LONGEST and not _UNCHECKED.match(line)]
+    while len(lines) > 1 and _REMARK.match(lines[-1]):
+        lines.pop()
+    if not lines or not labels:
+        return None
+    stated = {label for line in lines if (label := _whole_line(line, labels))}
+    if not stated and (first := _opening(lines[0], labels)):
+        # several labels if the options are listed
+        stated = {first, *(label for line in lines[1:] if (label := _opening(line, labels)))}
+    if stated:
+        corrections = (line for line in lines[1:] if _CORRECTS.search(line))
+        stated.update(label for line in corrections for _, _, label in find_mentions(line, labels))
+    elif is_finished:
+        for line in {lines[0], lines[-1]}:
+            named = {label for _, _, label in find_mentions(line, labels)}
+            if len(named) == 1 and _WEAK.isdisjoint(map(str.casefold, named)) and not _DENIES.search(line):
+                stated |= named
+    return stated.pop() if len(stated) == 1 else None
+
+
+def _whole_line(line: str, labels: Sequence[str]) -> str | None:
+    """Return a label that takes up a line, alone or after a heading."""
+    head = _HEAD.match(line)
+    if head is None or find_mentions(head.group(), labels):
+        return match_label(line, labels)
+    return match_label(line, labels) or match_label(line[head.end() :], labels)
+
+
+def _opening(line: str, labels: Sequence[str]) -> str | None:
+    """Return the label at the start of a line, before punctuation. Other labels may follow in an explanation."""
+    line = line.lstrip("*_`\"'\u201c\u201d\u2018\u2019 ")
+    found = find_mentions(line, labels)
+    if not found or found[0][0]:
+        return None
+    rest = line[found[0][1] :].lstrip("*_`\"'\u201d")
+    is_alone = len({label for _, _, label in found}) == 1
+    is_explained = _EXPLAINS.match(rest) and not _CORRECTS.search(rest)
+    return found[0][2] if _ENDS.match(rest) and (is_alone or is_explained) else None
+
+
+# Numbers
+
+_NUMBER = (
+    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
+    r"(?!\w|[.,]\d)"
+)
+_ANY = re.compile(
+    rf"(?<![\w.,]){_NUMBER}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
+)
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_SCALE = re.compile(
+    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"
+    rf"|\b(?:scale (?:of|from)|from|between)\s+(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})",
+    re.IGNORECASE,
+)
+_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
+
+
+def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
+    """Return the only number in the first or last line that contains any number.
+
+    A scale such as `out of 5` is ignored, but not another scale than that of the task. `1,500` is read as 1500.
+    """
+
+    def without_scale(line: str) -> str:
+        def bound(found: re.Match[str]) -> str:
+            is_other = scale and float(_plain_number(found[1])) != scale[1]
+            return found.group() if is_other else " "
+
+        return _SCALE.sub(bound, re.sub(r"(?i)\b(?:minus|negative)\s+(?=\.?\d)", "-", line))
+
+    lines = [line for line in map(without_scale, lines_of(text)) if _ANY.search(line)]
+    found: set[str] = set()
+    for line in lines[:1] + lines[-1:]:
+        found.update(map(_plain_number, _ANY.findall(line)))
+        if not _HAS_WORDS.search(line):
+            break  # only a number, which the rest of the text explains
+    return found.pop() if len(found) == 1 else None
+
+
+def _plain_number(number: str) -> str:
+    plain = re.sub("[\u2212\u2013]", "-", number).lstrip("+")
+    return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
+
+
+# Queries
+
+_BLOCK = re.compile(r"```(?:\w*[ \t]*\n|sql\b[ \t]*)?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_SELECT = re.compile(
+    r"^[ \t>*`\"'(-]*(?P<line>select\b)|(?<=[:`\"'*\uff1a])\s*(?P<quoted>select\b)(?=[^\n]*\bfrom\b)"
+    r"|\b(?P<capitals>(?-i:SELECT)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The start of a query. Within a sentence, `select` must be in capitals, or follow a colon or quotation mark."""
+_GOES_ON = re.compile(
+    r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]", re.IGNORECASE
+)
+_IS_OPEN = re.compile(r"(?:\b(?:select|distinct|from|where|and|or|by|on|having)|[=<>,(])\s*$", re.IGNORECASE)
+
+
+def _query(text: str) -> str | None:
+    """Return a SELECT statement as a single line, from the last code block that contains one or from the text."""
+    blocks = [block for block in _BLOCK.findall(text) if re.search(r"\bselect\b", block, re.IGNORECASE)]
+    part = re.sub(r"^[ \t]*(?:--|#).*\n?", "", blocks[-1], flags=re.MULTILINE) if blocks else text
+    starts = list(_SELECT.finditer(part))
+    found = next((match for kind in _SELECT.groupindex for match in starts if match[kind]), None)
+    if found is None:
+        return None
+    begin = found.start(found.lastgroup or 0)
+    before = part[:begin].rstrip()
+    if before.endswith("("):  # a subquery, or one of several queries
+        return None
+    query, *others = part[begin:].splitlines()
+    for line in map(str.strip, others):
+        goes_on = blocks or _GOES_ON.match(line) or _IS_OPEN.search(query[-40:])
+        if not line or query.endswith(";") or not goes_on:
+            break
+        query = f"{query.rstrip()} {line}"
+    mark = next((mark for mark in ("**", "`", '"', "'") if before.endswith(mark)), "")
+    if mark and (quoted := re.match(rf"(.*?\bfrom\s.+?){re.escape(mark)}(?![\w`])", query, re.IGNORECASE)):
+        query = quoted[1]
+    return query.rstrip(" ;")
+
+
+# Dialogue states
+
+
+def _state(text: str, slots: Sequence[str]) -> str | None:
+    """Return the state change on a single readable line, on several lines with a slot each, or in JSON."""
+    value = find_json(text)
+    if isinstance(value, dict):
+        return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)
+    lines = [unwrapped(BULLET.sub("", line), quotes=True) for line in lines_of(text)]
+    read = [state for line in lines if (state := read_state(line, slots))]
+    if len(read) == len(lines) > 1:
+        return read_state(", ".join(line.rstrip(",;") for line in lines), slots)
+    return read[0] if len(read) == 1 else None
