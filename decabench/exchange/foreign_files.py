@@ -46,11 +46,11 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         size = path.stat().st_size
         if not path.is_file():
             raise SubmissionError(f"{path} is not a regular file: give a file with answers.")
-    most, advice = FILE_BYTES, "split it"
+    most, advice = FILE_BYTES, "Split it"
     if format == "squad":
-        most, advice = WHOLE_BYTES, "keep only the answer to each id"
+        most, advice = WHOLE_BYTES, "Keep only the answer to each id"
     if size > most:
-        raise SubmissionError(f"{path.name} has {size:,} bytes; at most {most:,} are read: {advice}.")
+        raise SubmissionError(f"{path.name} has {size:,} bytes, more than the limit of {most:,}. {advice}.")
     with reading(path), path.open("rb") as file:
         start = file.read(_FIRST_LINE)
     _refuse_packed(path, format, start)
@@ -89,9 +89,9 @@ def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
         return
     key = next((key for key in ("answer", "prediction") if isinstance(record.get(key), str)), "")
     if key:
-        renamed = "" if key == "answer" else f"rename the key {key!r} to 'answer', "
+        move = "Move" if key == "answer" else f"Rename the key {key!r} to 'answer', move"
         raise SubmissionError(
-            f"{path.name} already has the form of a submission, and needs no import: {renamed}move it to "
+            f"{path.name} is already in decabench's format, so it doesn't need to be imported. {move} it to "
             "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
             "check DIR."
         )
@@ -170,7 +170,10 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     row = table.row(first, cells)
                     yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
-                    message = f"it has {len(cells)} fields but the heading has {len(heading)}: put quotes around fields"
+                    message = (
+                        f"it has {len(cells)} fields, but the heading has {len(heading)}: put fields that contain "
+                        f"{delimiter!r} in quotation marks"
+                    )
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except BrokenCsvError as error:
         raise SubmissionError(
@@ -258,7 +261,7 @@ def _advise(heading: Sequence[str]) -> str:
             if delimiter in heading[0]:
                 shown = "$'\\t'" if delimiter == "\t" else f"'{delimiter}'"
                 return f" If that separates the columns, add --delimiter {shown}."
-    return " Name the columns of ids and of answers with --id and --answer." if len(heading) > 1 else ""
+    return " Name the id and answer columns with --id and --answer." if len(heading) > 1 else ""
 
 
 def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignFile:

@@ -28,7 +28,7 @@ def push_card(model_index: str, repository: str) -> str:
 
     if not get_token():
         raise DecabenchError(
-            "--push needs a token of the hub that may write: set HF_TOKEN, or run hf auth login."
+            "--push needs a Hugging Face token with write access: set HF_TOKEN, or run hf auth login."
         )
     name, results = model_index_to_eval_results(safe_load(model_index)["model-index"])
     api = HfApi()
@@ -48,23 +48,25 @@ def push_card(model_index: str, repository: str) -> str:
             path_or_fileobj=str(card).encode(),
             path_in_repo="README.md",
             repo_id=repository,
-            commit_message="Add results of decabench",
+            commit_message="Add decabench results",
         )
     except errors.RepositoryNotFoundError:
         raise ModelError(
-            f"The hub has no model {repository} that this token may write: create it first, or check the token."
+            f"This token can't write to a model {repository} on the Hugging Face Hub: create the model first, or "
+            "check the token."
         ) from None
     except errors.HfHubHTTPError as error:  # its message may contain the token
         raise ModelError(
-            f"The hub answered HTTP {getattr(error.response, 'status_code', 'error')} to a change of {repository}."
+            f"The Hugging Face Hub did not accept the change to {repository} "
+            f"(HTTP {getattr(error.response, 'status_code', 'error')})."
         ) from None
     except errors.HFValidationError:
-        raise DecabenchError(
-            f"{repository!r} is not a valid name of a model: write it as owner/name."
-        ) from None
+        raise DecabenchError(f"{repository!r} is not a valid model name: write it as owner/name.") from None
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise ModelError(f"The hub cannot be reached ({cause}): run the same command again.") from None
+        raise ModelError(
+            f"The Hugging Face Hub cannot be reached ({cause}): run the command again."
+        ) from None
     return str(made.commit_url)
 
 

@@ -163,14 +163,15 @@ def import_answers(
         ) from error
     if not matched.rows:
         raise SubmissionError(
-            f"{given.title} answers none of the {len(ids):,} examples of {chosen.name}, {split}."
+            f"{given.title} has no answers to the {len(ids):,} {split} examples of {chosen.name}. Check the task "
+            "and the split."
         )
     if not settings.labels:
         _refuse_swapped_labels(matched, examples, given.title)
     matched = _with_letters(matched, examples)
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
     if settings.reasoning_tags and not is_raw:
-        raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
+        raise DecabenchError("--reasoning-tags applies only to extracted answers: add --extract.")
     replaced: set[str] = set()
     lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings, replaced))
     if faults := list(_unwritable(lines, given.title, matched.rows)):
@@ -201,7 +202,7 @@ def import_answers(
         is_repeated = is_there and is_same and not changed
         if is_there and not is_repeated and not settings.force:
             raise SubmissionError(
-                f"{folder} already has other answers for {chosen.name}, {split}: replace them with --force."
+                f"{folder} already has other {split} answers for {chosen.name}: add --force to replace them."
             )
         removed = () if is_repeated else _write(folder, info, pair, lines, changed)
     report = check_submission(
@@ -235,7 +236,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
         return _Source(opened, "The table", "table", {"name": type(source).__name__})
     path = Path(source)
     if not format:
-        raise UnknownNameError(f"Which format does {path.name} have? Give format: {', '.join(FORMATS)}.")
+        raise UnknownNameError(f"The format of {path.name} is not given: choose one of {', '.join(FORMATS)}.")
     opened = open_foreign(path, format, settings.places)
     origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return _Source(opened, path.name, format, origin)
@@ -269,14 +270,15 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
     names = task.output.names if isinstance(task.output, Label) else ()
     if names and (strange := sorted(set(settings.labels.values()) - set(names))):
         raise DecabenchError(
-            f"{', '.join(map(quoted, strange))} is not a label of {task.name}: choose from "
-            f"{', '.join(names)}."
+            f"{task.name} has no label {' or '.join(map(quoted, strange))}: choose from {', '.join(names)}."
         )
 
 
 def _occupant(folder: Path, name: str) -> SubmissionInfo:
     if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
-        raise SubmissionError(f"{folder} has other files and is not a submission: choose another folder.")
+        raise SubmissionError(
+            f"{folder} contains other files and is not a submission: choose another folder."
+        )
     if folder.exists() and not folder.is_dir():
         raise SubmissionError(f"{folder} is a file: give a folder.")
     if not (folder / METADATA_NAME).exists():
@@ -285,14 +287,15 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
         return SubmissionInfo(name)
     info, faults = read_metadata(folder)
     if info is None:
-        raise SubmissionError(f"{folder} holds a submission that cannot be read: {faults[0]}.")
+        raise SubmissionError(f"{folder} contains a submission that cannot be read: {faults[0]}.")
     if info.predictor.get("name") != IMPORTED:
         raise SubmissionError(
-            f"{folder} holds {quoted(info.name)}, whose answers were not imported: choose another folder."
+            f"{folder} contains the submission {quoted(info.name)}, whose answers were not imported: choose "
+            "another folder."
         )
     if name and name != info.name:
         raise SubmissionError(
-            f"{folder} already holds the submission {quoted(info.name)}: leave out --name, or choose "
+            f"{folder} already contains the submission {quoted(info.name)}: leave out --name, or choose "
             "another folder."
         )
     return info
@@ -310,9 +313,9 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"The right answers in {name} differ from the examples' in all {len(matched.rows):,} rows, such "
-        f"as {quoted(row.golds[-1])} for {own}: its labels may be in another order. Map them with "
-        "--label FILE=DATASET."
+        f"{name} has right answers that differ from the examples' in all {len(matched.rows):,} rows, such "
+        f"as {quoted(row.golds[-1])} instead of {own}. Its labels may be in a different order: map them "
+        "with --label FILE=DATASET."
     )
 
 

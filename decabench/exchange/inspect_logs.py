@@ -93,7 +93,9 @@ def _bound_archive(path: Path) -> None:
         require_machine(error, path)
         raise SubmissionError(f"{path.name} is damaged: {error}.") from error
     if size > FILE_BYTES:
-        raise SubmissionError(f"{path.name} unpacks to {size:,} bytes; at most {FILE_BYTES:,} are read.")
+        raise SubmissionError(
+            f"{path.name} unpacks to {size:,} bytes, more than the limit of {FILE_BYTES:,}."
+        )
 
 
 def _inspect_rows(
@@ -119,7 +121,7 @@ def _inspect_rows(
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
             listed = ", ".join(map(printable, sample.scores or {})) or "none"
-            message = f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; scores are from: {listed}"
+            message = f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; its scorers are: {listed}"
             yield about._replace(problem=("missing-field", message))
         else:
             options = sample.choices or ()

@@ -70,8 +70,8 @@ def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
             content = raw + b"".join(b"\n" + line for _, line in lines)
             if len(content) > WHOLE_BYTES:
                 raise SubmissionError(
-                    f"{path.name} is one JSON array of {len(content):,} bytes; at most {WHOLE_BYTES:,} "
-                    "are read: write one sample per line."
+                    f"{path.name} is a single JSON array of {len(content):,} bytes, more than the limit of "
+                    f"{WHOLE_BYTES:,}. Write one sample per line."
                 )
             try:
                 array = decode_json(content.decode())
@@ -164,7 +164,7 @@ def _choose(
     scores = [score for score in map(_score, given) if score is not None]
     if not texts or not len(scores) == len(given) == len(texts) == len(requests):
         if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
-            return "it has several responses to a request: choose a filter that leaves one, with --filter"
+            return "it has several responses to a request: use --filter to choose a filter that keeps one"
         response = kind_of(given[0] if given else None)
         return f"its response is {response}, not text or choices: only generate_until and multiple_choice are read"
     if len(texts) == 1:
@@ -192,8 +192,8 @@ def _choose(
         and (best == int(target[:9])) != bool(record["acc"])
     ):
         return (
-            f"its likeliest choice is number {best} and its target number {target}, but its acc is {record['acc']}: "
-            "these requests are of a different kind"
+            f"its likeliest choice is number {best} and its target is number {target}, but its acc is "
+            f"{record['acc']}, so its requests are not an ordinary multiple choice"
         )
     return choices, best, values.count(values[best]) > 1
 

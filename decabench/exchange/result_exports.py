@@ -40,7 +40,7 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
     listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found}))
     many = "several" if of_split else "no"
     raise DataError(
-        f"{path} has {many} results on {split}; it has: {listed}. Give the path of a results.json."
+        f"{path} has {many} results on {split}. It has results on {listed}. Give the path of a results.json."
     )
 
 
@@ -301,9 +301,9 @@ def _pair(score: str, interval: str) -> str:
 
 
 def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
-    raw = ", the models' whole output" if first.answers == "raw" else ""
+    raw = ", scored without answer extraction" if first.answers == "raw" else ""
     name = f" of {first.submission['name']}" if len(results) == 1 else ""
-    yield f"Results{name}, {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
+    yield f"Results{name} on {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
     origins = {task.data.origin for each in results for task in each.tasks.values()}
     if "sample" in origins:
         yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."
@@ -311,7 +311,7 @@ def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
         for task, found in each.tasks.items():
             if found.status == "partial" and (run := found.partial):
                 limit = f"{run.answered:,} of {run.of:,} examples of {task}"
-                yield f"A limited run of {each.submission['name']}: {limit}."
+                yield f"{each.submission['name']} was run on only {limit}."
 
 
 TABLES: Mapping[str, Callable[[Sequence[Results]], str]] = {

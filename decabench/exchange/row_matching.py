@@ -41,8 +41,8 @@ class RefusedImportError(SubmissionError):
         shown = "".join(f"\n  {sentence}" for sentence, _ in kinds)
         rest = len(faults) - sum(count for _, count in kinds)
         more = f"\n  … and {rest:,} more: write all of them to a file with --report FILE" if rest > 0 else ""
-        rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
-        why = reason or f"{rows} not the answer to exactly one example"
+        rows = "1 row doesn't" if len(faults) == 1 else f"{len(faults):,} rows don't"
+        why = reason or f"{rows} answer exactly one example"
         if not reason and any(fault.code == "unknown-id" for fault in faults):
             advice = _UNKNOWN
         end = f"\n{advice}" if advice else ""
@@ -192,7 +192,7 @@ class _Matching:
 
     def _repeated(self, row: ForeignAnswer, first: ForeignAnswer, id_: str) -> None:
         where = f" (first on line {first.line})" if first.line else ""
-        same = "the same answer" if first.answer == row.answer else "another answer"
+        same = "the same answer" if first.answer == row.answer else "a different answer"
         given = row.id if row.id is not None and self.examples.find(row.id) is not None else id_
         self._fault(row, "duplicate-id", f"the id {quoted(given)} is repeated with {same}{where}")
 
@@ -200,8 +200,8 @@ class _Matching:
         most = len(self.examples.ids)
         if not self.opened.has_order:
             raise SubmissionError(
-                f"{self.name} lists its samples by id, and does not state the order of its whole dataset: leave "
-                "out --in-order."
+                f"{self.name} lists its samples by id, and does not record the order of the data: leave out "
+                "--in-order."
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
@@ -217,13 +217,13 @@ class _Matching:
         if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
-                f"{self.name} is not in the order of the data: its ids are numbers, but start with "
-                f"{listed}. Sort its rows by their ids as numbers."
+                f"{self.name} is not in the order of the data: its numbered ids start with {listed}. Sort its "
+                "rows by the numbers in their ids."
             )
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
-                f"{self.name} has a number and a separator at the beginning of every line: import it as csv, with a "
-                "heading and --delimiter, or remove the numbers from lines that are in the order of the data."
+                f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
+                "heading and --delimiter, or remove the numbers if the lines are in the order of the data."
             )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(
@@ -233,7 +233,11 @@ class _Matching:
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:
-                self._fault(row, "unknown-id", f"it is for example {place:,} (counted from 0) of {most:,}")
+                self._fault(
+                    row,
+                    "unknown-id",
+                    f"it is for example number {place:,} (counted from 0), but there are {most:,}",
+                )
             elif self.is_by_id and self.examples.find(row.id) not in (None, place):
                 id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
                 self._fault(
@@ -321,12 +325,12 @@ class _Matching:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"its right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
-        what = "texts" if differ or (len(words) >= len(rest) and not other) else "right answers"
+        what = "text" if differ or (len(words) >= len(rest) and not other) else "right answer"
         if self.faults:
             rows = "1 of its rows has" if len(self.faults) == 1 else f"{len(self.faults):,} of its rows have"
-            way = "order" if self.in_order else "id"
-            self._refuse(f"matched by {way}, {rows} other {what} than the examples", self._advise())
-        if what == "texts":
+            way = "in the same position" if self.in_order else "with the same id"
+            self._refuse(f"{rows} a different {what} from the example {way}", self._advise())
+        if what == "text":
             return ", and their texts agree" if compared and compared.are_copies else ""
         return ", and their right answers agree" if golds else ""
 
@@ -341,8 +345,8 @@ class _Matching:
         other = self.rows[0].other_output if self.rows else ""
         if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
             raise SubmissionError(
-                f"The answers in {self.name} are all right, and there is another column "
-                f"{quoted(other)}: name the model's column with --answer, or remove the other column."
+                f"{self.name} has only correct answers, so they may be the labels. It also has the column "
+                f"{quoted(other)}: name the column of the model's answers with --answer, or remove this one."
             )
 
     def _golds_of_twins(

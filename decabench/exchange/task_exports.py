@@ -177,7 +177,7 @@ def _read(path: Path) -> ExportedTask:
         now = find_metric(name).full_signature
         if now != signature:
             raise DataError(
-                f"{path.name} was exported for the metric {signature}, but here it is {now}: {again} with this version."
+                f"{path.name} was exported for the metric {signature}, but this version has {now}: {again}."
             )
     return exported
 
@@ -209,14 +209,14 @@ def export_tasks(
     names = {_identifier(task.name): task.name for task in chosen}
     if not chosen or len(names) < len(chosen):
         raise UnknownNameError(
-            f"Give one or more different tasks, not {', '.join(names.values()) or 'none'}."
+            f"Give at least one task, and each task only once (given: {', '.join(names.values()) or 'none'})."
         )
     folder, store = Path(output), Store(home_folder(home))
     store.require(chosen, split)  # check all tasks before writing anything
     if hidden := [task.name for task in chosen if store.hides(task, split)]:
         raise DataError(
-            f"The labels of {', '.join(hidden)}, {split}, are hidden, and other harnesses cannot score without them: "
-            "export another split, or use decabench predict and evaluate."
+            f"The {split} labels of {', '.join(hidden)} are hidden, and other harnesses cannot score without them. "
+            "Export another split, or use decabench predict and evaluate."
         )
     files = write(chosen, split, chat)
     files["README.md"] = _readme(chosen, store, split, harness, shots, chat)
@@ -237,7 +237,7 @@ def _require_own(folder: Path, names: set[str]) -> None:
     found = {name for name in found if "__pycache__" not in name and not is_temporary(PurePath(name).name)}
     if others := sorted(found - names):
         raise DecabenchError(
-            f"{folder} holds other files ({excerpt(', '.join(others), 100)}): choose a folder only for "
+            f"{folder} contains other files ({excerpt(', '.join(others), 100)}): choose a separate folder for "
             "these tasks."
         )
     require_within(folder, *(folder / name for name in names))
@@ -415,13 +415,13 @@ def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots
         rows.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |\n")
     return f"""# decabench tasks for {harness}
 
-Written by decabench {decabench.__version__}, which must be installed next to {harness}. Run them here:
+Written by decabench {decabench.__version__}, which must be installed alongside {harness}. Run them in this folder:
 
     {_COMMANDS[harness].format(tasks=names)}{own}
 
 {advice}Prompts, answer extraction and scores come from decabench. `decabench evaluate` gives the same scores for
-the same answers. Prompts hold {shots or "no"} worked examples. Import the answers with `decabench import` for
-intervals and comparisons.
+the same answers. Prompts have {shots or "no"} worked examples. To get intervals and comparisons, import the
+answers with `decabench import`.
 
 | task | split | examples | data | licence |
 |---|---|---|---|---|

@@ -79,7 +79,9 @@ class Trackers:
             with atomic_file(tracked) as file:
                 file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
         except DecabenchError as error:
-            warnings.warn(f"The trackers will show the resumed run as a new run: {error}", stacklevel=2)
+            warnings.warn(
+                f"If this run is resumed, the trackers will show it as a new run: {error}", stacklevel=2
+            )
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
         """Log numbers to every tracker."""

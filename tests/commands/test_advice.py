@@ -149,7 +149,9 @@ def test_check_against_other_data_says_that_first(command, home, other_data):
     done = command("check", "--submission", other_data, "--home", home)
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
-    assert "other-ids" in lines[0] and "840 of 840" in lines[0] and "32 examples" in lines[0], lines[:3]
+    assert (
+        "other-ids" in lines[0] and "840 of 840" in lines[0] and "32 validation examples of sst" in lines[0]
+    ), lines[:3]
     assert not any("dev-" in line and "unknown-id" in line for line in lines) and len(lines) < 6
     report = json.loads(command("check", "--submission", other_data, "--home", home, "--json").stdout)
     counts = {one["code"]: one["count"] for one in report["totals"]}
@@ -325,7 +327,7 @@ def test_a_file_of_answers_is_no_submission(command, home, tmp_path):
         path.write_text('{"id": "a", "prediction": "x"}\n{"id": "b", "prediction": "y"}\n')
         given = ["import", format, path, "--task", "sst", "--output", tmp_path / "o", "--name", "n"]
         message = said(command(*given, "--home", home))
-        assert "needs no import: rename the key 'prediction' to 'answer', move it to DIR" in message
+        assert "be imported. Rename the key 'prediction' to 'answer', move it to DIR" in message
 
 
 def test_numbers_for_labels_are_told_of_the_option(command, home, tmp_path):

@@ -27,7 +27,7 @@ from decabench.exchange.foreign_rows import ForeignAnswer, Places
 def test_a_large_file_is_not_read(monkeypatch, tmp_path):
     monkeypatch.setattr("decabench.exchange.foreign_files.FILE_BYTES", 10)
     (tmp_path / "a.csv").write_text("id,answer\na,b\n")
-    with pytest.raises(SubmissionError, match="has 14 bytes; at most 10 are read"):
+    with pytest.raises(SubmissionError, match="has 14 bytes, more than the limit of 10"):
         open_foreign(tmp_path / "a.csv", "csv", Places())
 
 
@@ -156,7 +156,7 @@ NO_ANSWERS: dict[str, tuple[Any, str]] = {
     "a number, of a filter": ({"doc": {"id": "1"}, "filtered_resps": [7]}, "its response is the number 7"),
     "another acc": (
         choices(acc=0.0),
-        "its likeliest choice is number 1 and its target number 1, but its acc is 0.0",
+        "its likeliest choice is number 1 and its target is number 1, but its acc is 0.0",
     ),
 }
 
@@ -229,7 +229,7 @@ def test_answers_of_a_scorer_of_inspect(log):
     assert first == ForeignAnswer(1, "a", "yes", "I say yes")
     assert second.problem == (
         "missing-field",
-        "the scorer 'match' gave no answer for 'b'; scores are from: none",
+        "the scorer 'match' gave no answer for 'b'; its scorers are: none",
     )
     assert not opened.is_raw
 
@@ -278,7 +278,7 @@ def test_an_archive_that_unpacks_to_too_much_is_not_given_to_inspect(log, tmp_pa
     log([])
     with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/a.json", b" " * (2 << 20))
-    with pytest.raises(SubmissionError, match="unpacks to 2,097,152 bytes; at most 1,048,576 are read"):
+    with pytest.raises(SubmissionError, match="unpacks to 2,097,152 bytes, more than the limit of 1,048,576"):
         open_foreign(tmp_path / "a.eval", "inspect", Places())
 
 

@@ -67,10 +67,12 @@ def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
     done = bring(path, "squad2", "squad")
     assert evaluate(done.folder, tasks="squad2", home=home).tasks["squad2"].score == 100.0
     path.write_text(json.dumps({**gold, examples[0].id: "x"}))
-    with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' is repeated with another answer"):
+    with pytest.raises(
+        RefusedImportError, match=r"'squad2.validation.0' is repeated with a different answer"
+    ):
         bring(path, "squad2", "squad", force=True)
     hidden = replace(TASKS["squad2"], hidden=("validation",))  # then an id that is accepted would tell
-    with pytest.raises(RefusedImportError, match="32 rows are not the answer to exactly one example"):
+    with pytest.raises(RefusedImportError, match="32 rows don't answer exactly one example"):
         bring(path, hidden, "squad", force=True)
 
 
@@ -200,7 +202,7 @@ def test_every_faulty_row_is_told_and_nothing_is_written(bring, golds, tmp_path)
         ("bad-record", 38),
     ]
     assert "with the same answer (first on line 2)" in str(caught.value)
-    assert "with another answer (first on line 3)" in str(caught.value)
+    assert "with a different answer (first on line 3)" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -238,7 +240,7 @@ def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp
         ("csv", b"", "is empty: its first line must name the columns"),
         ("csv", b"id;answer\na;b\n", "If that separates the columns, add --delimiter ';'"),
         ("csv", b'id,answer\n"a,b\n', "CSV with"),
-        ("csv", b"id,answer\n", "answers none of the 32 examples"),
+        ("csv", b"id,answer\n", "no answers to the 32 "),
         ("text", b"caf\xe9\n", "byte 4 is not UTF-8"),
         ("text", b"x" * (1 << 24) + b"xx", "longer than 16,777,216 bytes"),
         ("lm-eval", b'{"a": 1}\n', "is not an lm-eval sample"),
@@ -287,7 +289,7 @@ def test_a_folder_takes_imports_of_several_tasks_by_one_name(bring, golds, home,
     results = evaluate(done.folder, home=home)
     assert {name: task.score for name, task in results.tasks.items()} == {"sst": 100.0, "schema": 100.0}
     assert results.submission["name"] == "theirs"
-    with pytest.raises(SubmissionError, match="holds the submission 'theirs': leave out --name"):
+    with pytest.raises(SubmissionError, match="the submission 'theirs': leave out --name"):
         bring(write_csv(tmp_path / "squad.csv", golds("squad")), "squad", "csv", name="ours")
 
 
@@ -297,7 +299,7 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
     path = write_csv(tmp_path / "sst.csv", golds("sst"))
     folder = bring(path, "sst", "csv").folder
     assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
-    with pytest.raises(SubmissionError, match="already has other answers for sst, validation: replace them"):
+    with pytest.raises(SubmissionError, match="already has other validation answers for sst: add --force"):
         bring(path, "sst", "csv", note="of another origin")
     assert bring(path, "sst", "csv", force=True, note="of another origin").removed == ()  # the same answers
     assert (folder / "results").exists() and entry(folder, "sst.validation")["note"] == "of another origin"
@@ -329,7 +331,7 @@ def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
 def test_their_words_for_labels_become_the_datasets(bring, golds, tmp_path):
     numbers = {"negative": "0", "positive": "1"}
     path = write_csv(tmp_path / "sst.csv", {id_: numbers[text] for id_, text in golds("sst").items()})
-    with pytest.raises(DecabenchError, match="'good' is not a label of sst: choose from negative, positive"):
+    with pytest.raises(DecabenchError, match="sst has no label 'good': choose from negative, positive"):
         bring(path, "sst", "csv", labels={"1": "good"})
     done = bring(path, "sst", "csv", labels={"0": "negative", "1": "positive"})
     assert answers(done.folder, "sst") == golds("sst")
@@ -359,7 +361,7 @@ def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
     texts = {id_: f"<plan>negative? positive?</plan>{text}" for id_, text in golds("sst").items()}
     path = write_csv(tmp_path / "sst.csv", texts)
     tags = (("<plan>", "</plan>"),)
-    with pytest.raises(DecabenchError, match=r"--reasoning-tags is for .* extracted: add --extract"):
+    with pytest.raises(DecabenchError, match=r"--reasoning-tags .* extracted answers: add --extract"):
         bring(path, "sst", "csv", reasoning_tags=tags)
     done = bring(path, "sst", "csv", extract=True, reasoning_tags=tags)
     assert answers(done.folder, "sst") == golds("sst")
