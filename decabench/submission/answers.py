@@ -259,7 +259,12 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
                 raise BrokenFileError(path, "bad-encoding", 1, "the file is UTF-16; save it as UTF-8")
             if number == 1 and raw.startswith(codecs.BOM_UTF8):
                 raw = raw.removeprefix(codecs.BOM_UTF8)
-                first = (("byte-order-mark", "the file starts with a byte order mark; save it without"),)
+                first = (
+                    (
+                        "byte-order-mark",
+                        "the file starts with a byte order mark; save it as UTF-8 without one",
+                    ),
+                )
             if raw.strip():
                 if is_first and (reason := _describe_whole(raw)):
                     raise BrokenFileError(path, "bad-json", number, reason)
@@ -590,7 +595,7 @@ class AnswerReader:
         if form := describe_other_form(self._first_unknown, self._seen):
             return form
         like = (
-            f"(given {quoted(self._first_unknown)}, expected ids such as {quoted(expected)})"
+            f" (given {quoted(self._first_unknown)}, expected ids such as {quoted(expected)})"
             if expected
             else ""
         )
@@ -600,8 +605,8 @@ class AnswerReader:
             else "the answers are for another split or other data; check the split and the prepared data"
         )
         return (
-            f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
-            f"{self.file.task}, {self.file.split}{like}: {advice}"
+            f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} "
+            f"{self.file.split} examples of {self.file.task}{like}: {advice}"
         )
 
     def _check_complete(self) -> None:
@@ -621,7 +626,9 @@ class AnswerReader:
         lines = whole = 0
         if partial:
             lines, whole = partial["answered"], partial["of"]
-            message = f"a limited run of {lines:,} of {whole:,} examples; it is scored apart and never ranked"
+            message = (
+                f"a limited run of {lines:,} of {whole:,} examples; it is scored separately and never ranked"
+            )
             self._note("partial", message)
         if incomplete:
             asked, failed = incomplete["of"], incomplete["failed"]

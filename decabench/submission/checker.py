@@ -206,7 +206,13 @@ def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, st
 def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:
     task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
     if isinstance(task, Task) and file.variant > (last := len(task.variants)):
-        known = f"its variants are 1 to {last}" if last > 1 else "it has one, 1" if last else "it has none"
+        known = (
+            f"its variants are 1 to {last}"
+            if last > 1
+            else "its only variant is 1"
+            if last
+            else "it has none"
+        )
         yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}: {known}", file.name)
 
 
@@ -315,14 +321,14 @@ def _parse_ids(path: Path, text: str) -> IdList:
             raise _damaged(path, f"its format is not {FORMAT!r}")
         splits = msgspec.convert(record.get("splits"), tuple[_Split, ...])
     except msgspec.ValidationError as error:
-        raise _damaged(path, f"in its splits, {error}") from error
+        raise _damaged(path, f"its splits are invalid ({error})") from error
     except ValueError as error:
         raise _damaged(path, f"it is not JSON: {error}") from error
     by_pair: dict[tuple[str, str], _Split] = {}
     for entry in splits:
         name = f"{entry.task}.{entry.split}"
         if not entry.task:
-            raise _damaged(path, f"one of its splits is called {name!r}")
+            raise _damaged(path, f"the entry {name!r} has no task")
         if (entry.task, entry.split) in by_pair:
             raise _damaged(path, f"it has {name} twice")
         if len(set(entry.ids)) < len(entry.ids):
@@ -342,4 +348,4 @@ def _is_packed(path: Path) -> bool:
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is not a valid id list: {why}. Get or write it again.")
+    return DataError(f"{path.name} is not a valid id list: {why}. Download or write it again.")

@@ -13,7 +13,7 @@ KEPT = 20
 
 CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in another form (`3,5`, `DET, NOUN`, BILOU).",
-    "answer-format": "Answers look like another format (pieces of words, HTML, JSON), order or language.",
+    "answer-format": "Answers seem to be in another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",

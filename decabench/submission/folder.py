@@ -156,11 +156,11 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     try:
         predictor = {key: _json_value(value) for key, value in table.get("predictor", {}).items()}
     except ValueError as error:
-        note("predictor", f"predictor holds {error}; use numbers, strings, lists and tables only")
+        note("predictor", f"predictor contains {error}; use only finite numbers, strings, lists and tables")
     data = by_dotted_key(table.get("data", {}))
     for key, value in data.items():
         if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
-            note(key, f'the data {quoted(key)} is {_shown(value)}; write "sha256:" and 64 hex digits')
+            note(key, f'the data entry {quoted(key)} is {_shown(value)}; write "sha256:" and 64 hex digits')
     marks: dict[str, dict[str, dict[str, Any]]] = {}
     for name, (count, reason, least) in _MARKS.items():
         entries, known = _entries(table.get(name, {})), (count, "of", reason)
@@ -472,7 +472,7 @@ _SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation
 def file_name(task: str, split: str) -> str:
     """Return `<task>.<split>.jsonl`. Raises SubmissionError if a name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
-        raise SubmissionError(f"{quoted(task)} cannot name a task: use letters, digits, dots, - and _.")
+        raise SubmissionError(f"{quoted(task)} is not a valid task name: use letters, digits, dots, - and _.")
     if split not in SPLITS:
         raise SubmissionError(f"{quoted(split)} is not a split: use one of {', '.join(SPLITS)}.")
     return f"{task}.{split}.jsonl"
@@ -540,7 +540,7 @@ def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
 def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
     if not split:
         meant = quoted(f"{task}.validation.jsonl")
-        return "unknown-split", f"the name lacks a split; rename it to {meant}, or use the right split"
+        return "unknown-split", f"the file name has no split; add it, as in {meant}"
     if split not in SPLITS:
         meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
         return "unknown-split", _unknown("split", split, meant, SPLITS)
@@ -583,7 +583,7 @@ def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
     fails.
     """
     is_new = not folder.exists()
-    refusal = f"Another process is writing to {folder}: wait for it, or give this one another --output."
+    refusal = f"Another process is writing to {folder}: wait for it, or choose another --output."
     try:
         with lock_file(folder / METADATA_NAME, refusal, patience, "--output"):
             yield

@@ -296,7 +296,7 @@ def test_messages_say_what_to_do(tmp_path):
     assert "There is no task 'squda'. Did you mean squad?" in text
     assert "There is no split 'dev'. Did you mean validation?" in text
     assert "There is no task 'zzz'. Known: squad, iwslt.en.de, woz.en, multinli.in.out." in text
-    assert "rename it to 'iwslt.en.de.validation.jsonl'" in text
+    assert "as in 'iwslt.en.de.validation.jsonl'" in text
     assert f"{SQUAD}:1: missing-field: the line has no 'answer'; its keys are 'id', 'pred'" in text
     assert f"{SQUAD}:2: duplicate-id: the id 'a' is also on line 1" in text
 
@@ -469,7 +469,7 @@ def test_the_form_starts_with_its_version(tmp_path):
     ("ids", "message"),
     [
         ({("squad", "dev"): []}, "Invalid enum value 'dev'"),
-        ({("", "test"): []}, "one of its splits is called '.test'"),
+        ({("", "test"): []}, "the entry '.test' has no task"),
         ({("squad", "test"): ["a", "a"]}, "the ids of squad.test are not unique"),
         ({("squad", "test"): ["\ud800"]}, "half of a surrogate pair"),
     ],
@@ -491,9 +491,9 @@ def split(**changes):
         (b"", "it is not JSON"),
         (b"\xff", "it is not UTF-8"),
         (b"[]", "its format is not 'decabench.ids/1'"),
-        (b'{"format": "decabench.ids/1"}', "in its splits, Expected `array`, got `null`"),
+        (b'{"format": "decabench.ids/1"}', "its splits are invalid .Expected `array`, got `null`."),
         (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs twice"),
-        (split(task=""), r"one of its splits is called '\.test'"),
+        (split(task=""), r"the entry '\.test' has no task"),
         (split(split="dev"), r"Invalid enum value 'dev' - at `\$\[0\]\.split`"),
         (split(ids=[1]), r"Expected `str`, got `int` - at `\$\[0\]\.ids\[0\]`"),
         (split(ids=["a", "a"]), "the ids of squad.test are not unique"),

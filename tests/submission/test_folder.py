@@ -97,8 +97,8 @@ def test_a_failure_while_writing_leaves_the_old_file_whole(tmp_path):
     ("pair", "answers", "message"),
     [
         (("squad", "dev"), [], "'dev' is not a split: use one of train, validation, test"),
-        (("../squad", "test"), [], "cannot name a task"),
-        (("", "test"), [], "cannot name a task"),
+        (("../squad", "test"), [], "is not a valid task name"),
+        (("", "test"), [], "is not a valid task name"),
         (("squad", "test"), [("a", "1"), ("a", "2")], "duplicate-id: the id 'a' is used twice"),
         (("squad", "test"), [("a", "\ud800")], r"bad-encoding: half of a surrogate pair \(\\ud800\)"),
         (("squad", "test"), [("\udc00", "x")], "bad-encoding"),

@@ -36,7 +36,7 @@ def test_what_is_rendered_is_parsed():
         ({"date": "20 June"}, "date is '20 June'; write it as YYYY-MM-DD"),
         ({"model_size": -1}, "model_size is the number -1"),
         ({"predictor": {"a": object()}}, "cannot be stored in submission.toml"),
-        ({"predictor": {"a": float("nan")}}, "predictor holds the number nan"),
+        ({"predictor": {"a": float("nan")}}, "predictor contains the number nan"),
         ({"data": {"squad.test": "md5:1"}}, 'write "sha256:" and 64 hex digits'),
         ({"description": "\ud800"}, "cannot be stored in submission.toml"),
     ],
