@@ -57,7 +57,10 @@ def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
 
 
 def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRow]]:
-    """Return (kind, row) for each row of a table, in order. Rows from papers belong to the board's first table."""
+    """Return (kind, row) for each row of a table, in order. Rows from papers belong to the board's first table.
+
+    The runs of a system follow its row.
+    """
     kinds: list[tuple[str, Sequence[Row | PublishedRow]]] = [
         ("system", table.rows),
         ("floor", table.floors),
@@ -67,7 +70,12 @@ def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRo
     if not board.tables or table is board.tables[0]:
         sign = 1 if board.higher_is_better else -1
         kinds.append(("paper", sorted(board.suite.published, key=lambda row: -sign * (row.total or 0.0))))
-    return [(kind, row) for kind, rows in kinds for row in rows]
+    found: list[tuple[str, Row | PublishedRow]] = []
+    for kind, rows in kinds:
+        for row in rows:
+            found.append((kind, row))
+            found += [("run", run) for run in row.runs] if isinstance(row, Row) else []
+    return found
 
 
 def overview_data(
@@ -130,6 +138,14 @@ _MORE = (
 
 
 def _more(entry: Entry, hides: Hides) -> dict[str, float]:
+    if entry.runs:
+        runs = [_more(run, hides) for run in entry.runs]
+        means = {name: math.fsum(run.get(name, math.nan) for run in runs) / len(runs) for name in runs[0]}
+        return {
+            name: round(means[name], digits)
+            for name, _, digits in _MORE
+            if math.isfinite(means.get(name, math.nan))
+        }
     results = {name: result for name, result in entry.tasks.items() if not hides(name, entry.split)}
     counts: Counter[str] = Counter()
     for result in results.values():
@@ -155,13 +171,20 @@ def _more(entry: Entry, hides: Hides) -> dict[str, float]:
 def _row(kind: str, row: Row, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     entry = row.entry
     results = [entry.tasks.get(cell.task) for cell in row.cells]
-    words = (entry.name, *entry.authors, entry.description, entry.training_data, entry.predictor, kind)
+    each = (entry, *entry.runs)
+    words = (
+        word
+        for one in each
+        for word in (one.name, *one.authors, one.description, one.training_data, one.predictor, kind)
+    )
     found = {
         "kind": kind,
         "name": entry.name,
         "page": pages[entry.path],
-        "text": " ".join(filter(None, words)).lower(),
+        "runs": [pages[run.path] for run in entry.runs] or None,
+        "text": " ".join(dict.fromkeys(filter(None, words))).lower(),
         "evidence": entry.kind,
+        "seed": (entry.seed if kind == "run" else "") or None,
         "size": entry.model_size,
         "date": entry.date if entry.year else None,
         "open": entry.open_weights or None,
@@ -335,7 +358,8 @@ def _describe_tests(
 
 _ABOUT = (
     "suite", "board", "split", "kind", "rank", "rank_best", "rank_worst", "rank_group", "state", "evidence", "reason",
-    "name", "total", "total_low", "total_high", "model_size", "date", "open_weights", "page",
+    "name", "total", "total_low", "total_high", "model_size", "date", "open_weights", "page", "runs", "total_deviation",
+    "run_of",
 )  # fmt: skip
 
 
@@ -428,6 +452,7 @@ def _describe_row(
     board: Board, table: Standings, kind: str, row: Row, pages: Mapping[str, str]
 ) -> dict[str, Any]:
     low, high = row.interval or (None, None)
+    system = table.find_system(row)
     return {
         "suite": board.suite.name,
         "board": table.id,
@@ -448,6 +473,9 @@ def _describe_row(
         "date": row.entry.date,
         "open_weights": row.entry.open_weights,
         "page": f"submissions/{pages[row.entry.path]}.html",
+        "runs": len(row.runs) or None,
+        "total_deviation": row.deviation,
+        "run_of": f"submissions/{pages[system.entry.path]}.html" if system else None,
     }
 
 
@@ -466,6 +494,9 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
         return {"status": "failed", "reason": result.reason}
     evidence = row.entry.evidence[task]
     found: dict[str, Any] = {"status": result.status, "score": result.score, "evidence": evidence.kind}
+    deviation = next(cell.deviation for cell in row.cells if cell.task == task)
+    if deviation is not None:
+        found["deviation"] = deviation
     if evidence.why:
         found["reason"] = evidence.why
     if result.partial is not None:

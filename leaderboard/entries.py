@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import unicodedata
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.scoring import PairTests, Sample, TaskResult
+from decabench.scoring import PairTests, Sample, TaskResult, system_and_seed
 from decabench.tasks import DECATHLON, Suite
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "describe_submission",
     "path_fault",
     "printable_line",
+    "runs_of",
 ]
 
 RANKED_SPLITS = ("validation", "test")
@@ -128,6 +130,12 @@ class Entry:
     """The stated tokens and cost of the answers, by `<task>.<split>`."""
     wording: str = ""
     """The question variant used instead of the dataset's wording, or an empty string."""
+    system: str = ""
+    """A digest that runs share if only their seeds differ. Empty if the submission doesn't say which model answered."""
+    seed: str = ""
+    """The seed, as JSON."""
+    runs: tuple[Entry, ...] = ()
+    """The runs whose means this entry has, if it stands for several runs of a system."""
 
     @property
     def kind(self) -> Kind | None:
@@ -250,6 +258,8 @@ class Cell:
     """The score, or None for a limited run, which is never compared."""
     units: str = ""
     """The number of units behind the interval, for example `48 articles (41.2 effective)`. Empty if unknown."""
+    deviation: float | None = None
+    """The standard deviation of the score between runs, if the row has several."""
 
 
 @dataclass(frozen=True)
@@ -297,6 +307,10 @@ class Row:
     """The formatted interval of the total."""
     place: Place | None = None
     """The place in the ranking, or None if the row is not ranked."""
+    runs: tuple[Row, ...] = ()
+    """A row for each run of the system, if there are several. The scores of this row are their means."""
+    deviation: float | None = None
+    """The standard deviation of the total between the runs."""
 
     @property
     def rank(self) -> int | None:
@@ -383,8 +397,19 @@ class Standings:
 
     @property
     def compared_rows(self) -> tuple[Row, ...]:
-        """All rows that are compared and drawn together: systems, baselines and ceilings."""
-        return self.rows + self.floors + self.ceilings
+        """All rows that are compared and drawn together: systems, baselines, ceilings, and then single runs."""
+        whole = self.rows + self.floors + self.ceilings
+        return whole + runs_of(whole)
+
+    def find_system(self, run: Row) -> Row | None:
+        """Return the row of the system that a row is a run of, or None if it isn't one of several runs."""
+        whole = self.rows + self.floors + self.ceilings
+        return next((row for row in whole if any(each is run for each in row.runs)), None)
+
+
+def runs_of(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows of single runs, for rows that stand for several."""
+    return tuple(run for row in rows for run in row.runs)
 
 
 @dataclass(frozen=True)
@@ -488,6 +513,7 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
     # Names that look equal must be equal, so that the page can tell them apart by adding paths.
     name = printable_line(_IDLE_JOINERS.sub("", printable_line(about["name"], 120))) or "unnamed"
     wording = printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
+    system, seed = system_and_seed(settings) or ("", "")
     return {
         "name": name,
         "authors": tuple(filter(None, (printable_line(author, 80) for author in names))),
@@ -500,6 +526,8 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
         "open_weights": open_weights if isinstance(open_weights, bool) else None,
         "usage": _read_usage(settings.get("usage")),
         "wording": "" if variant is None or (variant == 0 and variant is not False) else wording,
+        "system": hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:12] if system else "",
+        "seed": printable_line(seed, 40),
     }
 
 

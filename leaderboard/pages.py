@@ -136,6 +136,7 @@ class Pages:
             board=board,
             table=table,
             row=row,
+            system=table.find_system(row),
             siblings=self._siblings(row.entry),
             columns={column.name: column for column in board.columns},
             excerpt_counts={task: count for task, (count, _) in excerpts.items()},

@@ -17,6 +17,8 @@ The rules:
 6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) is a
    floor. Both are listed separately, without a rank.
 7. A suite without a total has no ranks. Its complete results are sorted by name.
+8. Runs of one system that differ only in their seeds are one row with their mean scores. It is ranked and tested as
+   one system. The runs are listed below it, and have no rank of their own.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import (
@@ -40,6 +43,7 @@ from decabench.leaderboard.entries import (
     Standings,
     State,
     Tests,
+    runs_of,
 )
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import PairTests, TaskResult, compare_pairs, flip_signs, show_units
@@ -94,12 +98,18 @@ def rank_suite(
 
 def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     names = board.public(split)
-    ground = _find_ground(entries, names)
+    single = [run for entry in entries for run in entry.runs or (entry,)]
+    ground = _find_ground(single, names)
     keyed = []
     for entry in entries:
-        if not entry.apart and not _is_on(entry, ground):
-            entry = replace(entry, apart="other data", remarks=(*entry.remarks, _OTHER_DATA))
-        keyed.append(_make_row(board, entry, names))
+        if entry.runs and _is_on(entry, ground):
+            key, row = _make_row(board, entry, names)
+            keyed.append((key, _with_runs(board, row, names)))
+            continue
+        for run in entry.runs or (entry,):
+            if not run.apart and not _is_on(run, ground):
+                run = replace(run, apart="other data", remarks=(*run.remarks, _OTHER_DATA))
+            keyed.append(_make_row(board, run, names))
     by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
     for _, row in sorted(keyed, key=lambda each: each[0]):
         by_mark["apart" if row.entry.apart else row.mark].append(row)
@@ -107,7 +117,7 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
     suite, is_whole = board.suite, len(names) == len(board.columns)
-    lines = tuple(_describe_data(name, ground[name], entries) for name in names if name in ground)
+    lines = tuple(_describe_data(name, ground[name], single) for name in names if name in ground)
     digits = hashlib.sha256(
         "".join("\t".join((name, *map(str, ground[name]))) + "\n" for name in sorted(ground)).encode()
     ).hexdigest()[:8]
@@ -209,6 +219,7 @@ def _heading(lines: Sequence[DataLine]) -> str:
 def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str]) -> Tests:
     systems = by_mark[""]
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
+    rows += runs_of(rows)
     flipped = {name: flip_signs([row.entry.sample(name) for row in rows]) for name in names}
     complete = [index for index, row in enumerate(systems) if row.value is not None]
     return Tests(
@@ -253,6 +264,20 @@ def _make_row(board: Board, entry: Entry, names: Sequence[str]) -> tuple[tuple[A
     )
     sum_ = board.combine(scores) if total is None else total
     return (state, -len(scores), -sum_ if board.higher_is_better else sum_, entry.name, entry.path), row
+
+
+def _with_runs(board: Board, row: Row, names: Sequence[str]) -> Row:
+    runs = tuple(_make_row(board, run, names)[1] for run in row.entry.runs)
+    cells = tuple(
+        replace(cell, deviation=_deviation(each))
+        for cell, *each in zip(row.cells, *(run.cells for run in runs), strict=True)
+    )
+    return replace(row, runs=runs, cells=cells, deviation=_deviation(runs))
+
+
+def _deviation(found: Sequence[Row | Cell]) -> float | None:
+    values = [each.value for each in found if each.value is not None]
+    return stdev(values) if len(values) == len(found) else None
 
 
 def _make_cell(entry: Entry, column: Column) -> Cell:

@@ -22,7 +22,7 @@ from pathlib import Path
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import as_paths
 from decabench.leaderboard.entries import Board, Column, Entry, Row, Standings
-from decabench.leaderboard.scores import find_submissions, score_submissions
+from decabench.leaderboard.scores import find_submissions, group_runs, score_submissions
 from decabench.leaderboard.site import BoardOptions, make_keeper, rank_entries
 from decabench.scoring import PairTests, ScoringOptions, score_submission, show_p
 from decabench.submission import Fault, check_submission
@@ -337,7 +337,7 @@ def review_submissions(
         folder, others, _ = find_submissions(submissions)
         old, _ = score_submissions(folder, others, keeper)
         kept = [each for each in old if not is_sent(each.submission)]
-        board = rank_entries(suite, [*kept, *entries], keeper)
+        board = rank_entries(suite, group_runs([*kept, *entries], keeper), keeper)
         before = {each.submission: each for each in old}
         rows = {row.entry.submission: (table, row) for table in board.tables for row in table.all_rows}
         for each in (each for each in valid if reviews[each].ok):
@@ -385,6 +385,9 @@ def _examine(place: Path, path: str, options: ScoringOptions) -> Review:
 
 
 def _describe_place(table: Standings, row: Row) -> str:
+    system = table.find_system(row)
+    if system is not None:
+        return f"{_describe_place(table, system)}, as the mean of {len(system.runs)} runs"
     if row.place is None:
         return "; ".join(
             (f"not ranked: {row.entry.apart}" if row.entry.apart else "not ranked", *row.remarks)
@@ -394,18 +397,21 @@ def _describe_place(table: Standings, row: Row) -> str:
 
 
 def _review_scores(board: Board, table: Standings, row: Row, before: Entry | None) -> Iterator[ReviewedScore]:
-    own = next((at for at, each in enumerate(table.rows) if each is row), None)
+    whole = table.find_system(row) or row
+    system = next((at for at, each in enumerate(table.rows) if each is whole), None)
+    own = None if system is None else next(at for at, each in enumerate(table.compared_rows) if each is row)
 
     def compare(
         shown: ReviewedScore,
         scale: Board | Column,
+        mine: float | None,
         earlier: float | None,
         values: Sequence[float | None],
         tests: PairTests | None,
     ) -> ReviewedScore:
-        others = {at: value for at, value in enumerate(values) if value is not None and at != own}
+        others = {at: value for at, value in enumerate(values) if value is not None and at != system}
         best = (max if scale.higher_is_better else min)(others, key=others.__getitem__, default=None)
-        mine, difference, p = None if own is None else values[own], "", ""
+        difference, p = "", ""
         if best is not None and own is not None and mine is not None:
             difference = f"{mine - others[best]:+.{scale.digits}f}"
             if tests is not None and tests.is_tested(best, own):
@@ -421,11 +427,13 @@ def _review_scores(board: Board, table: Standings, row: Row, before: Entry | Non
     if row.value is not None:
         earlier = before.total if before and table.is_whole else None
         total = ReviewedScore(table.total_name, row.total, row.interval_text)
-        yield compare(total, board, earlier, [each.value for each in table.rows], table.tests.total)
+        yield compare(
+            total, board, row.value, earlier, [each.value for each in table.rows], table.tests.total
+        )
     for column, cell in zip(board.columns, row.cells, strict=True):
         result = row.entry.tasks.get(cell.task)
         counts = f"{result.n:,} answers, {result.empty:,} empty" if result and cell.text else ""
         score = ReviewedScore(cell.task, cell.text or cell.label, cell.interval, counts=counts)
         known = [each.entry.score(cell.task) for each in table.rows]
         earlier = before.score(cell.task) if before else None
-        yield compare(score, column, earlier, known, table.tests.tasks.get(cell.task))
+        yield compare(score, column, cell.value, earlier, known, table.tests.tasks.get(cell.task))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,6 +41,7 @@ from decabench.scoring import (
     VariantScores,
     describe_units,
     hidden_decimals,
+    mean_sample,
     numbers_agree,
     read_bounded,
     read_rows,
@@ -61,7 +62,7 @@ from decabench.submission import (
 from decabench.tasks import SplitRecord, Store, Suite, Task, is_task_name
 from decabench.text import printable
 
-__all__ = ["Keeper", "find_submissions", "score_submissions"]
+__all__ = ["Keeper", "find_submissions", "group_runs", "score_submissions"]
 
 _DEPTH = 4
 """How many levels of folders to search for submissions."""
@@ -449,6 +450,102 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
         total=None if entry.total is None else cut([entry.total], *hidden)[0],
         interval=cut_ends(entry.interval, *hidden),
     )
+
+
+# Runs of one system
+
+
+def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
+    """Replace the runs of a system, which differ only in their seeds, with an entry that has their means.
+
+    A predictor's record is a claim, so only submissions in the same folder, by the same authors, are grouped. They must
+    answer the same tasks on the same data. If several state the same seed, the first one counts as the run, and the
+    others remain entries of their own.
+    """
+    groups: dict[Hashable, dict[str, Entry]] = {}
+    for entry in entries:
+        system = _system_of(entry)
+        is_run = system is not None and entry.seed not in groups.get(system, {})
+        groups.setdefault(system if is_run else entry.path, {})[entry.seed] = entry
+    return [
+        _guard(_with_total(_mean_entry([*runs.values()])), keeper)
+        if len(runs) > 1
+        else next(iter(runs.values()))
+        for runs in groups.values()
+    ]
+
+
+def _system_of(entry: Entry) -> Hashable:
+    """Return a key that is equal for runs of one system, or None if the entry is not such a run."""
+    if not entry.system or not entry.submission or entry.apart:
+        return None
+    if any(result.status != "scored" for result in entry.tasks.values()):
+        return None
+    tasks = [
+        (name, result.data.fingerprint, result.signature, result.n, entry.evidence[name].kind)
+        for name, result in entry.tasks.items()
+    ]
+    folder = entry.submission.rpartition("/")[0]
+    return entry.system, folder, entry.authors, entry.split, entry.suite.name, tuple(tasks)
+
+
+def _mean_entry(runs: Sequence[Entry]) -> Entry:
+    import numpy as np
+
+    first = runs[0]
+    tasks, evidence = {}, {}
+    for name, result in first.tasks.items():
+        each = [run.tasks[name] for run in runs]
+        found = [run.evidence[name] for run in runs]
+        samples = [one.sample for one in found if one.sample is not None]
+        is_same = len(samples) == len(runs) and all(_is_alike(samples[0], sample) for sample in samples)
+        sample = mean_sample(samples) if is_same else None
+        interval = score_interval(sample) if sample is not None else None
+        scores = [one.scores for one in found if one.scores is not None and len(one.scores) == result.n]
+        tasks[name] = replace(
+            result,
+            score=_mean([one.score or 0.0 for one in each]),
+            scores={
+                score: _mean([one.scores[score] for one in each])
+                for score in result.scores
+                if all(score in one.scores for one in each)
+            },
+            interval=interval.ends if interval else None,
+            empty=round(_mean([one.empty for one in each])),
+            predictions="",
+            answers={},
+            ceiling=None,
+            calibration=None,
+            samples=None,
+            variants=None,
+        )
+        evidence[name] = Evidence(
+            found[0].kind, found[0].why, sample, np.mean(scores, axis=0) if len(scores) == len(runs) else None
+        )
+    folder = first.submission.rpartition("/")[0]
+    return replace(
+        first,
+        # No submission has this path, and it stays the same when further runs arrive.
+        path=f"{folder}//runs-{first.system}{first.path.removeprefix(first.submission)}",
+        tasks=tasks,
+        evidence=evidence,
+        submission="",
+        place=Path(),
+        remarks=tuple(dict.fromkeys(remark for run in runs for remark in run.remarks)),
+        usage={},
+        seed="",
+        runs=tuple(runs),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _is_alike(one: Sample, other: Sample) -> bool:
+    import numpy as np
+
+    return np.array_equal(one.sizes, other.sizes) and np.array_equal(one.strata, other.strata)
 
 
 # Reported results

@@ -52,7 +52,7 @@ from decabench.leaderboard.publishing import (
     write_feed,
 )
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
+from decabench.leaderboard.scores import Keeper, find_submissions, group_runs, score_submissions
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import code_digest, find_metric
 from decabench.submission import FOLDER
@@ -153,23 +153,25 @@ def build_leaderboard(
     if inputs and earlier and earlier.get("inputs") == inputs:
         refused = [Refusal(*each) for each in earlier["refused"]]
         return Site(output / "index.html", earlier["kinds"], earlier["baselines"], refused)
-    entries, refused = score_submissions(folder, paths, keeper)
+    scored, refused = score_submissions(folder, paths, keeper)
     refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
-    if require_results and not entries:
+    if require_results and not scored:
         _explain_no_rows(given, folder, paths, refused, keeper)
-    sent = [entry for entry in entries if entry.submission]
+    sent = [entry for entry in scored if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
-    boards = [rank_entries(suite, entries, keeper) for suite in keeper.suites]
+    systems = group_runs(scored, keeper)
+    boards = [rank_entries(suite, systems, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
+    entries = [each for entry in systems for each in (entry, *entry.runs)]
     pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics)
     about = {
-        "inputs": inputs if entries else "",
+        "inputs": inputs if scored else "",
         "kinds": kinds,
-        "baselines": len(entries) - len(sent),
+        "baselines": len(scored) - len(sent),
         "refused": [astuple(each) for each in refused],
     }
     publish(_site_files(pages, keeper, options.examples, output, earlier is not None), output, about)
-    return Site(output / "index.html", kinds, len(entries) - len(sent), refused)
+    return Site(output / "index.html", kinds, len(scored) - len(sent), refused)
 
 
 _SETTLED = 2.0
@@ -320,13 +322,14 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
             ]
             if not scored:
                 continue
+            answered = [entry for entry in scored if not entry.runs]
             data = read_texts(column.name, split, keeper, policy)
             if data.examples:
                 pages.first_texts.setdefault(column.name, data.text(0))
                 known = (entry.evidence[column.name].scores for entry in scored if entry.path in systems)
                 right = [find_right(scores, column) for scores in known if scores is not None]
                 yield from data.files(f"texts/{task}-{split}", right)
-            for entry in scored:
+            for entry in answered:
                 name = f"answers/{pages.submission_names[entry.path]}/{task}"
                 file = files[entry.path].get((column.name, split))
                 found = read_answers_shown(entry, column, file, data, keeper, name, earlier)

@@ -12,6 +12,8 @@ from .comparison import Lineup as Lineup
 from .comparison import LineupRow as LineupRow
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
+from .comparison import mean_sample as mean_sample
+from .comparison import system_and_seed as system_and_seed
 from .evaluator import WrittenResults as WrittenResults
 from .evaluator import describe_forms as describe_forms
 from .evaluator import drop_results as drop_results

@@ -511,20 +511,20 @@ class Lineup:
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-_OF_A_RUN = frozenset(
-    {
-        "decabench",
-        "extraction",
-        "fingerprint",
-        "prompts",
-        "reasoning_tags",
-        "seed",
-        "served_by",
-        "usage",
-        "variant",
-    }
-)
-"""Keys of a predictor's record that may differ between runs of the same model."""
+_OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "usage"})
+"""Keys of a predictor's record that differ between runs of the same system."""
+
+_OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})
+"""Further keys that may differ between runs of the same model."""
+
+_OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
+"""Keys of a trained model's backend that differ if it is trained again with another seed."""
+
+
+def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
+    kept = {key: value for key, value in predictor.items() if key not in left_out}
+    backend = {key: value for key, value in dict(kept["backend"]).items() if key not in ("decabench", "seed")}
+    return {**kept, "backend": backend}
 
 
 def _model(results: Results, path: str) -> str:
@@ -532,12 +532,30 @@ def _model(results: Results, path: str) -> str:
     predictor = dict(results.submission.get("predictor") or {})
     if "backend" not in predictor:
         return path
-    kept: dict[str, Any] = {key: value for key, value in predictor.items() if key not in _OF_A_RUN}
-    backend = {key: value for key, value in dict(kept["backend"]).items() if key not in ("decabench", "seed")}
-    return canonical_json({**kept, "backend": backend})
+    return canonical_json(_identity(predictor, _OF_A_RUN | _OF_A_PROMPT))
 
 
-def _mean(samples: Sequence[Sample]) -> Sample:
+def system_and_seed(predictor: object) -> tuple[str, str] | None:
+    """Return a key that the runs of a system share if only their seeds differ, and the seed of this run.
+
+    For a model of `decabench train`, the seed is that of its training, because nothing is sampled when it answers.
+    Returns None if the predictor's record doesn't say which model answered.
+    """
+    if not isinstance(predictor, Mapping) or not isinstance(predictor.get("backend"), Mapping):
+        return None
+    identity, seed = _identity(predictor, _OF_A_RUN), predictor.get("seed")
+    backend = identity["backend"]
+    config = backend.get("config")
+    if "training_data" in backend and isinstance(config, Mapping):
+        seed = config.get("seed")
+        config = {key: value for key, value in config.items() if key != "seed"}
+        backend = {key: value for key, value in backend.items() if key not in _OF_WEIGHTS}
+        identity = {**identity, "name": None, "backend": {**backend, "config": config}}
+    return canonical_json(identity), canonical_json(seed)
+
+
+def mean_sample(samples: Sequence[Sample]) -> Sample:
+    """Return the mean of samples of several runs on the same units."""
     import numpy as np
 
     if len(samples) == 1:
@@ -585,7 +603,9 @@ def compare_all(
     falls = has_total or _sample(matched[0][first]).metric.higher_is_better
     ordered = sorted(rows, key=lambda key: rows[key].scores[first], reverse=falls)
     flipped = {
-        task: flip_signs([_mean([_sample(matched[at][task]) for at in groups[key]]) for key in ordered], seed)
+        task: flip_signs(
+            [mean_sample([_sample(matched[at][task]) for at in groups[key]]) for key in ordered], seed
+        )
         for task in common
     }
     return Lineup(

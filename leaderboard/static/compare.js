@@ -3,10 +3,11 @@
   "use strict";
   const { load, element, say, fixed, points, state, pairs, charts } = decabench;
   const MOST = 8;
+  const NAMES = { floor: "baseline", ceiling: "ceiling", run: "one run" };
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
   const side = document.querySelector("[data-examples]");
-  const examples = decabench.browse(side, () => chosen.map((row) => ({ answers: "answers/" + row.page, name: row.name })));
+  const examples = decabench.browse(side, () => chosen.map((row) => ({ answers: "answers/" + (row.runs ? row.runs[0] : row.page), name: row.name + (row.runs ? " (first run)" : "") })));
   const boards = JSON.parse(form.dataset.boards); // [[file, title]]
   let tables = [];
   let chosen = []; // rows of one table; the first is the one that others are compared with
@@ -24,7 +25,7 @@
       const group = element("optgroup");
       group.label = one.title;
       group.append(...one.rows.filter((row) => !chosen.includes(row)).map((row) => {
-        const option = element("option", row.name + (row.kind === "system" ? "" : " (" + (row.kind === "floor" ? "baseline" : "ceiling") + ")"));
+        const option = element("option", row.name + (row.kind === "system" ? "" : " (" + NAMES[row.kind] + ")"));
         option.value = row.page;
         return option;
       }));
@@ -70,7 +71,7 @@
     const gone = wanted.filter((page, index) => !rows[index]);
     const table = rows.find(Boolean) ? tableOf(rows.find(Boolean)) : tables[0];
     const found = rows.filter((row) => row && table.rows.includes(row)).slice(0, MOST);
-    for (const row of table.rows) if (found.length < 2 && !found.includes(row)) found.push(row);
+    for (const row of table.rows) if (found.length < 2 && row.kind !== "run" && !found.includes(row)) found.push(row);
     tell(gone.length ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results." : "");
     choose(found);
   }
@@ -239,7 +240,9 @@
         ...table,
         board,
         title: (boards.length > 1 ? boards[index][1] + " · " : "") + table.split + " · " + table.id.split("-").pop(),
-        rows: table.rows.filter((row) => ["system", "floor", "ceiling"].includes(row.kind)),
+        rows: table.rows
+          .filter((row) => row.kind === "system" || row.kind in NAMES)
+          .map((row) => (row.seed ? { ...row, name: row.name + ", seed " + row.seed } : row)),
       })),
     );
     tables = tables.filter((table) => table.rows.length > 1);

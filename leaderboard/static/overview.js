@@ -12,6 +12,7 @@
   let board;
   let tables = [];
   let sort = { key: "", dir: "" };
+  const opened = new Set(); // the pages of systems whose runs are shown
   let turn = 0; // of the last choice of tasks: ranks of an earlier one are not shown
 
   // Setting up
@@ -23,6 +24,7 @@
       const body = section.querySelector("tbody");
       const rows = [...body.rows].map((element, place) => adopt(table, element, place));
       const sentinel = document.createElement("tr");
+      for (const row of rows.filter((each) => each.runs)) unite(row, rows);
       const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll(".board thead th")], shown: [], drawn: 0 };
       found.heads.push(...board.more.map((one) => addHead(section, one)));
       found.heads.forEach((head) => makeSortable(head));
@@ -40,7 +42,7 @@
 
   // A row as the page has it, and what is shown of it for the chosen tasks.
   function adopt(table, element, place) {
-    const row = { ...table.rows[place], element, place, isComplete: !element.className || element.className === "paper" };
+    const row = { ...table.rows[place], element, place, isComplete: !["partial", "failed", "nothing"].includes(element.classList[0]) };
     const cells = [...element.cells];
     const first = table.total ? 3 : 1;
     Object.assign(row, { cells: cells.slice(first), rankCell: table.total && cells[0], totalCell: table.total && cells[2] });
@@ -49,6 +51,22 @@
     row.whole = { total: row.total ?? null, interval: row.interval ?? null, rank, range };
     Object.assign(row, row.whole);
     return row;
+  }
+
+  // The runs of a system, which follow its row when it is opened.
+  function unite(row, rows) {
+    row.runs = rows.filter((each) => row.runs.includes(each.page));
+    for (const run of row.runs) run.system = row;
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "runs" });
+    const mark = row.element.querySelector("[data-runs]");
+    button.textContent = mark.textContent;
+    mark.replaceWith(button);
+    button.addEventListener("click", () => {
+      if (!opened.delete(row.page)) opened.add(row.page);
+      update(true);
+    });
+    row.button = button;
   }
 
   // Further columns, such as calibration, which readers switch on
@@ -123,8 +141,8 @@
       const isThere = scores.length && scores.every((score) => score !== null);
       row.total = isThere ? pairs.sum(scores) / (board.isMean ? scores.length : 1) : null;
       Object.assign(row, { interval: null, rank: null, range: [] });
-      showTotal(row);
     }
+    for (const row of table.rows) showTotal(row);
     unit(table, names.length);
     refresh(table);
     const data = await load("tests/" + table.id);
@@ -172,12 +190,20 @@
     row.totalCell.replaceChildren(...row.built[1]);
   }
 
+  // The standard deviation between runs.
+  function deviation(values) {
+    const mean = pairs.sum(values) / values.length;
+    return Math.sqrt(pairs.sum(values.map((value) => (value - mean) ** 2)) / (values.length - 1));
+  }
+
   const small = (text, className) => decabench.element("span", text, className);
 
   function showTotal(row) {
     row.rankCell.replaceChildren(row.rank === null ? "–" : String(row.rank));
     if (row.rank !== null && row.range[0] !== row.range[1]) row.rankCell.append(small(row.range.join("–"), "unit"));
     row.totalCell.replaceChildren(points(row.total, board.digits));
+    const totals = row.total === null ? [] : (row.runs || []).map((run) => run.total);
+    if (totals.length) row.totalCell.append(small("± " + points(deviation(totals), board.digits), "unit deviation"));
     const between = board.tasks.some((task) => task.low < 0) ? " to " : "–";
     if (row.interval) row.totalCell.append(small(row.interval.map((end) => points(end, board.digits)).join(between), "iv"));
   }
@@ -199,7 +225,8 @@
   }
 
   // Rows without a value come last in both directions.
-  function arranged(rows) {
+  function arranged(given) {
+    const rows = given.filter((row) => !row.system);
     const key = sort.key || (isWhole(chosen()) ? "" : "rank");
     const sign = sort.dir === "desc" ? -1 : 1;
     const found = rows.map((row) => [row, key ? value(row, key) : 0]);
@@ -210,7 +237,7 @@
       }
       return sign * (one < other ? -1 : one > other ? 1 : 0) || (key === "rank" && best(a) - best(b)) || a.place - b.place;
     });
-    return found.map(([row]) => row);
+    return found.flatMap(([row]) => (opened.has(row.page) ? [row, ...row.runs] : [row]));
   }
 
   function filter() {
@@ -233,6 +260,7 @@
     if (table !== current()) return;
     table.shown = arranged(table.rows.filter(filter()));
     table.drawn = 0;
+    for (const row of table.rows) if (row.button) row.button.setAttribute("aria-expanded", opened.has(row.page));
     table.body.replaceChildren();
     drawMore(table);
     for (const head of table.heads) {
@@ -272,7 +300,7 @@
       }
       if (interval) interval.hidden = !form.intervals.checked;
       const text = cell.firstChild;
-      if (row.page && text && text.nodeType === 3 && typeof row.scores[index] === "number" && row.evidence === "verified") {
+      if (row.page && !row.runs && text && text.nodeType === 3 && typeof row.scores[index] === "number" && row.evidence === "verified") {
         const link = document.createElement("a"); // for the mouse: by keyboard, the system's page has the same links
         Object.assign(link, { href: "submissions/" + row.page + ".html#task=" + task.name, tabIndex: -1, textContent: text.data });
         text.replaceWith(link);
@@ -285,7 +313,7 @@
   // Places a score between the worst and the best of its column: 0 to 8. The full tint covers a tenth of the scale.
   function scale(table, task, index) {
     const good = (score) => (task.higherIsBetter ? score : -score);
-    const scores = table.rows.filter((row) => ["system", "floor", "paper"].includes(row.kind)).map((row) => row.scores[index]);
+    const scores = table.rows.filter((row) => ["system", "run", "floor", "paper"].includes(row.kind)).map((row) => row.scores[index]);
     const known = scores.filter((score) => typeof score === "number").map(good);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const least = task.low === null || task.high === null ? 0 : (task.high - task.low) / 10;
@@ -313,6 +341,7 @@
       board: form.board && form.board.value !== tables[0].id ? form.board.value : "",
       tasks: isWhole(tasks) ? "" : tasks.join(","),
       more: added().map(({ name }) => name).join(","),
+      runs: [...opened].join(","),
       sort: sort.key ? sort.key + ":" + sort.dir : "",
     });
   }
@@ -322,6 +351,8 @@
     form.reset();
     for (const name of [...FIELDS, "board"]) if (form[name]) choose(form[name], kept.get(name) || "");
     for (const [name, usual] of Object.entries(TICKS)) form[name].checked = kept.has(name) ? kept.get(name) === "1" : usual;
+    opened.clear();
+    for (const page of (kept.get("runs") || "").split(",")) if (page) opened.add(page);
     const more = (kept.get("more") || "").split(",");
     for (const box of form.querySelectorAll("[name=more]")) box.checked = more.includes(box.value);
     const tasks = (kept.get("tasks") || "").split(",");
@@ -351,7 +382,8 @@
     if (key !== counted) count(table, tasks).catch((error) => (note.textContent = "The tests could not be loaded: " + error.message + "."));
     counted = key;
     refresh(table);
-    const text = (table.shown.length === table.rows.length ? "" : table.shown.length + " of ") + table.rows.length + (table.rows.length === 1 ? " row" : " rows");
+    const [shownRows, all] = [table.shown, table.rows].map((rows) => rows.filter((row) => !row.system).length);
+    const text = (shownRows === all ? "" : shownRows + " of ") + all + (all === 1 ? " row" : " rows");
     form.querySelector("[data-count]").textContent = text;
     if (isChange === "filter") say(text + " shown");
     if (isChange) remember();
