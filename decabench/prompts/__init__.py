@@ -8,9 +8,8 @@ from decabench.prompts.extraction import (
     settle_form,
     silent_rule,
 )
-from decabench.prompts.fillers import GivenAnswers
-from decabench.prompts.formats import describe_format
-from decabench.prompts.forms import AnswerForms, LabelForms, forms_of, takes_for
+from decabench.prompts.formats import describe_answers, describe_format
+from decabench.prompts.forms import GivenAnswers, label_flag, takes_label
 from decabench.prompts.labels import is_other_label, possible_labels
 from decabench.prompts.messages import (
     PROMPT_VERSION,
@@ -31,10 +30,8 @@ __all__ = [
     "BUILT_IN",
     "EXTRACTION_VERSION",
     "PROMPT_VERSION",
-    "AnswerForms",
     "Extracted",
     "GivenAnswers",
-    "LabelForms",
     "Message",
     "PromptTooLongError",
     "Prompting",
@@ -45,12 +42,13 @@ __all__ = [
     "TemplateError",
     "TemplateSet",
     "check_reasoning_tags",
+    "describe_answers",
     "describe_format",
     "extract",
     "fit",
-    "forms_of",
     "is_in_context",
     "is_other_label",
+    "label_flag",
     "load_template",
     "make_prompting",
     "possible_labels",
@@ -59,5 +57,5 @@ __all__ = [
     "settle_form",
     "show",
     "silent_rule",
-    "takes_for",
+    "takes_label",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import compress
@@ -19,11 +19,11 @@ from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import FORMATS, Format
-from decabench.prompts.fillers import GivenAnswers, describe_fillers
+from decabench.prompts.forms import GivenAnswers, count_forms, describe_fillers
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
-__all__ = ["describe_format"]
+__all__ = ["describe_answers", "describe_format"]
 
 _SAMPLE = 200
 """The sample size. The remaining answers are read only to count those in a format."""
@@ -41,15 +41,35 @@ _UNKNOWN = -1e9
 """Used as the score if a metric fails."""
 
 
+def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
+    """Yield descriptions of answers that score as wrong because of their form, with the code of the fault.
+
+    The codes are `label-form`, `answer-form`, `no-label` and `answer-format`.
+    """
+    counts = None if _are_labels(given) else count_forms(given)
+    if counts is not None:
+        if sentence := counts.describe():
+            yield ("label-form" if isinstance(given.output, Label) else "answer-form"), sentence
+        if counts.strays:
+            yield "no-label", counts.strays
+        if counts.are_most:
+            return
+    if sentence := describe_format(given):
+        yield "answer-format", sentence
+
+
 def describe_format(given: GivenAnswers) -> str:
     """Describe the answers' format, with their number, a remedy and the possible score.
 
     The description is empty if nothing is wrong.
     """
     found = _describe_most(given)
-    are_labels = isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
-    fillers = [] if are_labels else list(describe_fillers(given))
+    fillers = [] if _are_labels(given) else list(describe_fillers(given))
     return ". ".join(filter(None, (*fillers, found)))
+
+
+def _are_labels(given: GivenAnswers) -> bool:
+    return isinstance(given.output, Label) and set(given.texts) <= set(given.output.names)
 
 
 def _describe_most(given: GivenAnswers) -> str:
@@ -59,7 +79,9 @@ def _describe_most(given: GivenAnswers) -> str:
     sample = _Sample.of(given, written)
     if said := _echoes(sample):
         return said
-    if not _are_labels(sample) and (found := _find_formats(sample)):
+    names = map(fold_label, given.output.names) if isinstance(given.output, Label) else ()
+    are_labels = set(map(fold_label, sample.texts)) <= set(names)
+    if not are_labels and (found := _find_formats(sample)):
         return _describe_formats(given, found)
     if sample.items is None:
         return _cut(sample)
@@ -150,11 +172,6 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 # Formats that can be decoded
-
-
-def _are_labels(sample: _Sample) -> bool:
-    names = map(fold_label, sample.given.output.names) if isinstance(sample.given.output, Label) else ()
-    return set(map(fold_label, sample.texts)) <= set(names)
 
 
 def _find_formats(sample: _Sample) -> tuple[Format, ...]:

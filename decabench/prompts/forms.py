@@ -1,4 +1,4 @@
-"""Detect answers that score as wrong only because of their form, such as `Positive.` or `DET, NOUN`.
+"""Find answers that score as wrong only because of their form, such as `Positive.`, `3,5` or `DET, NOUN`.
 
 These are rare in extracted answers but common in files from other programs. The checks explain low scores and
 never change them.
@@ -9,19 +9,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
 
 from decabench.metrics import Item, Metric, find_loss, write_change
 from decabench.prompts.items import MISSING, find_items
-from decabench.prompts.labels import match_label
-from decabench.prompts.prose import find_label, find_number
+from decabench.prompts.labels import match_label, possible_labels
+from decabench.prompts.prose import find_label, find_number, says_nothing
+from decabench.prompts.tagged import NO_CHANGE
 from decabench.tasks import (
     SCHEMES,
+    AnswerForm,
+    Label,
     Number,
     Output,
     Scheme,
     Tags,
-    Text,
     Tree,
     default_form,
     find_lost_word,
@@ -29,153 +32,170 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt, quoted
 
-__all__ = ["AnswerForms", "LabelForms", "find_label_form", "find_number_form", "forms_of", "takes_for"]
+__all__ = ["FormCounts", "GivenAnswers", "count_forms", "describe_fillers", "label_flag", "takes_label"]
 
 
+@dataclass(frozen=True)
+class GivenAnswers:
+    """The answers in a file, with their examples."""
+
+    output: Output
+    """The task's output type."""
+    metric: Metric
+    """The headline metric."""
+    places: Sequence[str]
+    """The location of each answer for messages, such as `line 3` or an id."""
+    texts: Sequence[str]
+    """The answers, in dataset order."""
+    references: Sequence[Item] | None = None
+    """Examples with gold answers, which messages never show; None if they are unknown or hidden."""
+    read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
+    """Returns the question and context of each example by id.
+
+    Called only if answers may be copies of them.
+    """
+    read_form: Callable[[], AnswerForm] = AnswerForm
+    """Returns the form of the task's answers, which may include special words such as `None`."""
+    questions: Mapping[str, str] = field(default_factory=dict)
+    """The questions by place, if they name the labels."""
+
+
+@dataclass
 class FormCounts:
     """Counts answers in a form that the metric can't read."""
 
-    def __init__(
-        self,
-        kind: str,
-        advice: str,
-        fault: str = "in a form that scores as wrong",
-        between: str = " instead of ",
-    ) -> None:
-        self._kind, self._advice, self._fault, self._between = kind, advice, fault, between
-        self.answers = 0
-        """The number of answers counted so far."""
-        self.forms = Counter[str]()
-        """The number of answers in each form."""
-        self._example = ""
-        self._others = Counter[str]()
-        self._first: dict[str, str] = {}
+    total: int
+    """The number of all answers."""
+    kind: str
+    """The kind of answer, such as `number`."""
+    advice: str
+    """The advice on how to write it."""
+    fault: str = "in a form that scores as wrong"
+    """A description of the fault."""
+    between: str = " instead of "
+    """The words between an answer and its meaning."""
+    forms: Counter[str] = field(default_factory=Counter)
+    """The number of answers in each form."""
+    others: Counter[str] = field(default_factory=Counter)
+    """The number of answers with each other fault."""
+    more: list[str] = field(default_factory=list)
+    """Further sentences about the answers."""
+    strays: str = ""
+    """A sentence about answers without any label; empty if there are none."""
+    _example: str = ""
+    _first: dict[str, str] = field(default_factory=dict)
+
+    def count(self, place: str, text: str, meant: str, form: str) -> None:
+        """Count an answer in another form."""
+        self.forms[form] += 1
+        self._example = self._example or f"{place} has {quoted(text)}{self.between}{quoted(meant)}"
+
+    def note(self, what: str, place: str, text: str) -> None:
+        """Count an answer with another fault."""
+        self.others[what] += 1
+        self._first.setdefault(what, f"{place} has {quoted(text)}")
 
     @property
     def are_most(self) -> bool:
         """Whether most answers share the fault."""
-        return 2 * max(self.forms.total(), *self._others.values(), 0) > self.answers
+        return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
 
-    def describe_forms(self) -> str:
-        """Describe answers in other forms, with their number and an example.
+    def first(self, what: str) -> str:
+        """Return the first answer with a fault, with its place."""
+        return self._first[what]
 
-        The result is empty if there are none.
-        """
-        return ". ".join([*self._describe_counted(), *self._describe_others()])
-
-    def _describe_counted(self) -> Iterator[str]:
+    def describe(self) -> str:
+        """Describe the faults, with their number and an example. The result is empty if there are none."""
+        sentences = []
         if count := self.forms.total():
-            kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
-            verb = f"is a {self._kind}" if count == 1 else f"are {self._kind}s"
-            found = f"{count:,} of {self.answers:,} answers {verb} {self._fault}"
-            yield f"{found}: {kinds}; {self._example}: {self._advice}"
-
-    def _describe_others(self) -> Iterator[str]:
-        for what, count in self._others.items():
-            yield f"{count:,} of {self.answers:,} answers give {what}; {self._first[what]}"
-
-    def _note(self, what: str, place: str, text: str) -> None:
-        self._others[what] += 1
-        self._first.setdefault(what, f"{place} has {quoted(text)}")
-
-    def _count(self, place: str, text: str, meant: str, form: str) -> None:
-        self.forms[form] += 1
-        self._example = self._example or f"{place} has {quoted(text)}{self._between}{quoted(meant)}"
+            forms = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
+            verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
+            said = f"{count:,} of {self.total:,} answers {verb} {self.fault}"
+            sentences.append(f"{said}: {forms}; {self._example}: {self.advice}")
+        return ". ".join([*sentences, *self.more])
 
 
-class AnswerForms(FormCounts):
-    """Base class for counting numbers, lists or dialogue states."""
-
-    def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer. `gold` is the reference answer, if known."""
-        raise NotImplementedError
-
-
-def forms_of(output: Output, metric: Metric) -> AnswerForms | None:
-    """Return a counter for answers that are numbers, lists or dialogue states, or None for other outputs."""
-    kind = default_form(output, metric.name).kind
-    match output:
-        case Number(low=low, high=high):
-            return NumberForms(metric, (low, high))
-        case Tags(names=names, scheme=scheme):
-            return ListForms("tags", names, _schemes(scheme, metric))
-        case Tree(relations=names):
-            return ListForms("tree", names)
-        case Text() if kind == "number":
-            return NumberForms(metric)
-        case Text() if kind in ("tags", "tree"):
-            return ListForms(kind, (), _schemes("plain", metric))
-        case Text() if kind == "state":
-            return StateForms()
-        case _:
-            return None
+def count_forms(given: GivenAnswers) -> FormCounts | None:
+    """Count labels, numbers, lists or dialogue states in other forms. Returns None for other outputs."""
+    kind = default_form(given.output, given.metric.name).kind
+    if isinstance(given.output, Label):
+        return _count_labels(given)
+    if kind == "number":
+        return _count_numbers(given)
+    if kind in ("tags", "tree"):
+        return _count_lists(given, kind)
+    return _count_states(given) if kind == "state" else None
 
 
-def _schemes(scheme: Scheme, metric: Metric) -> tuple[Scheme, ...]:
-    if scheme != "plain":
-        return (scheme,)
-    return SCHEMES[1:] if metric.name == "sequence_f1" else ()
+def _others(counts: FormCounts) -> Iterator[str]:
+    for what, count in counts.others.items():
+        yield f"{count:,} of {counts.total:,} answers give {what}; {counts.first(what)}"
+
+
+# Labels
+
+
+def takes_label(metric: Metric, text: str, label: str) -> bool:
+    """Whether a metric accepts a text for a reference label, or fails because it needs more than the answer."""
+    reference = Item((label,))
+    try:
+        given, wanted = metric.statistics([text, label], [reference, reference])
+    except Exception:  # custom metrics can raise any exception
+        return True
+    return given == wanted
+
+
+@lru_cache(1 << 15)  # answers repeat, and both rows and reports need their forms
+def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
+    """Return the label in a text and how its form differs, or None without a label.
+
+    The form is empty if the text is exactly a label.
+    """
+    if text in labels:
+        return text, ""
+    plain = " ".join(text.split()).casefold()
+    if found := next((label for label in labels if label.casefold() == plain), None):
+        return found, "different case or spacing"
+    if found := match_label(text, labels):
+        return found, "extra punctuation or an article"
+    found = find_label(text, labels, question if text.startswith(question) else "")
+    return None if found is None else (found, "a sentence around the label")
+
+
+def label_flag(text: str, labels: Sequence[str], question: str, takes: Callable[[str, str], bool]) -> str:
+    """Return `label_form` for a label that the metric rejects, `other_label` without one, or an empty string."""
+    found = find_label_form(text, tuple(labels), question)
+    if found is None:
+        return "other_label"
+    label, form = found
+    return "label_form" if form and not takes(text, label) else ""
+
+
+def _count_labels(given: GivenAnswers) -> FormCounts:
+    counts = FormCounts(len(given.texts), "label", "write only the label")
+    takes, strays = cache(partial(takes_label, given.metric)), list[str]()
+    for place, text in zip(given.places, given.texts, strict=True):
+        question = given.questions.get(place, "")
+        labels = possible_labels(given.output, question)
+        flag = label_flag(text, labels, question, takes) if labels else ""
+        if flag == "label_form":
+            counts.count(place, text, *(find_label_form(text, labels, question) or ("", "")))
+        elif flag and text.strip():
+            strays.append(f"{place} has {quoted(text)}")
+    if strays:
+        names = possible_labels(given.output, "")
+        verb = "gives" if len(strays) == 1 else "give"
+        listed = f" ({excerpt(', '.join(names), 100)})" if names else ""
+        counts.strays = (
+            f"{len(strays):,} of {counts.total:,} answers {verb} none of the labels{listed}; {strays[0]}"
+        )
+    return counts
 
 
 # Numbers
 
 _CORRELATIONS = ("pearson", "spearman")
 _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
-
-
-class NumberForms(AnswerForms):
-    """Counts answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
-
-    def __init__(self, metric: Metric, scale: tuple[float, float] | None = None) -> None:
-        super().__init__("number", "write only the number")
-        self._metric = metric
-        self._scale = scale
-        self._reads = cache(self._is_read)
-        self._numbers = set[float | None]()
-
-    def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer."""
-        self.answers += 1
-        found = find_number_form(text, self._scale)
-        if len(self._numbers) < 2:
-            self._numbers.add(float(found[0]) if found else None)
-        if found is None:
-            if text.strip():
-                self._note("no number", place, text)
-            return
-        number, form = found
-        if self._scale and not self._scale[0] <= float(number) <= self._scale[1]:
-            low, high = self._scale
-            self._note(f"a number outside the scale from {low:g} to {high:g}", place, text)
-        meant = gold if gold and _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
-        if not self._reads(text, meant):
-            self._count(place, text, meant, form)
-
-    def _describe_others(self) -> Iterator[str]:
-        yield from super()._describe_others()
-        numbers = [*self._numbers]
-        is_constant = self.answers > 1 and len(numbers) == 1 and numbers[0] is not None
-        if is_constant and self._metric.name in _CORRELATIONS:
-            yield (
-                f"All {self.answers:,} answers are {numbers[0]:g}, so their correlation is undefined "
-                "and counts as 0: write a separate prediction for each example"
-            )
-
-    def _is_read(self, text: str, number: str) -> bool:
-        """Whether the metric treats a text like the number, or fails.
-
-        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an
-        example. Such errors don't matter because the gold answers here are made up.
-        """
-        references = [
-            Item((number,)),
-            Item(("-1000000",)),
-        ]  # two values, so that gold answers have a range
-        try:
-            given, wanted = (self._metric.statistics([each, "0"], references)[0] for each in (text, number))
-        except Exception:
-            return True
-        return given == wanted
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
@@ -193,68 +213,102 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
     return number, "another notation" if _PLAIN.fullmatch(text) else "text around the number"
 
 
+def _count_numbers(given: GivenAnswers) -> FormCounts:
+    """Count answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
+    counts = FormCounts(len(given.texts), "number", "write only the number")
+    scale = (given.output.low, given.output.high) if isinstance(given.output, Number) else None
+
+    @cache
+    def reads(text: str, number: str) -> bool:
+        """Whether the metric treats a text like the number, or fails.
+
+        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an example.
+        """
+        references = [Item((number,)), Item(("-1000000",))]  # two values, so that gold answers have a range
+        try:
+            read, wanted = (given.metric.statistics([each, "0"], references)[0] for each in (text, number))
+        except Exception:
+            return True
+        return read == wanted
+
+    numbers = set[float | None]()
+    for at, (place, text) in enumerate(zip(given.places, given.texts, strict=True)):
+        found = find_number_form(text, scale)
+        numbers.add(float(found[0]) if found else None)
+        if found is None:
+            if text.strip():
+                counts.note("no number", place, text)
+            continue
+        number, form = found
+        if scale and not scale[0] <= float(number) <= scale[1]:
+            counts.note(f"a number outside the scale from {scale[0]:g} to {scale[1]:g}", place, text)
+        gold = given.references[at].answers[0] if given.references is not None else ""
+        meant = gold if _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
+        if not reads(text, meant):
+            counts.count(place, text, meant, form)
+    counts.more += _others(counts)
+    if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
+        counts.more.append(
+            f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
+            "and counts as 0: write a separate prediction for each example"
+        )
+    return counts
+
+
 # Lists
 
 _NO_ROOT = "heads that count from 0 or form cycles: some words never lead to the root, which is 0"
 _HEAD = re.compile("-?[0-9]{1,9}")
 
 
-class ListForms(AnswerForms):
-    """Counts lists of tags or heads in another notation, such as JSON, one item per line or with commas.
+def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
+    """Count lists of tags or heads in another notation, such as JSON, one item per line or with commas.
 
-    Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have
-    them.
+    Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have them.
     """
+    counts = FormCounts(len(given.texts), "list", "write only the items, separated by spaces")
+    output, schemes = given.output, tuple[Scheme, ...]()
+    names = output.names if isinstance(output, Tags) else output.relations if isinstance(output, Tree) else ()
+    if isinstance(output, Tags) and output.scheme != "plain":
+        schemes = (output.scheme,)
+    elif kind == "tags" and given.metric.name == "sequence_f1":
+        schemes = SCHEMES[1:]
 
-    def __init__(self, kind: str, names: Sequence[str], schemes: Sequence[Scheme] = ()) -> None:
-        super().__init__("list", "write only the items, separated by spaces")
-        self._output = kind
-        self._names = names
-        self._schemes = schemes
-        self._looked = 0
+    def is_item(item: str) -> bool:
+        name = item.partition(":")[2] if kind == "tree" else item
+        return name in names if names else bool(re.fullmatch(r"[\w:-]+", item))
 
-    def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer."""
-        self.answers += 1
-        plain = text.split()
-        if plain:
-            self._look(place, plain)
-        if not plain or all(map(self._is_item, plain)):
-            return
-        meant = find_items(text, self._output, self._names)
-        if meant is not None and meant.split() != plain and all(map(self._is_item, meant.split())):
+    looked = 0
+    for place, text in zip(given.places, given.texts, strict=True):
+        if not (items := text.split()):
+            continue
+        if kind == "tree":
+            looked += 1
+            heads = [item.partition(":")[0] for item in items]
+            if all(map(_HEAD.fullmatch, heads)):  # other lists are counted by their form
+                numbers = list(map(int, heads))
+                if min(numbers) < 0 or find_lost_word(numbers):
+                    counts.note(_NO_ROOT, place, " ".join(items))
+        elif schemes:
+            tags = ["O" if tag == MISSING else tag for tag in items]
+            looked += any(tag.lower() != "o" for tag in tags)
+            if name := find_spelling(tags, schemes):
+                counts.note(name, place, " ".join(items))
+        if all(map(is_item, items)):
+            continue
+        meant = find_items(text, kind, names)
+        if meant is not None and meant.split() != items and all(map(is_item, meant.split())):
             form = "commas" if "," in text or ";" in text else "other punctuation"
             form = "one item per line" if len(text.strip().splitlines()) > 1 else form
-            self._count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
-
-    def _look(self, place: str, items: Sequence[str]) -> None:
-        tags = ["O" if tag == MISSING else tag for tag in items]
-        if self._output != "tree" and (not self._schemes or all(tag.lower() == "o" for tag in tags)):
-            return
-        self._looked += 1
-        name = find_spelling(tags, self._schemes)
-        if self._output == "tree":
-            heads = [item.partition(":")[0] for item in items]
-            are_read = all(map(_HEAD.fullmatch, heads))  # other lists are counted by their form
-            has_root = not are_read or (
-                min(map(int, heads)) >= 0 and not find_lost_word(list(map(int, heads)))
+            counts.count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
+    for name, count in counts.others.most_common(1):
+        if 2 * count > looked:
+            wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
+            counts.more.append(
+                f"{count:,} of {looked:,} answers look like {name}{wanted}; "
+                f"{counts.first(name)}: write them in the task's form"
             )
-            name = "" if has_root else _NO_ROOT
-        if name:
-            self._note(name, place, " ".join(items))
-
-    def _describe_others(self) -> Iterator[str]:
-        for name, count in self._others.most_common(1):
-            if 2 * count > self._looked:
-                wanted = f", but the task's tags are {' or '.join(self._schemes)}" if self._schemes else ""
-                yield (
-                    f"{count:,} of {self._looked:,} answers look like {name}{wanted}; "
-                    f"{self._first[name]}: write them in the task's form"
-                )
-
-    def _is_item(self, item: str) -> bool:
-        name = item.partition(":")[2] if self._output == "tree" else item
-        return name in self._names if self._names else bool(re.fullmatch(r"[\w:-]+", item))
+    return counts
 
 
 _OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
@@ -276,120 +330,106 @@ def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
 
     The result is empty if no scheme fits.
     """
-    if any(_is_spelled(tags, scheme) for scheme in schemes):
+
+    def are_in(tags: Sequence[str], scheme: Scheme) -> bool:
+        return [tag.lower() for tag in write_chunks(tags, scheme)] == [tag.lower() for tag in tags]
+
+    if any(are_in(tags, scheme) for scheme in schemes):
         return ""
-    if other := next((scheme for scheme in SCHEMES[1:] if _is_spelled(tags, scheme)), ""):
+    if other := next((scheme for scheme in SCHEMES[1:] if are_in(tags, scheme)), ""):
         return other
     for name, convert in _SPELLINGS.items():
         converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
-        if converted != list(tags) and any(_is_spelled(converted, scheme) for scheme in SCHEMES[1:]):
+        if converted != list(tags) and any(are_in(converted, scheme) for scheme in SCHEMES[1:]):
             return name
     return ""
-
-
-def _is_spelled(tags: Sequence[str], scheme: Scheme) -> bool:
-    return [tag.lower() for tag in write_chunks(tags, scheme)] == [tag.lower() for tag in tags]
 
 
 # Dialogue states
 
 
-class StateForms(AnswerForms):
-    """Counts dialogue states that can be read only in part or not at all, such as `time: 3:30;`."""
+def _count_states(given: GivenAnswers) -> FormCounts:
+    """Count dialogue states that can be read only in part or not at all, such as `time: 3:30;`."""
+    counts = FormCounts(
+        len(given.texts),
+        "state",
+        "write `slot: value, slot: value; request`, without this punctuation in a value, or None",
+        "that can be read only in part or not at all",
+        ", which is read as ",
+    )
 
-    def __init__(self) -> None:
-        super().__init__(
-            "state",
-            "write `slot: value, slot: value; request`, without this punctuation in a value, or None",
-            "that can be read only in part or not at all",
-            ", which is read as ",
-        )
+    def parts(text: str) -> set[str]:
+        return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
 
-    def add(self, place: str, text: str, gold: str = "") -> None:
-        """Count an answer."""
-        self.answers += 1
+    for place, text in zip(given.places, given.texts, strict=True):
         loss = find_loss(text)
-        if loss and _parts_of_state(text) != _parts_of_state(read := write_change(text)):
-            self._count(place, text, read, loss)
+        if loss and parts(text) != parts(read := write_change(text)):
+            counts.count(place, text, read, loss)
+    return counts
 
 
-def _parts_of_state(text: str) -> set[str]:
-    return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
+# Placeholders
+
+_UNANSWERABLE = "unanswerable"
+_LONGEST = 300
+"""The maximum length of a placeholder, in characters."""
+_MISSING = re.compile(
+    r"[^\w\\/]*(?:nan|none|null|nil|na|n/a|undefined|nonetype|object (?:object|undefined|null)|\\n"
+    r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
+    re.IGNORECASE,
+)
+"""Missing values as written by pandas (`<NA>`), Excel (`#N/A`), JavaScript (`[object Object]`) and others."""
+_NO_ANSWER = re.compile(
+    r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
+    r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
+    r"|(?:(?:the|this) question is |it is |is )?(?:un|not )answerable(?: question)?|unanswered|unknown|idk|empty"
+    r"|unable to (?:answer|determine|say|tell)"
+    r"|can ?(?:no|')t (?:be )?answer(?:ed)?|cannotanswer|impossible(?: to (?:answer|say|tell|determine))?|is impossible"
+)
+"""Other phrases for `unanswerable`, in lower case and without punctuation."""
 
 
-# Labels
+def describe_fillers(given: GivenAnswers) -> Iterator[str]:
+    """Yield sentences about placeholders among the answers, such as `nan`, `None`, `N/A` or U+FFFD.
 
-
-def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
-    """Return the label in a text and how its form differs, or None without a label.
-
-    The form is empty if the text is exactly a label.
+    Tables and programs write them for failed rows, and they score as wrong answers. The text of a gold answer
+    or label never counts as a placeholder.
     """
-    if text in labels:
-        return text, ""
-    plain = " ".join(text.split()).casefold()
-    if found := next((label for label in labels if label.casefold() == plain), None):
-        return found, "different case or spacing"
-    if found := match_label(text, labels):
-        return found, "extra punctuation or an article"
-    found = find_label(text, labels, question)
-    return None if found is None else (found, "a sentence around the label")
+    counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
+    may_be_none = given.metric.name in ("squad2", "corpus_f1")
+    golds = [gold for item in given.references or () for gold in item.answers]
 
+    def plain(text: str) -> str:
+        return re.sub(r"[^\w']+|_", " ", text.casefold().replace("\u2019", "'")).strip()
 
-_find_form = lru_cache(1 << 15)(find_label_form)  # answers repeat, and both rows and reports need their forms
+    def is_filler(text: str) -> bool:
+        if not may_be_none:
+            return bool(_MISSING.fullmatch(text))
+        is_none = says_nothing(text.strip()) or _NO_ANSWER.fullmatch(plain(text)) or _MISSING.fullmatch(text)
+        return bool(is_none) and not takes_label(given.metric, text, _UNANSWERABLE)
 
-
-def takes_for(metric: Metric) -> Callable[[str, str], bool]:
-    """Return a function that checks whether a metric accepts a text for a reference label.
-
-    The check also passes if the metric fails, for example because it needs other fields of an example.
-    """
-
-    @cache
-    def takes(text: str, label: str) -> bool:
-        reference = Item((label,))
-        try:
-            given, wanted = metric.statistics([text, label], [reference, reference])
-        except Exception:  # custom metrics can raise any exception
-            return True
-        return given == wanted
-
-    return takes
-
-
-class LabelForms(FormCounts):
-    """Counts answers that are not labels, or are labels in a form that the metric rejects."""
-
-    def __init__(self, takes: Callable[[str, str], bool]) -> None:
-        super().__init__("label", "write only the label")
-        self._takes = takes
-        self._strays = 0
-        self._stray = ""
-
-    def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
-        """Count an answer and return `label_form`, `other_label`, or an empty string if it is a label."""
-        self.answers += 1
-        found = _find_form(text, labels, question if text.startswith(question) else "")
-        if found is None:
-            if text.strip():
-                self._strays += 1
-                self._stray = self._stray or f"{place} has {quoted(text)}"
-            return "other_label"
-        label, form = found
-        if not form or self._takes(text, label):
-            return ""
-        self._count(place, text, label, form)
-        return "label_form"
-
-    def describe_others(self, labels: Sequence[str] = ()) -> str:
-        """Describe answers without a label, with an example.
-
-        The result is empty if all answers have labels.
-        """
-        if not self._strays:
-            return ""
-        verb = "gives" if self._strays == 1 else "give"
-        listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
-        return (
-            f"{self._strays:,} of {self.answers:,} answers {verb} none of the labels{listed}; {self._stray}"
+    if words := set(filter(is_filler, counts)):
+        form = given.read_form()
+        own = {*getattr(given.output, "names", ()), *form.labels, *([NO_CHANGE] * (form.kind == "state"))}
+        own.update(gold for gold in golds if len(gold) <= 2 * max(map(len, words)))
+        words -= {text for text in words if plain(text) in set(map(plain, own - {_UNANSWERABLE}))}
+    total = sum(counts[text] for text in words)
+    if total > 1 and 100 * total >= len(given.texts):
+        place = next(place for place, text in zip(given.places, given.texts, strict=True) if text in words)
+        named = Counter({text: counts[text] for text in words}).most_common(4)
+        shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
+        listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
+        meaning = (
+            f"say that there is no answer in words that the metric doesn't recognize: write {_UNANSWERABLE}"
+            if may_be_none
+            else "are placeholders for missing values: answer these examples again"
+        )
+        yield f"{total:,} of {len(given.texts):,} answers ({listed}) {meaning}; the first is {place}"
+    broken = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
+    if broken and not any("\ufffd" in gold for gold in golds):
+        verb = "contains" if len(broken) == 1 else "contain"
+        yield (
+            f"{len(broken):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, because "
+            "a program misread or truncated UTF-8: read and write whole characters as UTF-8; the first is "
+            f"{broken[0]}"
         )

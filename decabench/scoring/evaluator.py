@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import Paths, make_folder, remove_file, require_within, storage_errors
-from decabench.prompts import (
-    AnswerForms,
-    GivenAnswers,
-    LabelForms,
-    describe_format,
-    forms_of,
-    possible_labels,
-    takes_for,
-)
+from decabench.prompts import GivenAnswers, describe_answers
 from decabench.scoring.examples import (
     EXAMPLES,
     STATISTICS,
@@ -76,7 +68,6 @@ from decabench.tasks import (
     DECATHLON,
     SPLITS,
     TASKS,
-    Label,
     Store,
     Suite,
     Task,
@@ -387,32 +378,17 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
     """Yield sentences about answers that score as wrong because of their form, with counts, examples and advice."""
     if not found.predictions:
         return
-    forms = _count_forms(task, found, store, split)
-    if forms is not None and (sentence := forms.describe_forms()):
-        yield sentence
-        if forms.are_most:
-            return
-    read = partial(read_prompts, store, task.name, split)
-    ids, references = ids_of(found.references), None if found.hidden else found.references
-    metric, texts = find_metric(task.metric), found.predictions
-    given = GivenAnswers(task.output, metric, ids, texts, references, read, lambda: task.answer_form)
-    if sentence := describe_format(given):
-        yield sentence
-
-
-def _count_forms(task: Task, found: ScoredTask, store: Store, split: str) -> LabelForms | AnswerForms | None:
-    if not isinstance(task.output, Label):
-        others = forms_of(task.output, find_metric(task.metric))
-        if others is not None:
-            for item, text in zip(found.references, found.predictions, strict=True):
-                others.add(item.id, text, "" if found.hidden else item.answers[0])
-        return others
-    forms = LabelForms(takes_for(find_metric(task.metric)))
-    questions = label_questions(task, store, split)
-    for id_, text in zip(ids_of(found.references), found.predictions, strict=True):
-        question = questions.get(id_, "")
-        forms.add(id_, text, possible_labels(task.output, question), question)
-    return forms
+    given = GivenAnswers(
+        task.output,
+        find_metric(task.metric),
+        ids_of(found.references),
+        found.predictions,
+        None if found.hidden else found.references,
+        partial(read_prompts, store, task.name, split),
+        lambda: task.answer_form,
+        label_questions(task, store, split),
+    )
+    yield from (sentence for code, sentence in describe_answers(given) if code != "no-label")
 
 
 # Files of results

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
 from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
-from decabench.prompts import LabelForms, possible_labels, takes_for
+from decabench.prompts import label_flag, possible_labels, takes_label
 from decabench.submission import AnswerKind, AnswerLine, BrokenFileError, Limits, numbered_lines
 from decabench.tasks import Label, Number, Store, Tags, Task, home_folder, number_units
 from decabench.text import excerpt
@@ -220,15 +221,17 @@ def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iter
     shows_answers, shows_raw, shows_references = (
         name not in head.left_out for name in ("prediction", "raw", "references")
     )
+    takes = cache(partial(takes_label, metric))
     for number, rows in ((0, found.rows), *found.variant_rows.items()):
         aligned = found.aligned()[number]
-        forms = LabelForms(takes_for(metric))
         numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
         texts, details = aligned.texts(options.answers), aligned.details
         for at, (item, text, (row, score)) in enumerate(zip(found.references, texts, numbers, strict=True)):
             line, form = details.get(at), ""
-            if is_label and (labels := possible_labels(task.output, question := questions.get(item.id, ""))):
-                form = forms.add(item.id, text, labels, question)
+            question = questions.get(item.id, "")
+            labels = possible_labels(task.output, question) if is_label else ()
+            if labels and text not in labels:
+                form = label_flag(text, labels, question, takes)
             exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
             yield ScoredExample(
                 id=item.id,

@@ -19,7 +19,7 @@ from typing import Literal
 from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file, read_errors
 from decabench.metrics import METRICS, Item
-from decabench.prompts import AnswerForms, GivenAnswers, LabelForms, describe_format, forms_of, takes_for
+from decabench.prompts import GivenAnswers, describe_answers
 from decabench.submission.answers import (
     FOLDER,
     ID_FAULTS,
@@ -40,7 +40,7 @@ from decabench.submission.folder import (
     read_metadata,
     submission_folder,
 )
-from decabench.tasks import SPLITS, Label, Store, Tags, Task, Tree
+from decabench.tasks import SPLITS, Store, Tags, Task, Tree
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -121,24 +121,11 @@ class _Forms:
         self.task = task if isinstance(task, Task) and task.metric in METRICS else None
         self.file = file
         self.store = store if store is not None and file.split in store.records(file.task) else None
-        self.labels: tuple[str, ...] = ()
-        self.forms: LabelForms | AnswerForms | None = None
-        if self.task is not None:
-            metric, output = METRICS[self.task.metric], self.task.output
-            if isinstance(output, Label):
-                self.labels, self.forms = output.names, LabelForms(takes_for(metric))
-            else:
-                self.forms = forms_of(output, metric)
         self.lines: list[AnswerLine] = []
         self.characters = 0
 
     def add(self, line: AnswerLine) -> None:
-        text = line.answer or ""
-        if isinstance(self.forms, AnswerForms):
-            self.forms.add(f"line {line.number}", text)
-        elif self.forms is not None and self.labels:
-            self.forms.add(f"line {line.number}", text, self.labels)
-        self.characters += len(text)
+        self.characters += len(line.answer or "")
         if self.task is not None and self.characters <= _MOST_CHARACTERS:
             self.lines.append(line)
 
@@ -147,13 +134,8 @@ class _Forms:
             return
         if message := self._wrong_lengths(self.task):
             yield Fault("wrong-length", message, self.file.name)
-        if self.forms is not None and (sentence := self.forms.describe_forms()):
-            code = "answer-form" if isinstance(self.forms, AnswerForms) else "label-form"
+        for code, sentence in describe_answers(self._given(self.task)):
             yield Fault(code, sentence, self.file.name)
-        if isinstance(self.forms, LabelForms) and (sentence := self.forms.describe_others(self.labels)):
-            yield Fault("no-label", sentence, self.file.name)
-        if (self.forms is None or not self.forms.are_most) and (sentence := self._format(self.task)):
-            yield Fault("answer-format", sentence, self.file.name)
 
     def _wrong_lengths(self, task: Task) -> str:
         if self.store is None or not isinstance(task.output, Tags | Tree):
@@ -172,8 +154,8 @@ class _Forms:
             f"too long); {quoted(id_ or '')} has {given:,} items for {count:,} words"
         )
 
-    def _format(self, task: Task) -> str:
-        """Describe the format of the answers if it looks wrong, without reading the gold answers of hidden splits."""
+    def _given(self, task: Task) -> GivenAnswers:
+        """Return the answers with their examples, without gold answers if the split is hidden."""
         store, split, lines = self.store, self.file.split, self.lines
         references: Sequence[Item] | None = None
         if store is not None and not store.hides(task, split):
@@ -184,16 +166,14 @@ class _Forms:
             )
             if len(lines) < len(references):
                 references = [references[place_of[line.id or ""]] for line in lines]
-        return describe_format(
-            GivenAnswers(
-                task.output,
-                METRICS[task.metric],
-                [f"line {line.number}" for line in lines],
-                [line.answer or "" for line in lines],
-                references,
-                partial(read_prompts, store, task.name, split) if store is not None else None,
-                lambda: task.answer_form,
-            )
+        return GivenAnswers(
+            task.output,
+            METRICS[task.metric],
+            [f"line {line.number}" for line in lines],
+            [line.answer or "" for line in lines],
+            references,
+            partial(read_prompts, store, task.name, split) if store is not None else None,
+            lambda: task.answer_form,
         )
 
 

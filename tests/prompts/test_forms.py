@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 
 from decabench.metrics import METRICS, Item, evaluate
-from decabench.prompts.forms import find_number_form, forms_of
-from decabench.tasks import Number, Scheme, Tags, Text, Tree
+from decabench.prompts import GivenAnswers
+from decabench.prompts.forms import FormCounts, count_forms, find_number_form
+from decabench.tasks import Number, Output, Scheme, Tags, Text, Tree
 
 SCALE = Number(1, 5)
 TAGS = ("DET", "NOUN", "VERB")
+
+
+def counted(output: Output, metric: str, texts: list[str], golds: list[str] | None = None) -> FormCounts:
+    references = golds and [Item((gold,)) for gold in golds]
+    places = [f"line {number}" for number in range(1, len(texts) + 1)]
+    counts = count_forms(GivenAnswers(output, METRICS[metric], places, texts, references or None))
+    assert counts is not None
+    return counts
 
 
 @pytest.mark.parametrize(
@@ -43,9 +52,7 @@ def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) ->
     """What is counted is what the metric itself scores as another answer than the number."""
     gold = ["3", "1", "5", "2"]
     references = [Item((answer,)) for answer in gold]
-    forms = forms_of(SCALE, METRICS[metric])
-    assert forms is not None
-    forms.add("line 1", text, "3")
+    forms = counted(SCALE, metric, [text], ["3"])
     right = evaluate(METRICS[metric], ["3", "1", "5", "2"], references).details
     given = evaluate(METRICS[metric], [text, "1", "5", "2"], references).details
     if forms.forms:
@@ -55,17 +62,14 @@ def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) ->
 
 
 def test_the_sentence_about_numbers() -> None:
-    forms = forms_of(SCALE, METRICS["relatedness"])
-    assert forms is not None and forms.describe_forms() == ""
-    for number, text in enumerate(["3,5", "4.0", "2 out of 5", "?"], 1):
-        forms.add(f"line {number}", text)
-    said = forms.describe_forms()
+    assert counted(SCALE, "relatedness", ["3.5", "4"]).describe() == ""
+    said = counted(SCALE, "relatedness", ["3,5", "4.0", "2 out of 5", "?"]).describe()
     assert said.startswith("2 of 4 answers are numbers in a form that scores as wrong: a decimal comma (1), ")
     assert "line 1 has '3,5' instead of '3.5': write only the number" in said
     assert said.endswith("write only the number. 1 of 4 answers give no number; line 4 has '?'")
-    forms.add("line 5", "1e3")
-    assert forms.describe_forms().endswith(
-        "1 of 5 answers give a number outside the scale from 1 to 5; line 5 has '1e3'"
+    assert (
+        counted(SCALE, "relatedness", ["3.5", "1e3"]).describe()
+        == "1 of 2 answers give a number outside the scale from 1 to 5; line 2 has '1e3'"
     )
 
 
@@ -82,13 +86,10 @@ def test_the_sentence_about_numbers() -> None:
 )
 def test_equal_numbers_have_no_correlation(metric: str, texts: list[str], number: str) -> None:
     """scipy.stats.pearsonr and spearmanr give NaN for them, and a warning."""
-    forms = forms_of(SCALE, METRICS[metric])
-    assert forms is not None
-    for at, text in enumerate(texts):
-        forms.add(f"line {at}", text)
+    forms = counted(SCALE, metric, texts)
     said = f"All {len(texts)} answers are {number}, so their correlation is undefined and counts as 0"
-    assert (said in forms.describe_forms()) is (bool(number) and metric != "mse")
-    assert ("undefined" in forms.describe_forms()) is (bool(number) and metric != "mse")
+    assert (said in forms.describe()) is (bool(number) and metric != "mse")
+    assert ("undefined" in forms.describe()) is (bool(number) and metric != "mse")
 
 
 @pytest.mark.parametrize(
@@ -105,12 +106,10 @@ def test_equal_numbers_have_no_correlation(metric: str, texts: list[str], number
     ],
 )
 def test_lists_in_other_forms(text: str, form: str) -> None:
-    forms = forms_of(Tags("plain", TAGS), METRICS["tag_accuracy"])
-    assert forms is not None
-    forms.add("line 1", text)
+    forms = counted(Tags("plain", TAGS), "tag_accuracy", [text])
     assert list(forms.forms) == ([form] if form else [])
     if form:
-        assert "instead of 'DET NOUN VERB': write only the items" in forms.describe_forms()
+        assert "instead of 'DET NOUN VERB': write only the items" in forms.describe()
         references = [Item(("DET NOUN VERB",))]
         assert float(evaluate(METRICS["tag_accuracy"], [text], references)) < 100
 
@@ -135,25 +134,17 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
     ],
 )
 def test_tags_of_another_scheme_are_named(scheme: Scheme, tags: str, looks: str) -> None:
-    forms = forms_of(Tags(scheme), METRICS["sequence_f1"])
-    assert forms is not None
-    forms.add("line 1", tags)
+    forms = counted(Tags(scheme), "sequence_f1", [tags])
     said = f"1 of 1 answers look like {looks}, but the task's tags are {scheme}; line 1 has {tags!r}: "
-    assert forms.describe_forms().startswith(said) == bool(looks)
-    assert bool(forms.describe_forms()) == bool(looks)
-    plain = forms_of(Tags(), METRICS["tag_accuracy"])
-    assert plain is not None
-    plain.add("line 1", tags)
-    assert plain.describe_forms() == ""
+    assert forms.describe().startswith(said) == bool(looks)
+    assert bool(forms.describe()) == bool(looks)
+    assert counted(Tags(), "tag_accuracy", [tags]).describe() == ""
 
 
 def test_a_few_answers_in_another_scheme_are_a_model_s_mistakes() -> None:
-    forms = forms_of(Tags("IOB2"), METRICS["sequence_f1"])
-    assert forms is not None
-    for number, tags in enumerate(["B-X I-X", "I-X I-X", "O O", "I-X O"]):
-        assert forms.describe_forms() == ""
-        forms.add(f"line {number}", tags)
-    assert forms.describe_forms().startswith("2 of 3 answers look like IOB1")
+    texts = ["B-X I-X", "I-X I-X", "O O", "I-X O"]
+    assert counted(Tags("IOB2"), "sequence_f1", texts[:3]).describe() == ""
+    assert counted(Tags("IOB2"), "sequence_f1", texts).describe().startswith("2 of 3 answers look like IOB1")
 
 
 @pytest.mark.parametrize(
@@ -168,23 +159,16 @@ def test_a_few_answers_in_another_scheme_are_a_model_s_mistakes() -> None:
     ],
 )
 def test_heads_that_are_no_tree(heads: str, is_tree: bool) -> None:
-    forms = forms_of(Tree(), METRICS["parsing"])
-    assert forms is not None
-    forms.add("line 1", heads)
-    assert forms.describe_forms().startswith("1 of 1 answers look like heads that count from 0") == (
-        not is_tree
-    )
+    forms = counted(Tree(), "parsing", [heads])
+    assert forms.describe().startswith("1 of 1 answers look like heads that count from 0") == (not is_tree)
 
 
 def test_states_that_are_read_in_part() -> None:
     for metric in ("joint_goal_em", "dialogue_f1"):
-        forms = forms_of(Text(), METRICS[metric])
-        assert forms is not None
-        for number, text in enumerate(["food: thai;", "None", "time: 3:30, food: thai;", "no change", ""]):
-            forms.add(f"line {number}", text)
-        for text in ("; phone, phone", "food: a, Food : a;", "food: a,;"):  # nothing of which is lost
-            forms.add("line 5", text)
-        assert forms.describe_forms().startswith(
+        texts = ["None", "food: thai;", "time: 3:30, food: thai;", "no change", ""]
+        texts += ["; phone, phone", "food: a, Food : a;", "food: a,;"]  # nothing of which is lost
+        forms = counted(Text(), metric, texts)
+        assert forms.describe().startswith(
             "2 of 8 answers are states that can be read only in part or not at all: "
-            "a colon in a value (1), no semicolon (1); line 2 has 'time: 3:30, food: thai;', which is read as "
+            "a colon in a value (1), no semicolon (1); line 3 has 'time: 3:30, food: thai;', which is read as "
         )

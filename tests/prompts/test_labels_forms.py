@@ -7,10 +7,11 @@ import time
 import pytest
 
 from decabench.metrics import METRICS
-from decabench.prompts import LabelForms, takes_for
-from decabench.prompts.forms import find_label_form
+from decabench.prompts import GivenAnswers, describe_answers
+from decabench.prompts.forms import count_forms, find_label_form
 from decabench.prompts.labels import match_label
 from decabench.prompts.prose import find_label
+from decabench.tasks import Label
 
 LABELS = ("positive", "negative")
 
@@ -47,22 +48,21 @@ def test_which_label_is_meant(text: str, found: tuple[str, str] | None) -> None:
     ],
 )
 def test_only_what_the_metric_counts_as_wrong_is_amiss(metric: str, text: str, taken: bool) -> None:
-    forms = LabelForms(takes_for(METRICS[metric]))
-    assert forms.add("line 1", text, LABELS) == ("" if taken else "label_form")
-    assert bool(forms.describe_forms()) is not taken
+    forms = count_forms(GivenAnswers(Label(LABELS), METRICS[metric], ["line 1"], [text]))
+    assert forms is not None and bool(forms.describe()) is not taken and not forms.strays
 
 
 def test_counts_and_the_first_example() -> None:
-    forms = LabelForms(takes_for(METRICS["em"]))
-    for number, text in enumerate(["positive", "Positive.", "negative.", '"negative"', "bad"], 1):
-        forms.add(f"line {number}", text, LABELS)
-    assert forms.describe_forms() == (
-        "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3); "
-        "line 2 has 'Positive.' instead of 'positive': write only the label"
-    )
-    assert forms.describe_others(LABELS) == (
-        "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"
-    )
+    texts = ["positive", "Positive.", "negative.", '"negative"', "bad"]
+    given = GivenAnswers(Label(LABELS), METRICS["em"], [f"line {at}" for at in range(1, 6)], texts)
+    assert list(describe_answers(given)) == [
+        (
+            "label-form",
+            "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3); "
+            "line 2 has 'Positive.' instead of 'positive': write only the label",
+        ),
+        ("no-label", "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"),
+    ]
 
 
 @pytest.mark.parametrize(
