@@ -356,7 +356,7 @@ class _Guard:
             return answer
         remedy = f"; return str({_shown(answer)})" if isinstance(answer, (int, float)) else ""
         raise ModelError(
-            f"The predictor returned {_shown(answer)} for a question of {self.task}: an answer must be a text{remedy}."
+            f"The predictor returned {_shown(answer)} for a question of {self.task}: answers must be strings{remedy}."
         )
 
 
@@ -377,7 +377,7 @@ def ask_predictor(
             yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(
-            f"The object made for {guard.task}, {_shown(predictor)}, is not a predictor: it needs a "
+            f"{_shown(predictor)}, which was made for {guard.task}, is not a predictor: it needs a "
             "method predict(questions) that returns one text for each question."
         )
 
@@ -435,7 +435,7 @@ def _stream(
                 return
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise ModelError(
-                    f"The predictor streamed {_shown(pair)} for {guard.task}: it must yield pairs (id, text)."
+                    f"The predictor streamed {_shown(pair)} for {guard.task}: it must yield (id, text) pairs."
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:

@@ -373,7 +373,7 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
         tomli_w.dumps(kept).encode()
     except (TypeError, ValueError) as error:
         raise DecabenchError(
-            f"The settings cannot be stored in {RUN_TOML} ({error}): use only texts, numbers, lists and "
+            f"The settings cannot be stored in {RUN_TOML} ({error}): use only strings, numbers, lists and "
             "tables."
         ) from error
     return kept
@@ -390,7 +390,7 @@ def _collected(faults: list[str]) -> Iterator[None]:
 _KINDS = {
     "int": "a whole number",
     "float": "a number",
-    "str": "a text",
+    "str": "a string",
     "bool": "true or false",
     "array": "a list",
     "object": "a table",
@@ -484,7 +484,7 @@ def run_experiment(
 
         trackers = make_trackers(experiment.log)
     names = [task.name for task in tasks]
-    say(f"Data: {names[0] if len(names) == 1 else f'{len(names)} tasks'} of {experiment.split}")
+    say(f"Data: {names[0] if len(names) == 1 else f'{len(names)} tasks'}, {experiment.split}")
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
     _refuse_occupied(plan, experiment.force)
@@ -537,7 +537,7 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
         with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
         if not with_split:
             raise DecabenchError(
-                f"No task of {suite.name} has a public split {experiment.split}: choose another."
+                f"No task of {suite.name} has a public split {experiment.split}: choose another split."
             )
         return suite, with_split
     tasks = [get_task(name, known) for name in dict.fromkeys(experiment.tasks)]
@@ -545,7 +545,7 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
     if outside and experiment.suite:
         raise DecabenchError(
             f"tasks names {', '.join(outside)}, but the suite {suite.name} has only {', '.join(suite.tasks)}: choose "
-            "from these, or leave out suite."
+            "from these tasks, or leave out suite."
         )
     return suite, tasks
 

@@ -133,7 +133,7 @@ class Journal:
                     self._read_line(number, line)
                     whole += len(line)
                 elif number == 1 and not self._is_cut_header(line):
-                    raise self._damaged(1, "its first line is not the beginning of a journal")
+                    raise self._damaged(1, "its first line is not that of a journal")
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
@@ -171,7 +171,9 @@ class Journal:
             raise self._damaged(number, f"{type(error).__name__}: {error}") from error
 
     def _damaged(self, number: int, reason: str) -> DataError:
-        return DataError(f"{self.path}:{number} is damaged ({reason}): ask again with --fresh.")
+        return DataError(
+            f"{self.path}:{number} is damaged ({reason}): run again with --fresh to ask all questions again."
+        )
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:
@@ -202,7 +204,7 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
 def _parse(record: Mapping[str, Any]) -> tuple[str, Outcome]:
     id_ = record["id"]
     if not isinstance(id_, str):
-        raise ValueError("its id is not a text")
+        raise ValueError("its id is not a string")
     if "error" in record:
         return id_, validate_outcome(Failure(record["error"]))
     prompt, completion = record.get("tokens", (None, None))

@@ -138,7 +138,7 @@ class Budget:
             return
         if outcome.prompt_tokens is None and outcome.completion_tokens is None:
             raise DecabenchError(
-                "--max-cost needs counts of tokens, but the server's replies have none: leave it out."
+                "--max-cost needs token counts, but the server's replies have none: leave out the option."
             )
         self.spent += self.prices.cost(outcome.prompt_tokens, outcome.completion_tokens) or 0.0
 
@@ -165,13 +165,13 @@ class Selection:
         at_least=1,
     )
     sample_seed: int = option(
-        0, "Seed of --sample. The same seed draws the same examples for every model.", section=QUESTIONS
+        0, "Seed for --sample. The same seed draws the same examples for every model.", section=QUESTIONS
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.sample is None and self.sample_seed:
-            raise DecabenchError("--sample-seed is for --sample N: give both options.")
+            raise DecabenchError("--sample-seed needs --sample N: give both options.")
         if self.sample is not None and self.limit is not None:
             raise DecabenchError(
                 "--limit takes the first examples and --sample random ones: choose one of the two."
@@ -269,8 +269,8 @@ class Prompts:
     )
     choices_by: str = option(
         "sum",
-        "Score that decides with --protocol choices: the label's log-likelihood in total, per "
-        "character, per token, or minus that of the label without the prompt.",
+        "How --protocol choices scores a label: by its log-likelihood in total, per character, per "
+        "token, or minus the label's log-likelihood without the prompt.",
         section=PROMPTS,
         choices=CHOICES_BY,
     )
@@ -292,7 +292,7 @@ def parse_variant(text: str) -> int:
         return ALL_VARIANTS
     if text.isdecimal():
         return int(text)
-    raise ValueError(f"{text!r} is neither a variant's number nor all.")
+    raise ValueError(f"{text!r} is neither the number of a variant nor all.")
 
 
 _PREDICTOR = (
@@ -380,8 +380,8 @@ class Run:
     )
     fresh: bool = option(
         False,
-        "Ask everything again. The old journal is kept as FILE.old, and the submission until the run is complete. "
-        "Continue without this option.",
+        "Ask everything again. The old journal is kept as FILE.old, and the old submission until the run is complete. "
+        "To continue an interrupted run, leave this option out.",
         section=RUN,
     )
     give_up_after: int = option(
@@ -401,8 +401,8 @@ class Run:
     )
     max_cost: float | None = option(
         None,
-        "Stop once the submission has cost this much (requests in flight are still answered). Continue "
-        "with the same command and a larger number.",
+        "Stop once the submission has cost this much (requests in flight are still answered). To "
+        "continue, run the same command with a larger number.",
         section=RUN,
         metavar="COST",
         above=0,
@@ -572,7 +572,7 @@ def _check(run: Run, backend: Backend) -> None:
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):
-        raise DecabenchError("--workers and --address are for a cluster: add --engine ray.")
+        raise DecabenchError("--workers and --address need a cluster: add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
         raise DecabenchError(
             f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
@@ -580,7 +580,7 @@ def _check(run: Run, backend: Backend) -> None:
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # seeds also draw shots
         raise DecabenchError("--omit seed and --seed contradict each other: give only one.")
     if run.samples > 1 and run.variant == ALL_VARIANTS:
-        raise DecabenchError("--samples is for one wording: choose one with --question-variant.")
+        raise DecabenchError("--samples works with a single wording: choose one with --question-variant.")
     if run.samples > 1 and backend.prompted and not run.options.temperature:
         raise DecabenchError("--samples needs a --temperature above 0: greedy decoding repeats its answer.")
     if run.reasoning_tags and not _extracts(run, backend):

@@ -257,7 +257,7 @@ class RayEngine:
                 self._load(worker)
                 again.extend(rest := batch.after_death())
                 if not rest:
-                    lost = Failure(f"the worker died while answering it ({TRIES} times)")
+                    lost = Failure(f"the worker died {TRIES} times while answering this question")
                     reply = BatchReply([(batch.questions[0].id, lost)])
             hand_out()  # before storing answers, so that no worker has to wait
             yield from reply.outcomes
@@ -329,8 +329,8 @@ def _pickle_setting(setting: Setting) -> bytes:
         return pickled
     except Exception as error:  # included tasks may contain anything
         raise DecabenchError(
-            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): its file "
-            "must not refer to anything that cannot be pickled, such as an open file."
+            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): remove "
+            "anything that cannot be pickled, such as an open file, from the task's Python file."
         ) from error
     finally:
         for module in included:

@@ -304,8 +304,8 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
         there = old.partial[key]["answered"] if key in old.partial else record.rows - failed
         asked = next(planned for planned in plan.tasks if planned.task.name == task.name)
         if (count := sum(1 for _ in asked.questions())) < there:
-            fewer.append(f"{there:,} answers to {task.name}, of which this run would keep only {count:,}")
-    return f"has ({run.split}) {'; '.join(fewer)}" if fewer else ""
+            fewer.append(f"{there:,} answers to {key}, of which this run would keep only {count:,}")
+    return f"has {'; '.join(fewer)}" if fewer else ""
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:

@@ -245,7 +245,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
     ("options", "sentence"),
     [
         (["--batch-size", "0"], "'0' is not a whole number above 0 or auto"),
-        (["--question-variant", "some"], "'some' is neither a variant's number nor all"),
+        (["--question-variant", "some"], "'some' is neither the number of a variant nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
         (["--limit", "0"], "0 is not allowed: give 1 or more"),
@@ -333,7 +333,7 @@ def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
     before = path.read_bytes()
     done = command(*given, "--tasks", "sst", "--limit", "10")
     assert done.exit_code == 2 and path.read_bytes() == before
-    sentence = "has (validation) 32 answers to sst, of which this run would keep only 10"
+    sentence = "has 32 answers to sst.validation, of which this run would keep only 10"
     assert f"{sentence}: choose another folder, or replace it with --force." in done.stderr
     assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
     assert len(path.read_text().splitlines()) == 10

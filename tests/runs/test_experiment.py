@@ -249,7 +249,7 @@ def test_every_option_of_predict_is_a_setting():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"predict.limit": "ten"}, "predict.limit is 'ten': give a whole number, not a text"),
+        ({"predict.limit": "ten"}, "predict.limit is 'ten': give a whole number, not a string"),
         ({"force": 1}, "force is 1: give true or false, not a whole number"),
         (
             {"board": "C:\new"},

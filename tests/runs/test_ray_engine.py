@@ -303,7 +303,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
     assert len(poison) == 1
     report = run_plan(plan_run(run(f"{name}:poisoned", engine="ray")))
     assert (report.tallies[0].answered, report.tallies[0].failed) == (31, 1)
-    assert report.tallies[0].commonest_error == "the worker died while answering it (3 times)"
+    assert report.tallies[0].commonest_error == "the worker died 3 times while answering this question"
     assert (folder / "deaths").read_text() == "x" * 5  # twice with its batch, three times alone
     failed = [json.loads(line) for line in next(iter(journals(report.folder).values())) if '"error"' in line]
     assert [line["id"] for line in failed] == poison
@@ -314,7 +314,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
     ("what", "sentence"),
     [
         ("short", "questions of sst: return a list with one text"),
-        ("number", "returned 1 for a question of sst: an answer must be a text"),
+        ("number", "returned 1 for a question of sst: answers must be strings"),
         ("broken", r"failed on sst after 0 answers \(OSError: no weights\)"),
         ("here", "is not a predictor: it needs a method predict"),
     ],

@@ -177,7 +177,7 @@ def divide(questions):
         ),
         (
             lambda questions: [1] * len(questions),
-            "returned 1 for a question of schema: an answer must be a text",
+            "returned 1 for a question of schema: answers must be strings",
         ),
         (lambda questions: [None] * len(questions), "returned None for a question of schema"),
         (lambda questions: "x" * len(questions), "return a list with one text for each question"),
@@ -527,7 +527,7 @@ def test_fresh_replaces_a_damaged_journal_as_the_error_advises(run, outside):
     lines = path.read_bytes().split(b"\n")
     damaged = b"\n".join([*lines[:3], bytes(len(lines[3])), *lines[4:]])
     path.write_bytes(damaged)
-    with pytest.raises(DataError, match=r"jsonl:4 is damaged .*ask again with --fresh"):
+    with pytest.raises(DataError, match=r"jsonl:4 is damaged .*run again with --fresh"):
         run("somebodys:flaky")
     flaky.asked = []
     assert len(answers(run("somebodys:flaky", fresh=True), "sst")) == len(flaky.asked) == 32
