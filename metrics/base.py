@@ -350,7 +350,7 @@ def require_gold(references: Sequence[Reference], find_fault: Callable[[Referenc
         return
     index, fault = found[0]
     which = references[index].id or f"number {index}"
-    more = f" {len(found) - 1:,} more have such faults." if len(found) > 1 else ""
+    more = f" {len(found) - 1:,} more gold answers have faults." if len(found) > 1 else ""
     answer = show_value(references[index].answers[0])
     raise MetricError(f"The gold answer {answer} of {which} cannot be scored: it has {fault}.{more}")
 

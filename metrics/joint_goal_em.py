@@ -67,8 +67,8 @@ def write_change(text: str) -> str:
 LOSSES: Mapping[str, str] = {
     "no semicolon": "write `slot: value; request`, or None if nothing changes",
     "several semicolons": "write exactly one, after the constraints, and none in a value",
-    "a colon in a value": "write another mark, such as 17.30 for 17:30",
-    "a comma in a value, or a constraint without a value": "write `slot: value`, and another mark in the value",
+    "a colon in a value": "use another character, such as 17.30 for 17:30",
+    "a comma in a value, or a constraint without a value": "write `slot: value`, without a comma in the value",
     "an empty slot or value": "leave it out",
     "the same slot twice": "name it once",
     "a colon after the semicolon": "write a constraint before the semicolon",

@@ -231,7 +231,7 @@ def _has_values(line: str, gold: LogicalForm) -> bool:
 def _require(reference: Reference, key: str) -> Any:
     value = reference.meta.get(key)
     if value is None:
-        raise MetricError(f"lfem needs meta[{key!r}] of every example; {reference.id or 'one'} has none.")
+        raise MetricError(f"lfem needs meta[{key!r}] for every example; {reference.id or 'one'} has none.")
     return value
 
 

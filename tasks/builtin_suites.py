@@ -166,8 +166,8 @@ MOVIES = Suite(
     ),
     notes=(
         "The paper calls sst.fine SST-1 and sst SST-2. It has no mr, and its split of subj is not known.",
-        "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, with other case and "
-        "spaces: a model that trains on them has seen sst.fine's test sentences. See decabench tasks "
+        "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, differing only in "
+        "case and spaces: a model that trains on them has seen sst.fine's test sentences. See decabench tasks "
         "overlap.",
         "sst is scored by em, as in the decathlon, the others by accuracy; for labels the two are the same.",
         "imdb must be downloaded: decabench includes neither a mirror nor a sample of it.",

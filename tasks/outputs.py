@@ -291,7 +291,9 @@ def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
     found = next((pair for pair in pairs if pair[0] != pair[1]), None)
     if found is None and isinstance(output, Label) and len(names) <= _MOST_COMPARED:
         found = next((pair for pair in combinations(names, 2) if _are_alike(metric, *pair)), None)
-    return f"{metric} does not distinguish {found[0]!r} from {found[1]!r}: rename one." if found else ""
+    return (
+        f"{metric} does not distinguish {found[0]!r} from {found[1]!r}: rename one of them." if found else ""
+    )
 
 
 def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
@@ -300,16 +302,16 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
         head, _, relation = item.partition(":")
         if not re.fullmatch("[0-9]{1,6}", head) or not relation.partition(":")[0] or int(head) > len(items):
             return (
-                f"{item[:60]!r} in its answer is not `head:relation` with a head from 0 to {len(items):,}; "
-                "words count from 1, and 0 is the root."
+                f"{item[:60]!r} in its answer is not `head:relation` with a head from 0 to {len(items):,}. "
+                "Words are numbered from 1, and 0 is the root."
             )
         if relations and relation not in relations:
             return f"The relation {relation[:60]!r} in its answer is not one of {', '.join(relations)}."
         heads.append(int(head))
     if lost := find_lost_word(heads):
         return (
-            f"The heads of word {lost:,} in its answer lead back to it instead of to the root, which is "
-            "0: words count from 1."
+            f"Word {lost:,} of its answer never reaches the root (0), because its heads form a loop. "
+            "Words are numbered from 1."
         )
     return ""
 

@@ -248,8 +248,8 @@ def _prepare_in_processes(
                     end(future.result())
                 except BrokenProcessPool:  # a single killed process breaks the whole pool
                     sentence = (
-                        f"{name} is not prepared: a process was killed, perhaps due to lack of memory; "
-                        "run again with --jobs 1."
+                        f"{name} is not prepared: a process was killed, perhaps because memory ran out. "
+                        "Run again with --jobs 1."
                     )
                     end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
 
@@ -269,7 +269,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
             raise
         sentence = (
             f"{task.name} could not be read ({type(error).__name__}: {error}): its files do not have "
-            "the expected format; run again with --debug for the traceback."
+            "the expected format. Run again with --debug for the traceback."
         )
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
@@ -357,7 +357,7 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         return
     if origins:
         raise DecabenchError(
-            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: choose "
+            f"{task.name} is already prepared from {' and '.join(sorted(origins))} in {request.home}: choose "
             "another folder for the sample with --home, or replace the data with --force."
         )
 

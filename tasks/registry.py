@@ -200,7 +200,7 @@ def _from_toml(path: Path) -> Task | Suite:
 def _all_included(include: Paths) -> list[Task | Suite]:
     paths = as_paths(include)
     if repeated := [path for at, path in enumerate(paths) if path in paths[:at]]:
-        raise UnknownNameError(f"{repeated[0]} is included twice: remove one of the two.")
+        raise UnknownNameError(f"{repeated[0]} is included twice: give it only once.")
     return [item for path in paths for item in load_included(path)]
 
 

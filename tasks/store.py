@@ -304,7 +304,8 @@ class Store:
         """Raise MissingDataError if a prepared split contains only questions."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
-                f"The labels of {task}, {split}, are hidden and not available here: only their keeper can score."
+                f"The labels of {task}, {split}, are hidden and not available here: only their keeper can score "
+                "this split."
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
@@ -349,7 +350,7 @@ class Store:
                     f"and run decabench prepare {name} --mirror DIR."
                 )
         if task is None:
-            prepare = f"run decabench prepare {name} --include FILE, with the file that defines it"
+            prepare = f"run decabench prepare {name} --include FILE, where FILE defines the task"
             return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
         has_sample = (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (

@@ -298,7 +298,7 @@ class Task:
                     )
         for name, form in self.target_forms.items():
             if not isinstance(name, str) or not name:
-                yield f"A target form's name must be a text, not {name!r}."
+                yield f"A target form's name must be a string, not {name!r}."
             elif not callable(form):
                 yield f"The target form {name} must be a function (example, earlier), not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):

@@ -136,7 +136,7 @@ def _read_files(file: TomlTable) -> dict[str, str]:
 
 def _read_metric(file: TomlTable, output: Output) -> str:
     if "metric" not in file and "output" not in file:
-        file.fault("'metric' is missing: name one, or give the type of an answer with 'output'.")
+        file.fault("'metric' is missing: name a metric, or give the type of the answers with 'output'.")
     metric = file.string("metric", default_metric(output))
     with file.noting():
         require_metric(metric)
@@ -147,7 +147,7 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
     """Note a fault if the metric scores groups of examples but no column identifies the groups."""
     if not units and metric in METRICS and METRICS[metric].scope == "group":
         file.fault(
-            f"'units' is missing: {metric} scores whole dialogues, so name the column with the dialogue of each turn."
+            f"'units' is missing: {metric} scores whole dialogues, so name the column with each turn's dialogue."
         )
 
 
@@ -231,7 +231,7 @@ def _read_variants(file: TomlTable, question: str, output: Output) -> list[Varia
         is_fixed = "{question}" not in asked and not _PLACEHOLDER.search(question)
         if is_fixed and (found := _PLACEHOLDER.findall(asked)):
             table.fault(
-                f"'question' names the column {found[0]!r}, which only the main question can: use {{question}}."
+                f"'question' names the column {found[0]!r}, but only the main question can: use {{question}} here."
             )
         elif asked:
             with table.noting():
@@ -326,8 +326,8 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number with .0, as pandas writes a column with gaps, but models leave out the .0: write "
-    "1945 for 1945.0, or give the output the kind number."
+    "Every answer is a whole number ending in .0, as pandas writes columns with gaps, but models leave out the .0: "
+    "write 1945 instead of 1945.0, or use the output kind number."
 )
 
 
@@ -372,7 +372,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                     )
                 if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
                     fault = (
-                        f"Its {answer!r} is a list or an object written as a text, {text:.40}: store "
+                        f"Its {answer!r} is a list or an object written as text, {text:.40}: store "
                         "rows with lists as JSON lines or parquet, where a list means several answers."
                     )
                 yield f"line {first:,}", DataError(fault) if fault else row

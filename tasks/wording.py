@@ -187,7 +187,9 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
     )
     for key, kinds in _FORMS_OF_KEY.items() if named in KINDS else ():
         if table.content.get(key) and named not in kinds:
-            table.fault(f"{key!r} has no effect with form = {named!r}: it is for {', '.join(kinds)}.")
+            table.fault(
+                f"{key!r} has no effect with form = {named!r}: it works only with {', '.join(kinds)}."
+            )
     has_labels = made.labels or made.labels_from_question or table.content.get("labels")
     if made.kind == "label" and not has_labels:
         table.fault("form = 'label' needs 'labels', or labels_from_question = true.")
@@ -296,7 +298,7 @@ def fixed(
 def wrapped(name: str, template: str) -> Variant:
     """Return a variant with words around each question. Raises ValueError for a template without `{question}`."""
     if set(_PART.findall(template)) != {"question"}:
-        raise ValueError(f"The template {template!r} must have {{question}} in it, and no other braces.")
+        raise ValueError(f"The template {template!r} must contain {{question}} and no other braces.")
     return Variant(name, Rewording(r"(?P<question>.*\S.*)", template))
 
 

@@ -102,7 +102,7 @@ def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
             block, expected = [], "header"
         elif expected == "header":
             if len(fields) != 2 or not fields[0].startswith("WIKI1") or not fields[1].isdecimal():
-                raise DataError(f"{name}, line {number}: a block must begin as in 'WIKI1_4 3'.")
+                raise DataError(f"{name}, line {number}: a block must begin with a line such as 'WIKI1_4 3'.")
             predicates, expected = int(fields[1]), "sentence"
         elif expected == "sentence":
             block, expected = [(number, line)], "predicate"

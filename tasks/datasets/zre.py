@@ -43,8 +43,8 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
             relation, question, subject, context, *answers = fields
             if "XXX" not in question and "XXX" in f"{relation} {subject} {context}":
                 raise DataError(
-                    f"{path.name}, line {index + 1}: the second of its fields must be a question about "
-                    "XXX, but another field is: the columns are not in upstream's order."
+                    f"{path.name}, line {index + 1}: the question about XXX must be in the second "
+                    "field, but is in another one: the columns are not in upstream's order."
                 )
             yield _example(split, index, relation, question, subject, context, answers)
 

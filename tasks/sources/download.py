@@ -298,7 +298,7 @@ class _Transfer:
             if response.next_request is None:
                 raise TransferError("it redirects to something that is not an HTTP address")
             request = response.next_request
-        raise TransferError(f"it redirects in a circle, or more than {_MOST_REDIRECTS} times")
+        raise TransferError(f"it redirects in a loop, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
         """Return the position in the file at which the body starts, and the file's size if known."""
@@ -339,12 +339,10 @@ class _Transfer:
                 for chunk in response.iter_raw():
                     self._require_time()
                     if not size and _is_web_page(response, chunk):
-                        raise TransferError("a web page was sent instead of the file", is_page=True)
+                        raise TransferError("the server sent a web page instead of the file", is_page=True)
                     size += len(chunk)
                     if size > self._most:
-                        raise TransferError(
-                            f"it sends more than {self._most:,} bytes, which is not plausible"
-                        )
+                        raise TransferError(f"it has more than {self._most:,} bytes, which is not plausible")
                     file.write(chunk)
                     bar.update(len(chunk))
                 file.flush()

@@ -224,7 +224,7 @@ def read_folder(
             if there:
                 rest = tuple(split for split in splits if split not in there)
                 return replace(_open_source([source], there, provide, scratch), missing=rest)
-        advice = "add them" if len(sources) == 1 else "add those of one of these sources"
+        advice = "add them" if len(sources) == 1 else "add the files of one of these sources"
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."
         ) from error
@@ -341,7 +341,9 @@ _LONGEST_LIST = 16 << 20
 def _read_checksums(path: Path) -> dict[str, str]:
     try:
         if path.stat().st_size > _LONGEST_LIST:
-            raise DataError(f"{path} has more than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums.")
+            raise DataError(
+                f"{path} is larger than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums."
+            )
         content = path.read_bytes()
     except FileNotFoundError:
         return {}

@@ -24,7 +24,7 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
     [
         ({"name": "../up"}, "Task '../up': A name must consist of lower-case letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
-        ({"target_forms": {"": str}}, "A target form's name must be a text, not ''"),
+        ({"target_forms": {"": str}}, "A target form's name must be a string, not ''"),
         ({"target_forms": {"short": "em"}}, "The target form short must be a function (example, earlier), not 'em'"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "It has no source"),

@@ -98,7 +98,10 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
             {"name": '"My Task"'},
             "a name must consist of lower-case letters, digits, dots, - and _, not 'My Task'",
         ),
-        ({"metric": None}, "'metric' is missing: name one, or give the type of an answer with 'output'"),
+        (
+            {"metric": None},
+            "'metric' is missing: name a metric, or give the type of the answers with 'output'",
+        ),
         ({"metric": '"nf2"'}, "There is no metric 'nf2'. Did you mean nf1"),
         ({"units": '"number"'}, "'units' must be a list"),
         ({"units": '["number", "number"]'}, "'units' must name each column once, not number, number"),
@@ -266,7 +269,7 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
         (
             "d.csv",
             "q,c,a\nq1,c1,a1\nq2,c2,\"['a1', 'a2']\"\n",
-            r"line 3: Its 'a' is a list .* written as a text",
+            r"line 3: Its 'a' is a list .* written as text",
         ),
         ("d.tsv", "q\tc\ta\nq1\tc1\t{'text': ['a1'], 'answer_start': [1]}\n", "line 2: Its 'a' is a list"),
         ("d.csv", b"q,c,a\nq1,caf\xe9,a1\n", r"d\.csv, line 2, is not UTF-8"),
@@ -302,7 +305,7 @@ def test_tables_that_could_be_misread(
         (
             {"metric": '"joint_goal_em"', "units": '["q"]'},
             {"a": "leave at: 17:30;"},
-            "line 1: Its answer has a colon in a value; write another mark, such as 17.30 for 17:30",
+            "line 1: Its answer has a colon in a value; use another character, such as 17.30 for 17:30",
         ),
         ({"secondary": '["dialogue_f1"]'}, {"a": "name: a, b;"}, "has a comma in a value"),
         ({"metric": '"lfem"'}, {}, "lfem needs meta"),
@@ -330,7 +333,7 @@ def test_tables_that_could_be_misread(
         (
             {"output": '"tree"'},
             {"c": "x y", "a": "2:nsubj 1:obj"},
-            "The heads of word 1 in its answer lead back to it",
+            "Word 1 of its answer never reaches the root (0)",
         ),
         *(
             (
@@ -497,7 +500,7 @@ def test_whole_numbers_that_pandas_made_floats(
     if not is_refused:
         assert len(prepared(path, request_for())) == 2
         return
-    with pytest.raises(DataError, match=r"line 1: Every answer is a whole number with \.0"):
+    with pytest.raises(DataError, match=r"line 1: Every answer is a whole number ending in \.0"):
         prepared(path, request_for())
 
 

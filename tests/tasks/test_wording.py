@@ -96,9 +96,9 @@ def test_answers_in_the_words_of_a_wording_are_read_as_the_labels(
 
 
 def test_helpers_refuse_templates_that_lose_a_part() -> None:
-    with pytest.raises(ValueError, match=r"must have \{question\}"):
+    with pytest.raises(ValueError, match=r"must contain \{question\}"):
         wrapped("lost", "Answer this")
-    with pytest.raises(ValueError, match=r"must have \{question\}"):
+    with pytest.raises(ValueError, match=r"must contain \{question\}"):
         wrapped("more", "{question} {context}")
     with pytest.raises(ValueError, match="must use only the parts a, b"):
         matched("lost", "(?P<a>.*) or (?P<b>.*)", "{a}?")

@@ -232,7 +232,7 @@ def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
         read(tmp_path, *sources)
     assert str(caught.value) == (
         f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json; "
-        "add those of one of these sources."
+        "add the files of one of these sources."
     )
 
 
