@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
-from decabench.tasks import PublishedRow
+from decabench.tasks import PublishedRow, Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,12 +83,12 @@ def overview_data(
     tables: Sequence[Standings],
     pages: Mapping[str, str],
     task_pages: Mapping[str, str],
-    outputs: Mapping[str, str],
+    known: Mapping[str, Task],
     hides: Hides,
 ) -> dict[str, Any]:
     """Return every table of a suite, with row numbers in the order of the page.
 
-    `outputs` contains the answer types of the tasks, by name.
+    `known` contains the known tasks, by name.
     """
     return {
         "tasks": [
@@ -100,7 +100,8 @@ def overview_data(
                 "digits": column.digits,
                 "low": column.low if math.isfinite(column.low) else None,
                 "high": column.high if math.isfinite(column.high) else None,
-                "output": outputs.get(column.name, ""),
+                "output": type(known[column.name].output).__name__ if column.name in known else "",
+                "languages": list(known[column.name].languages) if column.name in known else [],
                 "page": task_pages[column.name],
             }
             for column in board.columns

@@ -361,12 +361,16 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
     yield "compare.html", pages.render_compare()
-    outputs = {name: type(task.output).__name__ for name, task in keeper.tasks.items()}
     written = {}
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
         tables = overview_data(
-            board, board.tables or [without_results(board)], names, pages.task_names, outputs, keeper.hides
+            board,
+            board.tables or [without_results(board)],
+            names,
+            pages.task_names,
+            keeper.tasks,
+            keeper.hides,
         )
         yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
         yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")

@@ -20,6 +20,9 @@ from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Matches the names allowed for tasks and suites, which are also file and folder names."""
 
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+"""Matches codes of languages (BCP 47)."""
+
 NAME_LENGTH = 80
 """The maximum length of a task's name in characters. Files are named after tasks."""
 
@@ -193,6 +196,8 @@ class Task:
     """The authors, year and title of the dataset's paper."""
     homepage: str = ""
     """The dataset's web page."""
+    languages: tuple[str, ...] = ("en",)
+    """The codes of the languages of the texts. For translation, the source comes first: `("en", "de")`."""
     version: int = 1
     """Incremented whenever the same files would produce different triples."""
     secondary: tuple[str, ...] = ("nf1",)
@@ -284,6 +289,11 @@ class Task:
         splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}
         if unknown := sorted(splits - set(SPLITS)):
             yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
+        if not self.languages or not all(map(_LANGUAGE.fullmatch, self.languages)):
+            yield (
+                f"Its languages must be one or more codes such as en, de or pt-BR, not "
+                f"{', '.join(map(repr, self.languages)) or 'none'}."
+            )
         if "train" in self.hidden:
             yield "Its train split cannot be hidden: models, baselines and prompts reveal training answers."
         names = [variant.name for variant in self.variants]

@@ -54,7 +54,15 @@ _DATA_KEYS = (
     "units",
 )
 _ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
-_MODEL_KEYS = ("output", "prompt", "variants", "context_limit", "redistributable", "withhold_texts")
+_MODEL_KEYS = (
+    "languages",
+    "output",
+    "prompt",
+    "variants",
+    "context_limit",
+    "redistributable",
+    "withhold_texts",
+)
 _KEYS = (*_DATA_KEYS, *_ABOUT_KEYS, *_MODEL_KEYS)
 _SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -87,6 +95,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     fields: dict[str, Any] = {
         **{key: file.string(key, default) for key, default in _about(name).items()},
         "hidden": columns.hidden,
+        "languages": file.strings("languages", ("en",)),
         "secondary": secondary,
         "prompt": read_prompt(file.table("prompt"), PromptTemplate(form=default_form(output, metric)))
         if "prompt" in file

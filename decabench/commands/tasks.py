@@ -164,6 +164,7 @@ def _facts(task: Task) -> dict[str, str]:
     facts = {
         "task": f"{task.name}: {task.title}",
         "dataset": task.dataset,
+        "languages": ", ".join(task.languages),
         "output": f"{describe_output(task.output)}, {limit}",
         "metric": "; ".join(map(_metric, (task.metric, *task.secondary))),
         "units": ", ".join(task.unit_names) or "each example",

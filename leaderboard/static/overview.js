@@ -105,10 +105,18 @@
     });
   }
 
+  // For example "English", or "English and German" for translation in either direction.
+  function languagesOf(task) {
+    const names = new Intl.DisplayNames("en", { type: "language" });
+    return task.languages.map((code) => names.of(code)).sort().join(" and ");
+  }
+
   function offerPresets() {
     const outputs = [...new Set(board.tasks.map((task) => task.output))].filter(Boolean);
     const presets = [["All", () => true], ["None", () => false]];
     if (outputs.length > 1) presets.push(...outputs.map((output) => [output, (task) => task.output === output]));
+    const languages = [...new Set(board.tasks.map(languagesOf))].filter(Boolean);
+    if (languages.length > 1) presets.push(...languages.map((each) => [each, (task) => languagesOf(task) === each]));
     for (const [words, isIn] of presets) {
       const button = document.createElement("button");
       button.type = "button";

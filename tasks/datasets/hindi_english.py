@@ -68,6 +68,7 @@ HIEN_POS = Task(
     licence="Not stated; posts of Facebook, Twitter and WhatsApp, for research",
     citation="Jamatia et al. 2015, Part-of-Speech Tagging for Code-Mixed English-Hindi Chat Messages",
     homepage="https://github.com/divamgupta/mtl_girnet",
+    languages=("hi", "en"),
     secondary=("tag_macro_f1",),
     notes=(
         "The split of GIRNet's code: the first 80 % of each file for training and the rest for "
@@ -121,6 +122,7 @@ HI_POS = Task(
     licence="CC BY-NC-SA 4.0",
     citation="Bhat et al. 2017, The Hindi/Urdu Treebank Project",
     homepage="https://ltrc.iiit.ac.in/treebank_H2014/",
+    languages=("hi",),
     secondary=(),
     notes=(
         "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences of Sachdeva et "

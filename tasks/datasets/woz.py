@@ -171,6 +171,7 @@ WOZ_DE = replace(
     WOZ_EN,
     name="woz.de",
     dataset="WOZ 2.0, German",
+    languages=("de",),
     secondary=("nf1", "dialogue_f1"),
     sources=(Source("upstream json", _GERMAN, partial(_read, "de")),),
     citation="Mrksic et al. 2017, Semantic Specialisation of Distributional Word Vector Spaces",

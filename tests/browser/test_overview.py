@@ -123,6 +123,15 @@ def test_intervals_of_tasks(page: Page) -> None:
     assert cell.locator(".iv").is_visible()
 
 
+@SERVED
+def test_presets_of_languages(page: Page) -> None:
+    page.click(".drop >> text=Tasks")
+    page.click("[data-presets] >> text='English and German'")
+    assert page.locator("[data-chosen]").inner_text() == "1 of 10" and page.url.endswith("tasks=iwslt.en.de")
+    page.click("[data-presets] >> text='English'")
+    assert page.locator("[data-chosen]").inner_text() == "9 of 10"
+
+
 def test_a_permalink_keeps_it_all(page: Page) -> None:
     page.fill("input[name=q]", "author")
     page.click(".drop >> text=Filter")

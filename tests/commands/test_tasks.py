@@ -52,7 +52,14 @@ def test_show(command, home):
     done = command("tasks", "show", "squad", "--home", home, "--examples", "2")
     assert done.exit_code == 0
     examples = list(Store(home).examples("squad", "validation"))
-    for shown in (*examples[:2], examples[0].answers[0], "SQuAD 1.1", "CC BY-SA 4.0", "Rajpurkar"):
+    for shown in (
+        *examples[:2],
+        examples[0].answers[0],
+        "SQuAD 1.1",
+        "CC BY-SA 4.0",
+        "Rajpurkar",
+        "languages  en",
+    ):
         assert (shown if isinstance(shown, str) else shown.id) in done.stdout
     assert done.stdout.count("question   ") == 2
     assert examples[2].id not in done.stdout

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from decabench.leaderboard.datafiles import board_csv, board_json, overview_data
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import board, results, without
 
 
@@ -75,7 +75,7 @@ def test_further_columns_have_what_was_recorded_and_nothing_of_hidden_labels() -
     names = dict.fromkeys(DECATHLON.tasks, "t")
 
     def more(*hidden: str) -> list[object]:
-        data = overview_data(found, found.tables, pages, names, {}, lambda task, split: task in hidden)
+        data = overview_data(found, found.tables, pages, names, TASKS, lambda task, split: task in hidden)
         return [row.get("more") for row in data["tables"][0]["rows"][:2]]
 
     assert more() == [

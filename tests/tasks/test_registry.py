@@ -23,6 +23,14 @@ def test_what_a_person_reads(task: Task) -> None:
     assert task.origin == "decabench"
 
 
+def test_only_some_tasks_are_not_in_english() -> None:
+    other = {name: task.languages for name, task in TASKS.items() if task.languages != ("en",)}
+    assert other.pop("woz.de") == ("de",) and other.pop("hi.pos") == ("hi",)
+    assert other.pop("hien.pos") == ("hi", "en") and other.pop("multi30k.en.de") == ("en", "de")
+    assert len(other) == 8
+    assert all(tuple(name.split(".")) == ("iwslt", *languages) for name, languages in other.items())
+
+
 @EVERY_TASK
 def test_files_of_a_source_have_one_meaning(task: Task) -> None:
     for source in task.sources:

@@ -106,6 +106,11 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"units": '"number"'}, "'units' must be a list"),
         ({"units": '["number", "number"]'}, "'units' must name each column once, not number, number"),
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
+        (
+            {"languages": '["German"]'},
+            "languages must be one or more codes such as en, de or pt-BR, not 'German'",
+        ),
+        ({"languages": "[]"}, "languages must be one or more codes such as en, de or pt-BR, not none"),
         ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
         (
             {"files": '{ dev = "data.jsonl" }'},
@@ -126,6 +131,11 @@ def test_mistakes(tmp_path: Path, changes: dict[str, str | None], sentence: str)
         load_task(write_toml(tmp_path, **changes))
     assert isinstance(caught.value, DataError | UnknownNameError)
     assert "\n" not in str(caught.value)
+
+
+def test_languages(tmp_path: Path) -> None:
+    assert load_task(write_toml(tmp_path)).languages == ("en",)
+    assert load_task(write_toml(tmp_path, languages='["en", "pt-BR"]')).languages == ("en", "pt-BR")
 
 
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
