@@ -105,19 +105,29 @@ def write_json(answer: str, kind: Kind) -> str:
 
 
 def read_json(text: str, kind: Kind) -> str | None:
-    """Convert a JSON answer to the task's own form. Returns None for any other text."""
+    """Convert a JSON answer to the task's own form. Returns None for any other text.
+
+    Numbers keep their digits, so `1.50` isn't changed to `1.5`.
+    """
     try:
-        value = json.loads(text)["answer"]
+        value = json.loads(text, parse_float=str, parse_int=str, parse_constant=_refuse_constant)["answer"]
         if kind in ("tags", "tree"):
-            return (
-                " ".join("_".join(str(item).split()) or "_" for item in value)
-                if isinstance(value, list)
-                else None
+            are_items = isinstance(value, list) and all(
+                isinstance(item, str) and item.split() == [item] for item in value
             )
+            return " ".join(value) if are_items else None
         if kind == "state":
-            goals = ", ".join(f"{slot}: {said}" for slot, said in value["constraints"].items())
-            requests = ", ".join(map(str, value["requests"]))
-            return f"{goals};{' ' * bool(requests)}{requests}" if goals or requests else "None"
+            goals = {slot: said for slot, said in value["constraints"].items() if said not in ("", None)}
+            texts = [*goals.values(), *value["requests"]]
+            if isinstance(value["requests"], str) or any(re.search("[,;:]", said) for said in texts):
+                return None
+            constraints = ", ".join(f"{slot}: {said}" for slot, said in goals.items())
+            requests = ", ".join(value["requests"])
+            return f"{constraints};{' ' * bool(requests)}{requests}" if texts else "None"
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    return value if isinstance(value, str) else None
+
+
+def _refuse_constant(name: str) -> str:
+    raise ValueError(f"{name} is not JSON")

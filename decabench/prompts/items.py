@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from decabench.prompts.markup import find_json, lines_of
@@ -67,8 +67,9 @@ class _Reading:
             return dict(enumerate(rows, 1))
         found: _Items = {}
         rests: dict[int, str] = {}
-        for match in filter(None, map(_NUMBERED.match, lines)):
-            number, rest = int(match[1]), match[2]
+        numbered = [(int(match[1]), match[2]) for match in map(_NUMBERED.match, lines) if match]
+        first = self._first(number for number, _ in numbered)
+        for number, rest in ((number + 1 - first, rest) for number, rest in numbered):
             if number > 0 and number not in found and (item := self.item(rest, number)):
                 found[number], rests[number] = item, rest  # a second number 1 starts another example
         if len(found) > 1 or (found and len(self.words) == 1):
@@ -116,12 +117,23 @@ class _Reading:
         return None
 
     def json(self, value: Any) -> _Items | None:
-        while isinstance(value, dict) and len(value) == 1:
-            (value,) = value.values()
+        while isinstance(value, dict | list) and len(value) == 1:
+            (value,) = value.values() if isinstance(value, dict) else value
+        if isinstance(value, str):
+            return self.lines(value) or self.one_line(value)
+        if not isinstance(value, dict | list):
+            return None
         pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
         if not all(isinstance(held, str) and re.fullmatch("[0-9]{1,6}", str(key)) for key, held in pairs):
             return None
-        return {int(key): item for key, held in pairs if (item := self.item(held, int(key)))} or None
+        first = self._first(int(key) for key, _ in pairs)
+        numbered = ((int(key) + 1 - first, held) for key, held in pairs)
+        found = {number: item for number, held in numbered if (item := self.item(held, number))}
+        return found if self._are_mostly_known([*found.values()]) else None
+
+    def _first(self, numbers: Iterable[int]) -> int:
+        """Return the number of the first word. In trees, 0 is the root rather than a word."""
+        return int(self.is_tree or 0 not in numbers)
 
     def item(self, rest: str, number: int) -> str | None:
         word = self._word(number)

@@ -100,11 +100,13 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
 def match_label(text: str, labels: Sequence[str]) -> str | None:
     """Return the label that makes up the whole text, or None.
 
-    Case, punctuation and articles are ignored.
+    Case, punctuation and articles are ignored, except for signs that strike a label out.
     """
     plain = text.strip()
     if plain in labels:
         return plain if plain else None
+    if _STRIKES.search(plain):
+        return None
     plain = plain.strip("_ ")
     found = find_mentions(plain, labels)
     if len(found) != 1:
@@ -114,4 +116,8 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
     return None if re.search(r"[^\W_]", before + plain[end:]) else label
 
 
+_STRIKES = re.compile(
+    r"~~|[!\u00ac\u2260\u2264\u2265]\s*\w|[\u2717\u2718\u274c\u2716\u2715\U0001f6ab]|\[ ?\]"
+)
+"""Signs of negation, such as a cross, an unchecked box or a line through the text."""
 _ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the)\s+$", re.IGNORECASE)

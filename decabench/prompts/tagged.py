@@ -1,17 +1,19 @@
 """Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
 
-Prose isn't searched. Any other text is unparseable and results in an empty answer.
+Prose isn't searched. Any other text is unparseable and results in an empty answer. So are several tags with
+different answers, and free text with markup, an introduction or a remark around it: guessing would be worse.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import labels_for, match_label
-from decabench.prompts.markup import is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import find_json, is_refusal, lines_of, unwrapped
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
@@ -30,9 +32,26 @@ OPENING, CLOSING = "<answer>", "</answer>"
 TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENING}…{CLOSING}"
 """The sentence in a prompt that asks for the tag."""
 
-_COMPLETE = re.compile(rf"{OPENING}((?:(?!{OPENING}).)*?){CLOSING}", re.DOTALL | re.IGNORECASE)
-_OPEN = re.compile(rf"{OPENING}((?:(?!</?answer>).)*)\Z", re.DOTALL | re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"[\s.\u2026]*")
+_TAG = re.compile(
+    rf"{OPENING}(?P<inner>(?:(?!{OPENING}).)*?)(?P<end>{CLOSING}|\Z)", re.DOTALL | re.IGNORECASE
+)
+"""A tag. One that isn't closed extends to the end of the text."""
+_PLACEHOLDER = re.compile(
+    r"[\s.\u2026]*|\W*(?:insert |your )(?:final )?answer(?: here)?\W*|\W*answer here\W*", re.IGNORECASE
+)
+_CORRECTS = re.compile(
+    r"\b(?:no|wait|actually|correct\w*|final\w*|instead|rather|sorry|oops|mistaken?|wrong|revised?|reconsider\w*"
+    r"|double-check\w*|on reflection|on second thought)\b",
+    re.IGNORECASE,
+)
+"""Words between two tags which show that the second replaces the first."""
+_TAKES_BACK = re.compile(
+    r"(?:^|[.!?]\s)\W{0,9}(?:(?:hmm|oh|no|sorry)\W{1,9})?(?:wait|actually|correction|scratch that|oops|on reflection"
+    r"|on second thought|let me correct|i made a mistake)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The beginning of a sentence that withdraws the answer before it."""
+_OTHER_SPEAKERS = ("User:", "Human:")
 
 
 def read_tagged(
@@ -43,23 +62,58 @@ def read_tagged(
     The last complete tag is used. In a finished text, an unclosed tag extends to the end. If the prompt ended
     with an opening tag (`is_opened`), the text continues it. JSON in the task's schema is accepted too.
     """
+
+    def read(text: str, is_tagged: bool = True) -> str | None:
+        return _answer_in(bare(text), form, question, context, is_tagged)
+
     if (value := read_json(text, form.kind)) is not None:
-        is_list = form.kind in ("tags", "tree", "state")
-        answer = value if is_list else _answer_in(bare(value), form, question, context, is_tagged=True)
-        return (answer, "json") if answer else ("", "json+unparseable")
-    if is_opened and OPENING not in text.casefold():
+        found = read(value) or (value if form.kind in ("tags", "tree") else "")
+        return (found, "json") if found else ("", f"json+{_fault(value)}")
+    if is_opened and OPENING not in text.casefold().partition(CLOSING)[0]:
         text = f"{OPENING}{text}"
-    found = [inner for inner in _COMPLETE.findall(text) if not _PLACEHOLDER.fullmatch(inner)]
-    if not found and is_finished and (left := _OPEN.search(text)) and not _PLACEHOLDER.fullmatch(left[1]):
-        found = [left[1]]
-    if found:
-        answer = _answer_in(bare(found[-1]), form, question, context, is_tagged=True)
-        return (answer, "tag") if answer else ("", "tag+unparseable")
+    own = _own_example(text, form)
+    tags = [tag for tag in _TAG.finditer(own) if not _PLACEHOLDER.fullmatch(tag["inner"])]
+    if any(tag["end"] for tag in tags) or (tags and is_finished):
+        inner, rest = bare(tags[-1]["inner"]), own[tags[-1].end() :]
+        answer = read(read_json(inner, form.kind) or inner)
+        is_cut = not (tags[-1]["end"] or is_finished)
+        others = {read(_introduced(line, form.markers), False) for line in lines_of(rest)} - {None, answer}
+        is_taken_back = _TAKES_BACK.search(rest) or (others and form.kind in _FIXED)
+        if not answer or is_cut or is_taken_back or not _are_consistent(tags):
+            return "", f"tag+{_fault(inner)}"
+        return answer, "tag"
+    if not is_finished and form.kind not in ("raw", "label", "tags", "tree"):
+        return "", "unparseable"  # the rest may have changed the answer
     plain = bare(re.sub("</?answer>", "", text, flags=re.IGNORECASE)) if is_opened else text
     plain = _introduced(plain, form.markers)
-    if answer := _answer_in(plain, form, question, context, is_tagged=False):
-        return answer, "as-is" if answer == plain else form.kind
-    return "", "refused" if is_refusal(text, loosely=True) else "unparseable"
+    if said := read(plain, False):
+        return said, "as-is" if said == plain else form.kind
+    return "", _fault(text, loosely=True)
+
+
+_FIXED = ("label", "number", "sql", "state")
+"""Kinds of answers that a line can be recognized as."""
+
+
+def _fault(text: str, loosely: bool = False) -> str:
+    return "refused" if is_refusal(text, loosely) else "unparseable"
+
+
+def _own_example(text: str, form: AnswerForm) -> str:
+    """Return the text up to another example that follows a tag at its start."""
+    first = _TAG.match(text)
+    names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_OTHER_SPEAKERS) if stop.strip())
+    other = first and re.compile(rf"^[ \t>*_#]*(?:{names})", re.MULTILINE).search(text, first.end())
+    return text[: other.start()] if other else text
+
+
+def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
+    """Whether each tag repeats the answer before it, or follows a correction."""
+    return all(
+        lines_of(one["inner"].casefold()) == lines_of(other["inner"].casefold())
+        or _CORRECTS.search(one.string[one.end() : other.start()])
+        for one, other in pairwise(tags)
+    )
 
 
 def _introduced(text: str, markers: Sequence[str]) -> str:
@@ -72,7 +126,9 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
     Free text must be in a tag, because any introduction could be part of it.
     """
-    lines = [unwrapped(line, form.kind != "span" or not is_tagged or form.unquote) for line in lines_of(text)]
+    is_quote = form.kind == "line" and bool(_QUOTED.match(context))
+    unquotes = not is_quote and (form.kind != "span" or not is_tagged or form.unquote)
+    lines = [unwrapped(line, unquotes) for line in lines_of(text)]
     line = " ".join(lines)
     match form.kind:
         case "raw":
@@ -82,19 +138,59 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "number":
             return _number(line, form.scale)
         case "sql":
-            return line.removesuffix(";").rstrip() if is_tagged else _query(text)
+            return _statement(_introduced(text, form.markers)) if is_tagged else _query(text)
         case "state":
             return read_state(line, form.labels)
         case "tags" | "tree":
             return find_items(text, form.kind, form.labels, context.split())
-        case "span":
-            if label := match_label(line, form.labels):
-                return label
-            if is_tagged or is_in_context(text, context):
-                return line if is_tagged else text
-            return next((each for each in (line, line.rstrip(".")) if is_in_context(each, context)), None)
+        case "span" if label := match_label(line, form.labels):
+            return label
+        case "span" if not is_tagged and is_in_context(text, context):
+            return text
+        case "span" if is_in_context(line, context):
+            return line
+        case "span" if not is_tagged:
+            return line.rstrip(".") if is_in_context(line.rstrip("."), context) else None
+        case _ if is_tagged and _is_only_text(text, form, context):
+            return _introduced(line, form.markers)
         case _:
-            return line if is_tagged else None
+            return None
+
+
+_QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
+"""Matches a text that starts with a quotation mark, so that its translation does too."""
+_MARKUP = re.compile(
+    r"</?[a-z][^<>]*>|</\w*\s*\Z|<\\|\[/\w+\]|\\(?:boxed|text\w*)\b|~~|&(?:quot|amp|lt|gt|nbsp|#\d+);",
+    re.IGNORECASE,
+)
+_AROUND = re.compile(
+    r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
+    r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)"
+    r"|\n\s*[(*_]*(?:(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|feel free"
+    r"|i hope (?:this|that)\b)",
+    re.IGNORECASE,
+)
+"""Matches an introduction, such as `Here is the answer:`, or a remark on a later line."""
+_PARAGRAPHS = re.compile(r"\S[ \t]*\n\s*\n")
+
+
+def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
+    """Whether free text has no markup, JSON, introduction, refusal, remark or second answer around it.
+
+    Markup from the context is part of an answer.
+    """
+    lines = lines_of(text)
+    is_long = form.kind == "line" and _PARAGRAPHS.search(text)
+    is_list = form.kind == "span" and (len(lines) > 1 or text.startswith("["))
+    return bool(lines) and not (
+        is_long
+        or is_list
+        or any(found not in context for found in _MARKUP.findall(text))
+        or find_json(text) is not None
+        or _AROUND.search(text)
+        or is_refusal(text)
+        or match_label(re.split("[(.,:;]", text)[0], form.labels)
+    )
 
 
 def is_in_context(answer: str, context: str) -> bool:
@@ -128,6 +224,20 @@ def _number(text: str, scale: tuple[float, float] | None) -> str | None:
     return number
 
 
+_CLAUSE = re.compile(
+    r"\s|(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]|```", re.IGNORECASE
+)
+_COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
+
+
+def _statement(text: str) -> str | None:
+    """Return the only statement in a tag on a single line, or None. Comments would be read as part of it."""
+    first, *others = [line for line in text.splitlines() if not line.startswith("```")] or [""]
+    query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).removesuffix(";").rstrip()
+    is_one = all(map(_CLAUSE.match, others)) and not _COMMENT.search(text)
+    return query if is_one and re.match(r"select\s", query, re.IGNORECASE) else None
+
+
 _QUERY = re.compile(r"select\s[^();#\n]*?(?:\([^();#\n]*\)[^();#\n]*?)?\sfrom\s[^();#\n]+", re.IGNORECASE)
 _GOES_ON = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
 
@@ -147,25 +257,29 @@ def _query(text: str) -> str | None:
 NO_CHANGE = "None"
 """The answer for a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
-_NO_VALUE = frozenset("yes no true false none null unknown any unchanged requested asked".split())
+_NO_VALUE = re.compile(
+    r"yes|no|true|false|none|null|unknown|any|unchanged|requested|asked|n/?a|unspecified|empty|-+|not\b.*",
+    re.IGNORECASE,
+)
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:
     """Return a state change in canonical form, `slot: value, slot: value; slot`, or None for any other text.
 
-    Without `slots`, any name is accepted as a slot. Words such as `yes` or `unknown` are not values.
+    Without `slots`, any name is accepted as a slot. Words such as `yes` or `not mentioned` are not values.
     """
     if match_label(text, (NO_CHANGE,)):
         return NO_CHANGE
     goals, _, requests = text.rstrip(".").partition(";")
     known = {slot.casefold(): slot for slot in slots}
-    constraints, asked = [], []
+    constraints, asked, given = [], [], set[str]()
     for item in filter(None, map(str.strip, goals.split(","))):
         slot, colon, value = (part.strip() for part in item.partition(":"))
-        if not colon or not _VALUE.fullmatch(value) or value.casefold() in _NO_VALUE:
+        if not colon or not _VALUE.fullmatch(value) or _NO_VALUE.fullmatch(value):
             return None
-        if not (slot if not slots else known.get(slot.casefold())):
+        if not (slot if not slots else known.get(slot.casefold())) or slot in given:
             return None
+        given.add(slot)
         constraints.append(f"{slot}: {value}")
     for item in filter(None, map(str.strip, requests.split(","))):
         if (not slots and not _VALUE.fullmatch(item)) or (slots and item.casefold() not in known):

@@ -92,6 +92,159 @@ def test_queries_and_states(task, text, answer):
     assert read(task, text)[0] == answer
 
 
+POS = "ADP DET PROPN VERB DET NOUN PUNCT"
+WORDS = "From the AP comes this story :"
+QUERY = "SELECT a FROM table WHERE b = 42"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        # the second tag replaces the first only if the text says so
+        ("<answer>negative</answer> Wait: <answer>positive", "positive"),
+        ("<answer>positive</answer> or <answer>negative</answer>", ""),
+        ("If it is sincere, <answer>positive</answer>; else <answer>negative</answer>", ""),
+        ("Use <answer>your answer</answer>. <answer>positive</answer>", "positive"),
+        # withdrawn in prose
+        ("<answer>positive</answer>\n\nWait, it mocks the film, so it is negative.", ""),
+        ("<answer>positive</answer>\nAnswer: negative", ""),
+        ("<answer>positive</answer>\nThe actors actually try.", "positive"),
+        # another example that the model invents
+        ("<answer>positive</answer>\n\nReview: Dull.\nAnswer: <answer>negative</answer>", "positive"),
+        ("<answer>positive</answer>\nUser: And this?\n<answer>negative</answer>", "positive"),
+        # a label that is struck out
+        ("<answer>~~positive~~</answer>", ""),
+        ("<answer>❌ positive</answer>", ""),
+        ("<answer>!positive</answer>", ""),
+        ("- [ ] positive", ""),
+    ],
+)
+def test_several_tags_and_withdrawn_answers(text, answer):
+    assert read("sst", text, SST)[0] == answer
+
+
+def test_a_prompt_that_opened_the_tag_is_answered_by_the_first():
+    text = " positive</answer>\n\nReview: Dull.\nAnswer: <answer>negative</answer>"
+    assert read("sst", text, SST, is_opened=True)[0] == "positive"
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "is_opened"),
+    [
+        ("squad", "Denver", False),
+        ("squad", "Denver", True),
+        ("wikisql", "SELECT a FROM table WHERE b", True),
+        ("woz.en", "food: thai, area: so", False),
+        ("sick.relatedness", "4", False),
+        ("sst", "<answer>positive</answer> No: <answer>neg", False),
+    ],
+)
+def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
+    assert read(task, text, SST, SQUAD, "length", is_opened)[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("inner", "answer"),
+    [
+        ("Answer: Denver Broncos", "Denver Broncos"),
+        ('{"answer": "Denver Broncos"}', "Denver Broncos"),
+        ('{"span": "Denver Broncos"}', ""),
+        ("\\boxed{Denver Broncos}", ""),
+        ("<span>Denver Broncos</span>", ""),
+        ("&quot;Denver Broncos&quot;", ""),
+        ("Denver Broncos</ans>", ""),
+        ("Denver Broncos\nExplanation: the champion", ""),
+        ("1. Denver Broncos\n2. Carolina Panthers", ""),
+        ("Sure! Here is the answer: Denver Broncos", ""),
+        ("I'm sorry, but I can't answer that.", ""),
+        ("[insert answer here]", ""),
+    ],
+)
+def test_a_span_has_nothing_around_it(inner, answer):
+    assert read("squad", f"<answer>{inner}</answer>", "Who?", SQUAD)[0] == answer
+
+
+def test_markup_and_quotation_marks_of_the_context_belong_to_the_answer():
+    assert (
+        read("squad", "<answer><b>Denver</b></answer>", "Who?", "The <b>Denver</b> team")[0]
+        == "<b>Denver</b>"
+    )
+    assert read("iwslt.en.de", '<answer>"Ja."</answer>', context='"Yes."')[0] == '"Ja."'
+    assert read("iwslt.en.de", '<answer>"Ja."</answer>', context="Yes.")[0] == "Ja."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"answer": 1.50}', "1.50"),
+        ('{"answer": NaN}', ""),
+        ('{"answer": "I\'m sorry, but I can\'t help with that."}', ""),
+    ],
+)
+def test_json_values_keep_their_digits(text, answer):
+    assert read("squad", text, "Who?", SQUAD)[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("constraints", "requests", "answer"),
+    [
+        ({"food": "thai", "area": ""}, ["phone"], "food: thai; phone"),
+        ({"food": "thai", "area": None}, [], "food: thai;"),
+        ({}, [], "None"),
+        ({"food": "thai; phone"}, [], ""),
+        ({"food": ["thai", "greek"]}, [], ""),
+        ({"food": "not mentioned"}, [], ""),
+        ({"cuisine": "thai"}, [], ""),
+        ({"food": "thai"}, "phone", ""),
+    ],
+)
+def test_states_in_json(constraints, requests, answer):
+    value = {"answer": {"constraints": constraints, "requests": requests}}
+    assert read("woz.en", json.dumps(value))[0] == answer
+
+
+@pytest.mark.parametrize("said", ["not mentioned", "n/a", "-", "unspecified"])
+def test_words_for_no_value_and_repeated_slots_are_no_state(said):
+    assert read("woz.en", f"<answer>food: thai, area: {said};</answer>")[0] == ""
+    assert read("woz.en", "<answer>food: thai, food: greek;</answer>")[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("inner", "answer"),
+    [
+        (f"```sql\n{QUERY};\n```", QUERY),
+        ("SELECT a\nFROM table\nWHERE b = 42", QUERY),
+        (f"SQL: {QUERY}", QUERY),
+        (f"{QUERY} -- the answer", ""),
+        (f"/* a */ {QUERY}", ""),
+        (f"{QUERY}; SELECT b FROM table", ""),
+        (f"{QUERY}\nThis query selects a.", ""),
+        ("I need the schema.", ""),
+    ],
+)
+def test_a_tag_has_a_single_query_without_comments(inner, answer):
+    assert read("wikisql", f"<answer>{inner}</answer>")[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>" + "</answer> <answer>".join(POS.split()) + "</answer>", ""),
+        (json.dumps({"answer": POS}), POS),
+        (json.dumps({"answer": [POS]}), POS),
+        (json.dumps({"answer": list(map("/".join, zip(WORDS.split(), POS.split(), strict=True)))}), POS),
+        (json.dumps({"answer": [[word, "NOUN"] for word in WORDS.split()]}), ""),
+        (json.dumps({"answer": [None, *POS.split()[1:]]}), ""),
+        (f"<answer>{json.dumps(dict(enumerate(POS.split())))}</answer>", POS),
+        ("\n".join(f"{at} {tag}" for at, tag in enumerate(POS.split())), POS),
+        (f"<answer>{json.dumps(WORDS.split())}</answer>", ""),
+        ('<answer>{"nouns": ["AP", "story"]}</answer>', ""),
+    ],
+)
+def test_lists_of_tags(text, answer):
+    assert read("ud.pos", text, context=WORDS)[0] == answer
+
+
 def test_the_prompt_asks_for_the_tag_in_a_chat_and_opens_it_in_a_text():
     made = make_prompting(TASKS["sst"], load_template("default"), protocol="tag")
     question = Question("1", SST, "A fine film.")
