@@ -128,9 +128,9 @@ def overview_data(
 
 _MORE = (
     ("form", "Not in form, %: answers that are unparseable, refused or cut off", 1),
-    ("outside", "Not in context, %: answers that an extractive task cannot have", 1),
-    ("calibration", "Calibration error, %: expected, over ten bins, where labels have probabilities", 1),
-    ("wording", "Wordings: best minus worst score of the same questions in other words", 1),
+    ("outside", "Not in context, %: answers to extractive tasks that are not in the context", 1),
+    ("calibration", "Calibration error, %: expected error over ten bins, for labels with probabilities", 1),
+    ("wording", "Wordings: best minus worst score over the wordings of the questions", 1),
     ("samples", "Samples: standard deviation of the scores of several samples", 2),
     ("tokens", "Tokens of prompts and answers, in thousands", 0),
     ("cost", "Cost, at the stated prices", 2),

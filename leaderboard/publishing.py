@@ -161,14 +161,14 @@ def find_others(site: Path) -> list[str]:
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
         raise LeaderboardError(
             f"The board in {site} is replaced as a whole, but the folder also holds other files: {shown}. "
-            "Move it elsewhere, or choose another --output. Only files directly in the folder are kept, such as CNAME."
+            "Move them, or choose another --output. Only files directly in the folder are kept, such as CNAME."
         )
     return sorted(others)
 
 
 def _read_names(site: Path) -> Iterable[str]:
     path = site / MARKER
-    advice = "choose an empty or a new folder with --output"
+    advice = "choose an empty or new folder with --output"
     if not path.is_file() or path.is_symlink():
         raise LeaderboardError(f"{site} is not empty and is not a board built by decabench: {advice}.")
     try:
@@ -177,8 +177,8 @@ def _read_names(site: Path) -> Iterable[str]:
             raise ValueError(f"its format is {content['format']!r:.60}")
     except _DAMAGED as error:
         raise LeaderboardError(
-            f"{path} is not the record of a board built by this version ({error}): if the folder holds "
-            f"nothing but a board, remove it and build again; otherwise {advice}."
+            f"{path} is not the record of a board built by this version ({error}). If the folder contains "
+            f"only a board, delete it and build again. Otherwise, {advice}."
         ) from error
     # The keys are the names of the files. In early files of version 2, this is a list of names.
     names: list[str] = list(content["files"])
@@ -245,7 +245,7 @@ def _describe_change(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -
     )
     tasks = [task for task in scores if old_scores.get(task) != scores[task]]
     if tasks and before.get("total") == row["total"]:
-        words.append(f"other scores of {', '.join(tasks)}")
+        words.append(f"changed scores: {', '.join(tasks)}")
     return "; ".join(words)
 
 

@@ -150,7 +150,7 @@ _ORIGINS = {
     "sample": "bundled sample",
 }
 
-_OTHER_DATA = "not ranked: scored on other data, or by another metric"
+_OTHER_DATA = "not ranked: scored on different data or with a different metric"
 
 
 def _ground(result: TaskResult) -> Ground:
@@ -332,7 +332,7 @@ def _remarks(
             listed = "" if len(reported) == len(names) else f"{', '.join(reported)}: "
             yield f"reported: {listed}{reason}"
     if entry.wording:
-        yield f"not ranked: answers to another wording (variant {entry.wording})"
+        yield f"not ranked: answers to a different wording (variant {entry.wording})"
     if entry.apart == "whole output":
         yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}

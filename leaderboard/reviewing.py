@@ -66,7 +66,7 @@ class SendingLimits:
         faults = []
         if self.quota and used >= self.quota[0]:
             faults.append(
-                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached: wait"
+                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached: send it again later"
             )
         if files > _MOST_FILES or size > 1_000_000 * self.megabytes:
             faults.append(
@@ -119,7 +119,7 @@ def read_request(
         try:
             done = subprocess.run(["git", "-C", submissions, *arguments], capture_output=True, check=False)
         except OSError as error:
-            raise DecabenchError(f"git cannot be started: {error.strerror}. Install it.") from error
+            raise DecabenchError(f"git cannot be started ({error.strerror}): install it.") from error
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rstrip(".") or "no reason given"
             raise DecabenchError(f"git {arguments[0]} failed: {reason}. Check the commits and the folder.")
@@ -315,7 +315,7 @@ def review_submissions(
     suite = keeper.suites[0]
     if not any(keeper.record(task, split) for task in suite.tasks):
         raise MissingDataError(
-            f"No data of {suite.name}, {split}, is prepared with labels: run decabench prepare --suite {suite.name}."
+            f"No {split} data with labels is prepared for {suite.name}: run decabench prepare --suite {suite.name}."
         )
 
     def is_sent(other: str) -> bool:
@@ -346,7 +346,7 @@ def review_submissions(
                 scores = tuple(_review_scores(board, table, row, before.get(each)))
                 reviews[each] = replace(reviews[each], place=_describe_place(table, row), scores=scores)
             else:
-                reviews[each] = replace(reviews[each], refusal=f"it answers no task of {suite.name}")
+                reviews[each] = replace(reviews[each], refusal=f"it has no answers to a task of {suite.name}")
     return [reviews[each] for each in sorted(reviews)]
 
 

@@ -133,7 +133,7 @@ class Keeper:
         if split in self.tasks[task].hidden and not record.salt:
             return "its data was prepared before its labels were hidden: prepare it again"
         same = made_for in (None, record.stated)
-        return "" if same else "it answers other data than the data prepared here"
+        return "" if same else "it was made for different data from the data prepared here"
 
 
 # Finding submissions
@@ -611,8 +611,8 @@ def _reported(
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways
         raise _ContradictionError(
-            f"its statistics for {task} are damaged or belong to another metric than {metric.name}: "
-            "evaluate again"
+            f"its statistics for {task} are damaged, or belong to a different metric from {metric.name}: "
+            "run decabench evaluate again"
         ) from error
     if len(rows) != result.n or not numbers_agree(result.score, score):
         raise _ContradictionError(
@@ -621,7 +621,7 @@ def _reported(
         )
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
     if names and len(names) != units.shape[1]:  # without the outer units, an interval could be half as wide
-        return result, Evidence(why=f"{why}, and its statistics lack some units")
+        return result, Evidence(why=f"{why}, and its statistics lack a level of units")
     interval = score_interval(sample)
     result = replace(
         result, interval=interval.ends if interval else None, units=describe_units(sample, names)

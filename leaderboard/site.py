@@ -277,9 +277,10 @@ def _explain_no_rows(
         if others
         else "define a suite with these tasks, and choose it with --suite"
     )
+    listed = ", ".join(sorted(answered))
     raise NoResultsError(
-        f"No submission in {given} answers a task of {names}, only "
-        f"{', '.join(sorted(answered)) or 'nothing'}: {advice}. No board was written."
+        f"No submission in {given} has answers to a task of {names}"
+        f"{f', only to {listed}' if listed else ''}: {advice}. No board was written."
     )
 
 

@@ -31,7 +31,7 @@
       }));
       return group;
     });
-    form.add.replaceChildren(new Option(chosen.length < MOST ? "Add a system …" : "Eight at most", ""), ...groups);
+    form.add.replaceChildren(new Option(chosen.length < MOST ? "Add a system …" : "At most eight", ""), ...groups);
     form.add.disabled = chosen.length >= MOST;
     form.querySelector("[data-chosen]").replaceChildren(...chosen.map(chip));
   }
@@ -72,7 +72,7 @@
     const table = rows.find(Boolean) ? tableOf(rows.find(Boolean)) : tables[0];
     const found = rows.filter((row) => row && table.rows.includes(row)).slice(0, MOST);
     for (const row of table.rows) if (found.length < 2 && row.kind !== "run" && !found.includes(row)) found.push(row);
-    tell(gone.length ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results." : "");
+    tell(gone.length ? "This link names " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results." : "");
     choose(found);
   }
 
@@ -196,7 +196,7 @@
       colour: charts.COLOURS[index % charts.COLOURS.length],
       colours: isPair ? drawn.map((line) => charts.COLOURS[line.values[1] - line.values[0] >= 0 === line.higherIsBetter ? 0 : 1]) : null,
     }));
-    const left = drawn.length < known.length ? " Tasks on other scales are in the table only." : "";
+    const left = drawn.length < known.length ? " Tasks on other scales are only in the table." : "";
     charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95 % intervals." + (isPair ? " Blue is better, orange worse." : "") + left, drawn.map((line) => line.name), series);
   }
 
@@ -214,7 +214,7 @@
     }));
     const names = chosen.map((one) => one.name);
     const numbers = chosen.flatMap((one, i) => chosen.slice(i + 1).map((other, j) => [one.name, other.name, cells[i][i + 1 + j] ? cells[i][i + 1 + j].text : ""]));
-    charts.grid(target, "pairs", "p of each pair, adjusted for all pairs of the table: blue where the row is clearly better than the column.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
+    charts.grid(target, "pairs", "p of each pair, adjusted for all pairs in the table. Blue: the row is clearly better than the column.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
   }
 
   // Examples, side by side, of the tasks that all of them answer
@@ -231,7 +231,7 @@
     }));
     if (known.some((task) => task.name === before)) field.value = before;
     side.hidden = !known.length;
-    if (!examples.recall()) examples.clear("They are loaded on request.");
+    if (!examples.recall()) examples.clear("Examples are loaded on request.");
   }
 
   function start(loaded) {

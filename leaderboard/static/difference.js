@@ -88,7 +88,7 @@
     const drawn = heads.flatMap((row, index) => row.map((head, at) => ({ head, at, index })).filter(({ head, at }) => head >= 1 && head <= tokens.length && at < tokens.length && (!index || head !== heads[0][at])));
     const height = (one) => Math.min(16 + 11 * Math.abs(one.head - 1 - one.at), 130);
     const top = Math.max(20, ...drawn.map(height));
-    const svg = make("svg", { width: ends[ends.length - 1] + 60, height: top + 26, role: "img", "aria-label": "The tree according to gold, and where answers differ" });
+    const svg = make("svg", { width: ends[ends.length - 1] + 60, height: top + 26, role: "img", "aria-label": "The gold tree, and where answers differ from it" });
     for (const one of drawn) {
       const [from, to] = [ends[one.head - 1], ends[one.at]];
       const rise = top - height(one);

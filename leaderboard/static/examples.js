@@ -309,7 +309,7 @@
         }),
       );
       const left = field.labels.length - MOST_GROUPS;
-      const about = "Right answers in percent, with 95 % intervals that take the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
+      const about = "Right answers in percent, with 95 % intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
       decabench.charts.forest(figures[0], "breakdown", about, items, 1);
       if (form.by.value === "gold" && isOne() && field.labels.length <= 12) await confusion(figures[1], field);
     }

@@ -186,7 +186,7 @@
       Object.assign(ranked[index], { rank: place.rank, range: [place.best, place.worst] });
       showTotal(ranked[index]);
     });
-    note.textContent = text + "Intervals, ranks and their ranges are those of these tasks, from the same resamples as all others.";
+    note.textContent = text + "Intervals, ranks and rank ranges are for these tasks, from the same resamples as the others.";
     refresh(table);
     say(note.textContent);
   }

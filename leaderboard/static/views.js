@@ -4,7 +4,7 @@
   const { load, element, points, pairs, charts } = decabench;
   const colour = (row) => ({ floor: "var(--soft)", ceiling: "var(--soft)", paper: charts.COLOURS[1], apart: charts.COLOURS[4] })[row.kind] || charts.COLOURS[0];
   const nothing = (figure, words) => figure.replaceChildren(element("figcaption", words));
-  const about = "Blue: systems; orange: rows of papers; grey: baselines and ceilings.";
+  const about = "Blue: systems; orange: results from papers; grey: baselines and ceilings.";
 
   function intervals(figure, { board, rows }) {
     const known = rows.filter((row) => row.total !== null);
@@ -17,7 +17,7 @@
       colour: colour(row),
       aside: row.rank === null ? "" : row.range[0] === row.range[1] ? String(row.rank) : row.rank + " (" + row.range.join("–") + ")",
     }));
-    charts.forest(figure, "intervals", "Totals with 95 % intervals; ranks, and the ranks that each may have, on the right. " + about, items, board.digits);
+    charts.forest(figure, "intervals", "Totals with 95 % intervals. On the right: ranks, and the range of ranks that each system may have. " + about, items, board.digits);
   }
 
   function heat(figure, { board, table, rows, tasks }) {
@@ -60,11 +60,11 @@
     const mine = ++turn;
     const names = tasks.map((task) => task.name).filter((name) => table.counted.includes(name));
     const known = rows.filter((row) => row.kind === "system" && row.total !== null);
-    if (!table.total || known.length < 2) return nothing(figure, "There are no two systems with a total.");
+    if (!table.total || known.length < 2) return nothing(figure, "Fewer than two systems have a total.");
     nothing(figure, "Computing …");
     const data = await load("tests/" + table.id);
     const hidden = names.filter((name) => !(name in data.highest));
-    if (hidden.length) return nothing(figure, "The labels of " + hidden.join(", ") + " are hidden; the comparison of systems has the tests of the total.");
+    if (hidden.length) return nothing(figure, "The labels of " + hidden.join(", ") + " are hidden. The comparison of systems has the tests of the total.");
     const tests = new pairs.Tests(data);
     const family = table.rows.filter((row) => row.kind === "system" && row.total !== null).map((row) => row.page);
     await tests.load(family);
@@ -84,7 +84,7 @@
       }),
     );
     const lines = known.flatMap((row, i) => known.slice(i + 1).map((other, j) => [row.name, other.name, row.total - other.total, found.adjusted[at[i]][at[i + 1 + j]]]));
-    charts.grid(figure, "pairs", "p of each pair, adjusted for all pairs: blue where the row is clearly better than the column, orange where it is worse.", known.map((row) => row.name), known.map((row) => row.name), cells, [["name", "other", "difference", "adjusted p"], ...lines]);
+    charts.grid(figure, "pairs", "p of each pair, adjusted for all pairs. Blue: the row is clearly better than the column; orange: it is clearly worse.", known.map((row) => row.name), known.map((row) => row.name), cells, [["name", "other", "difference", "adjusted p"], ...lines]);
   }
 
   decabench.views = { intervals, heat, size: against("size"), date: against("date"), pairs: all };

@@ -72,7 +72,7 @@ def test_a_folder_without_submissions_publishes_nothing(command, options, tmp_pa
 def test_what_no_board_has_is_named(command, options, own_task, tmp_path):
     done = command("leaderboard", *options, "--suite", "tagging")
     assert done.exit_code == 1 and not (tmp_path / "site").exists() and done.stdout == ""
-    assert "answers a task of tagging, only schema, sst: choose --suite decathlon" in done.stderr
+    assert "answers to a task of tagging, only to schema, sst: choose --suite decathlon" in done.stderr
     done = command("leaderboard", *options, "--home", tmp_path / "no-data")
     assert done.exit_code == 1 and "sst, schema: its data is not prepared here" in done.stderr
 

@@ -327,7 +327,7 @@ def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
     )
     assert ranking(table) == [(1, "a")]
     (row,) = table.apart
-    assert row.remarks == ("not ranked: answers to another wording (variant 2)",)
+    assert row.remarks == ("not ranked: answers to a different wording (variant 2)",)
     assert (row.rank, row.entry.apart) == (None, "other wording")
 
 
@@ -360,7 +360,7 @@ def test_reported_results_on_other_data_than_that_of_this_machine_stand_apart() 
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "here")]
     assert [row.entry.apart for row in table.apart] == ["other data"] * 3
-    assert table.apart[0].remarks[-1].startswith("not ranked: scored on other data")
+    assert table.apart[0].remarks[-1].startswith("not ranked: scored on different data")
     assert table.data[0].fingerprint == "sha256:a-squad"
 
 

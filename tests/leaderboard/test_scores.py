@@ -353,7 +353,9 @@ def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
     toml = one / "submission.toml"
     toml.write_text(toml.read_text() + f'\n[data]\n"sst.validation" = "sha256:{"0" * 64}"\n')
     row = row_of(one.parent, home)
-    assert row.remarks[-1] == "not scored here: sst: it answers other data than the data prepared here"
+    assert (
+        row.remarks[-1] == "not scored here: sst: it was made for different data from the data prepared here"
+    )
 
 
 def test_results_on_other_data_stand_apart(one: Path, home: Path) -> None:

@@ -122,11 +122,11 @@ def test_it_says_what_is_missing(site: Path) -> None:
         ([results("public", 50.0, split="test")], "ranked by the total of 8 public tasks"),
         (
             [results("two", {"sst": 50.0, "schema": 40.0})],
-            "none ranked: that takes a score of each of the 10 tasks",
+            "none ranked: a rank requires a score on each of the 10 tasks",
         ),
         (
             [results("floor", 30.0, about={"predictor": {"name": "majority"}})],
-            "none ranked: that takes a score of",
+            "none ranked: a rank requires a score on",
         ),
     ],
 )

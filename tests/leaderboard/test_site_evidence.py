@@ -91,7 +91,7 @@ def test_nothing_apart_takes_a_place_on_a_task_or_is_compared(site: Path) -> Non
         ("–not ranked", "reworded"),
         ("–not ranked", "stated"),
     ]
-    assert "Apart: reported, or not the original task" in page.text
+    assert "Listed separately: reported, or not the original task" in page.text
     assert sorted(path.stem for path in (site / "data" / "units").iterdir()) == [
         "system-00-validation",
         "system-04-validation",
