@@ -15,6 +15,7 @@ from typing import Any
 from decabench.errors import DecabenchError, ModelError, install_hint
 from decabench.predictors.openai.client import LoopThread
 from decabench.predictors.protocol import (
+    USED,
     Answer,
     Failure,
     Finish,
@@ -34,22 +35,6 @@ from decabench.untrusted import parse_json
 
 __all__ = ["InspectBackend", "backend"]
 
-USED = (
-    "revision",
-    "reasoning_effort",
-    "max_new_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "omit",
-    "body",
-    "batch_api",
-    "concurrency",
-    "timeout",
-    "retries",
-)
-"""Options used by this backend."""
-
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_length": "length",
@@ -63,7 +48,9 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
     provider, _, model = target.partition("/")
     if not provider or not model:
         raise DecabenchError("inspect: expects PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
-    refuse_unused(options, USED, "inspect:", "Inspect or the provider's environment variables set this.")
+    refuse_unused(
+        options, USED["inspect"], "inspect:", "Inspect or the provider's environment variables set this."
+    )
     require_sampling(options)
     try:
         version("inspect-ai")

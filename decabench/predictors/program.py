@@ -22,6 +22,7 @@ from typing import IO, Any, Self
 from decabench.errors import DecabenchError, ModelError
 from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
+    USED,
     Failure,
     ModelOptions,
     Outcome,
@@ -41,9 +42,6 @@ __all__ = [
     "backend",
 ]
 
-USED = ("revision", "timeout", "seed", "env")
-"""Options used by this backend. For everything else, programs have their own flags."""
-
 MOST_FILES = 1_000
 """The maximum number of files in a folder to digest.
 
@@ -61,7 +59,7 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
         ) from None
     if not arguments:
         raise DecabenchError("command: expects a command line, as in command:'./my-model --flag'.")
-    refuse_unused(options, USED, "command:", "use the program's own flag.")
+    refuse_unused(options, USED["command"], "command:", "use the program's own flag.")
     if missing := [name for name in options.env if name not in os.environ]:
         raise DecabenchError(
             f"--env {missing[0]} names a variable that is not set: set it, or leave out the option."

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHOICES_BY",
     "OMITTED",
+    "USED",
     "Answer",
     "Backend",
     "Choice",
@@ -669,6 +670,21 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+
+
+_SAMPLING = frozenset({"revision", "reasoning_effort", "max_new_tokens", "temperature", "top_p", "seed"})
+_LOCAL = _SAMPLING | {"chat", "dtype", "max_prompt_tokens"}
+_REMOTE = _SAMPLING | {"omit", "body", "concurrency", "timeout", "retries"}
+USED: Mapping[str, Collection[str]] = {
+    "hf": _LOCAL | {"device", "device_map", "adapter", "quantize", "batch_size"},
+    "vllm": _LOCAL | {"body"},
+    "openai": _REMOTE | {"model", "max_prompt_tokens", "api", "header", "requests_per_minute"},
+    "inspect": _REMOTE | {"batch_api"},
+    "command": {"revision", "timeout", "seed", "env"},
+    "trained": {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"},
+    "python": {"revision", "seed", "batch_size"},
+}
+"""The options that each kind of predictor uses."""
 
 
 def require_sampling(options: ModelOptions) -> None:

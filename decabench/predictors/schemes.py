@@ -29,6 +29,7 @@ from decabench.predictors.baselines import (
     random_answer,
 )
 from decabench.predictors.protocol import (
+    USED,
     Backend,
     ModelOptions,
     Predictor,
@@ -168,7 +169,7 @@ class PythonBackend:
             )
         first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
         hint = f"{first}; it uses only --revision, --seed and --batch-size."
-        refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
+        refuse_unused(self.options, USED["python"], self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
         """Return digests that identify the source code, and the result of the predictor's own `describe()`.

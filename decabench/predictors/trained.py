@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError, install_hint
 from decabench.predictors.protocol import (
+    USED,
     Answer,
     Failure,
     ModelOptions,
@@ -21,6 +22,7 @@ from decabench.predictors.protocol import (
     chosen_device,
     gpus_for,
     in_batches,
+    refuse_unused,
 )
 from decabench.tasks import Question, Task
 
@@ -31,7 +33,6 @@ __all__ = ["TrainedBackend", "backend"]
 
 _WINDOW = 2048  # number of questions to sort by length
 _BATCH_TOKENS = 20_000
-_HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"}
 _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
 
 
@@ -47,13 +48,8 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
         )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
-    defaults = ModelOptions()
-    names = [field.name for field in fields(options)]
-    given = {name for name in names if getattr(options, name) != getattr(defaults, name)}
-    if refused := sorted(given - _HONOURED):
-        raise DecabenchError(
-            f"Trained models do not use {', '.join(refused)}: choose from {', '.join(sorted(_HONOURED))}."
-        )
+    listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
+    refuse_unused(options, USED["trained"], "trained:", f"it uses only {listed}.")
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
             f"Trained models compute in float32 or bfloat16, not {options.dtype}: choose one of the two."

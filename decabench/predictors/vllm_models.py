@@ -15,6 +15,7 @@ from decabench.predictors.hf.backend import HfBackend, inspect_model
 from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
 from decabench.predictors.hf.weights import find_source, local_folder, require_packages
 from decabench.predictors.protocol import (
+    USED,
     Answer,
     Failure,
     ModelOptions,
@@ -32,20 +33,6 @@ from decabench.vectors import quiet_transformers
 
 __all__ = ["VllmBackend", "VllmPredictor", "backend"]
 
-USED = (
-    "revision",
-    "dtype",
-    "reasoning_effort",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "chat",
-    "body",
-)
-"""Options used by this backend."""
-
 WINDOW = 4_096
 """The number of questions to pass to vLLM at once. vLLM does its own scheduling."""
 
@@ -55,7 +42,7 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 
     Raises DecabenchError.
     """
-    refuse_unused(options, USED, "vllm:", "give arguments of vLLM's engine with --body.")
+    refuse_unused(options, USED["vllm"], "vllm:", "give arguments of vLLM's engine with --body.")
     require_sampling(options)
     if find_spec("vllm") is None:
         raise DecabenchError(f"vllm: needs vllm: {install_hint('vllm')}.")

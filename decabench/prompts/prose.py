@@ -216,9 +216,9 @@ def _without_lead_in(lines: Sequence[str]) -> list[str]:
 
 def _answer_lines(text: str) -> list[str]:
     lines = lines_of(text) or [text]
-    lines = _without_lead_in(lines) or lines[-1:]
     while len(lines) > 1 and _REMARK.match(lines[-1]):
         lines.pop()
+    lines = _without_lead_in(lines) or lines[-1:]
     opening = _HERE_IS.match(lines[0])
     return [(lines[0][opening.end() :] if opening else "") or lines[0], *lines[1:]]
 

@@ -42,6 +42,7 @@ from decabench.predictors.hf.weights import (
     with_adapter,
 )
 from decabench.predictors.protocol import (
+    USED,
     Answer,
     Failure,
     ModelOptions,
@@ -211,24 +212,6 @@ class HfPredictor:
             return error.with_traceback(None)
 
 
-USED = (
-    "revision",
-    "dtype",
-    "device",
-    "device_map",
-    "adapter",
-    "quantize",
-    "batch_size",
-    "reasoning_effort",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "chat",
-)
-"""Options used by this backend."""
-
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
 """The maximum batch size of `auto` by device. Larger batches aren't faster."""
 
@@ -263,7 +246,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 def check_options(options: ModelOptions) -> None:
     """Raise DecabenchError for options that conflict or aren't supported."""
-    refuse_unused(options, USED, "hf:", "use it with another kind of predictor, or leave it out.")
+    refuse_unused(options, USED["hf"], "hf:", "use it with another kind of predictor, or leave it out.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from decabench.predictors.openai.client import (
 from decabench.predictors.openai.keys import read_key
 from decabench.predictors.openai.replies import Overflow
 from decabench.predictors.protocol import (
+    USED,
     Answer,
     Failure,
     ModelOptions,
@@ -43,26 +44,6 @@ from decabench.tasks import Question
 from decabench.untrusted import parse_json
 
 __all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
-
-USED = (
-    "model",
-    "revision",
-    "reasoning_effort",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "api",
-    "omit",
-    "body",
-    "header",
-    "concurrency",
-    "requests_per_minute",
-    "timeout",
-    "retries",
-)
-"""Options used by this backend."""
 
 _OWN = {
     "model": "--model",
@@ -103,7 +84,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     url = _parse_base_url(target)
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
-    refuse_unused(options, USED, "openai:", "the server or --api sets this.")
+    refuse_unused(options, USED["openai"], "openai:", "the server or --api sets this.")
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -139,21 +120,12 @@ def _parse_base_url(target: str) -> str:
             "and put the key in DECABENCH_API_KEY."
         )
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    for ending in _ENDPOINTS:
+    for ending in ("/chat/completions", "/completions", "/models", "/responses"):
         if url.endswith(ending):
             raise DecabenchError(
                 f"{url} is one of the server's endpoints: give its base URL, openai:{url.removesuffix(ending)}."
             )
     return url
-
-
-_ENDPOINTS = ("/chat/completions", "/completions", "/models", "/responses")
-
-
-def _is_cut_at_once(answer: Answer, body: Mapping[str, Any]) -> bool:
-    """Whether an answer may have been ended by a stop string before its first word."""
-    is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
-    return is_nothing and any(not end.strip() for end in body.get("stop", ()))
 
 
 _WAYS = {
@@ -250,6 +222,25 @@ class OpenAIBackend:
                 loop.result(client.close())
 
 
+@dataclass
+class _Asked:
+    question: Question
+    """The question."""
+    prompting: Prompting
+    """How it is turned into a prompt."""
+    kept: int | None = None
+    """The number of characters of the context in the prompt; None for the whole context."""
+    size: int = 0
+    """The number of characters in the latest prompt."""
+    discarded: list[Answer] = field(default_factory=list)
+    """Discarded answers to the question, whose tokens are counted as well."""
+
+    @property
+    def context(self) -> str:
+        """The part of the context in the prompt."""
+        return self.question.context if self.kept is None else self.question.context[: self.kept]
+
+
 @dataclass(frozen=True)
 class OpenAIPredictor:
     """Answers the questions of a single task concurrently, truncating contexts that are too long."""
@@ -270,55 +261,51 @@ class OpenAIPredictor:
     """Ways that the server has accepted."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label after the template's `Answer:` without a question."""
-    discarded: list[Answer] = field(default_factory=list)
-    """Discarded answers to the question, whose tokens are counted as well."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive. Closing the generator cancels pending requests."""
         return self.loop.stream(self._outcome, questions, self.window)
 
     async def _outcome(self, question: Question) -> Outcome:
-        own = replace(self, discarded=[])
+        asked = _Asked(question, self.prompting)
         try:
-            outcome = await own._answer(question)
+            outcome = await self._answer(asked)
         except (GaveUpError, RefusedError, PromptOverflowError, PromptTooLongError) as error:
             return Failure(str(error))
-        return add_tokens(outcome, own.discarded) if isinstance(outcome, Answer) else outcome
+        return add_tokens(outcome, asked.discarded) if isinstance(outcome, Answer) else outcome
 
-    async def _answer(self, question: Question) -> Outcome:
+    async def _answer(self, asked: _Asked) -> Outcome:
         """Answer a question, using as much of the context as fits."""
         limit = self.options.max_prompt_tokens
-        kept = None
-        if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
-            kept = span[1]
+        if limit and (span := fit(asked.question, limit, partial(self._guess_tokens, asked))):
+            asked.kept = span[1]
         for cut in range(CUTS + 1):
-            may_cut = cut < CUTS and self._context(question, kept) != ""
+            may_cut = cut < CUTS and asked.context != ""
             try:
-                answer = await self._ask(question, kept)
+                answer = await self._ask(asked)
             except PromptOverflowError as error:
                 if not may_cut:
                     raise
                 # The server's limit includes the answer.
                 total, prompt = error.overflow.limit, error.overflow.prompt
-                room = None if total is None else total - self._max_new_tokens
-                kept = self._shorten(question, kept, Overflow(room, prompt), cut)
+                room = None if total is None else total - self._max_new_tokens(asked)
+                self._shorten(asked, Overflow(room, prompt), cut)
                 continue
             counted = answer.prompt_tokens
             if limit and counted and counted > limit and may_cut:
-                self.discarded.append(answer)
-                kept = self._shorten(question, kept, Overflow(limit, counted), cut)
+                asked.discarded.append(answer)
+                self._shorten(asked, Overflow(limit, counted), cut)
                 continue
-            return self._check(question, kept, answer)
+            return self._check(asked, answer)
         raise AssertionError("the last round returns or raises")
 
-    def _check(self, question: Question, kept: int | None, answer: Answer) -> Outcome:
+    def _check(self, asked: _Asked, answer: Answer) -> Outcome:
         limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
         if limit and counted and counted > limit:
             return Failure(
                 f"The prompt has {counted} tokens, more than the {limit} allowed, even with the context cut."
             )
-        size = self._size(question, self._context(question, kept))
-        least, characters = SILENTLY_CUT
+        size, (least, characters) = asked.size, SILENTLY_CUT
         if counted and size >= least and size > characters * counted:
             return Failure(
                 f"The server counted {counted} tokens in a prompt of {size:,} characters, so it "
@@ -327,57 +314,55 @@ class OpenAIPredictor:
             )
         if counted:
             self.client.note_length(size, counted)
-        return answer if kept is None else replace(answer, context_kept=(0, kept))
+        return answer if asked.kept is None else replace(answer, context_kept=(0, asked.kept))
 
-    async def _ask(self, question: Question, kept: int | None) -> Answer:
+    async def _ask(self, asked: _Asked) -> Answer:
         while self.ways:
             way = self.ways[0]
             try:
-                answer = await (self._ask_choices if way == "echo" else self._ask_text)(question, kept, way)
+                answer = await (self._ask_choices(asked) if way == "echo" else self._ask_text(asked, way))
             except UnsupportedError as error:
                 if way in self.heeded:
                     raise RefusedError(f"The server refused the request: {error}.") from None
                 if way in self.ways:
                     self.ways.remove(way)
-                    self._say_fallback(way, str(error))
+                    following = self.ways[0] if self.ways else ""
+                    following = (
+                        f"trying {following}" if following else "using <answer>…</answer> tags instead"
+                    )
+                    self.client.say_once(
+                        way, f"{self.client.url} does not enforce answers with {way} ({error}): {following}."
+                    )
             else:
                 self.heeded.add(way)
                 return answer
         if self.prompting.protocol in _WAYS:
-            tagged = replace(self.prompting, protocol="tag")
-            return await replace(self, prompting=tagged)._ask_text(question, kept)
-        return await self._ask_text(question, kept)
+            asked.prompting = replace(self.prompting, protocol="tag")
+        return await self._ask_text(asked)
 
-    def _say_fallback(self, way: str, reason: str) -> None:
-        following = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
-        self.client.say_once(
-            way, f"{self.client.url} does not enforce answers with {way} ({reason}): {following}."
-        )
+    @cached_property
+    def _fixed(self) -> dict[str, Any]:
+        """The parameters that every request has."""
+        return {**parse_json(self.options.body or "{}"), "model": self.client.model}
 
-    async def _ask_choices(self, question: Question, kept: int | None, way: str) -> Answer:
-        labels = self.prompting.labels(question)
+    async def _ask_choices(self, asked: _Asked) -> Answer:
+        labels, gap = asked.prompting.labels(asked.question), asked.prompting.gap
         if not labels:
             raise RefusedError("The question has no labels to choose from.")
-        gap = self.prompting.gap
-        prompt = self.prompting.text(question, self._context(question, kept))
         if new := [label for label in labels if label not in self.alone]:
-            before = self.prompting.template.answer or "Answer:"
+            before = asked.prompting.template.answer or "Answer:"
             scored = await self._score(before, gap, new, {})
-            self.discarded.append(scored)
+            asked.discarded.append(scored)
             self.alone.update({choice.label: choice.total for choice in scored.choices})
+        prompt = asked.prompting.text(asked.question, asked.context)
+        asked.size = len(prompt)
         return self._redacted(await self._score(prompt, gap, labels, self.alone))
 
     async def _score(
         self, prompt: str, gap: str, labels: Sequence[str], alone: Mapping[str, float]
     ) -> Answer:
-        body = {
-            **parse_json(self.options.body or "{}"),
-            "model": self.client.model,
-            "prompt": [f"{prompt}{gap}{label}" for label in labels],
-            "echo": True,
-            "logprobs": 1,
-            "temperature": 0.0,
-        }
+        prompts = [f"{prompt}{gap}{label}" for label in labels]
+        body = {**self._fixed, "prompt": prompts, "echo": True, "logprobs": 1, "temperature": 0.0}
 
         def parse(content: Mapping[str, Any]) -> ServedAnswer:
             try:
@@ -387,34 +372,28 @@ class OpenAIPredictor:
 
         return (await self.client.ask("/completions", body, 1, parse, is_optional=True)).answer
 
-    async def _ask_text(self, question: Question, kept: int | None, way: str = "") -> Answer:
-        context = self._context(question, kept)
-        body: dict[str, Any] = {
-            **parse_json(self.options.body or "{}"),
-            "model": self.client.model,
-            "temperature": self.options.temperature,
-            "seed": self.options.seed,
+    async def _ask_text(self, asked: _Asked, way: str = "") -> Answer:
+        options, prompting = self.options, asked.prompting
+        shown = self._shown(asked, asked.context)
+        asked.size = _size(shown)
+        given = {
+            "temperature": options.temperature,
+            "seed": options.seed,
+            "top_p": options.top_p,
+            "reasoning_effort": options.reasoning_effort,
+            "messages" if _asks_chat(options) else "prompt": shown,
+            "stop": list(prompting.chat_stop if _asks_chat(options) else prompting.stop) or None,
         }
-        if self.options.top_p is not None:
-            body["top_p"] = self.options.top_p
-        if self.options.reasoning_effort is not None:
-            body["reasoning_effort"] = self.options.reasoning_effort
-        if _asks_chat(self.options):
-            messages = self.prompting.messages(question, context)
-            body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
-            path, stop = "/chat/completions", self.prompting.chat_stop
-        else:
-            body["prompt"] = self.prompting.text(question, context)
-            path, stop = "/completions", self.prompting.stop
-        if stop:
-            body["stop"] = list(stop)
+        body = self._fixed | {name: value for name, value in given.items() if value is not None}
         if way:
-            schema = self.prompting.schema(question, context)
-            body.update(_enforcing(way, schema, is_strict=self.prompting.form.kind != "state"))
-        for name in self.options.omit:
+            schema = prompting.schema(asked.question, asked.context)
+            body.update(_enforcing(way, schema, is_strict=prompting.form.kind != "state"))
+        for name in options.omit:
             body.pop(name, None)
-        answer = await self._send(path, body, is_optional=bool(way))
-        if _is_cut_at_once(answer, body):
+        answer = await self._send(asked, body, is_optional=bool(way))
+        stops = body.get("stop", ())
+        is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
+        if is_nothing and not all(map(str.strip, stops)):
             # The model starts its answer with an empty line, which ends the answers of other models.
             self.client.say_once(
                 "blank",
@@ -422,18 +401,24 @@ class OpenAIPredictor:
                 "the template: decabench asks these questions again without the stop string, and cuts "
                 "the answers itself.",
             )
-            self.discarded.append(answer)
-            stops = body.pop("stop")
-            if words := [each for each in stops if each.strip()]:
+            asked.discarded.append(answer)
+            del body["stop"]
+            if words := list(filter(str.strip, stops)):
                 body["stop"] = words
-            answer = await self._send(path, body)
+            answer = await self._send(asked, body)
             if (text := before_stops(answer.text, stops)) != answer.text:
                 answer = replace(answer, text=text, finish="stop")
-        return self._without_prompt(answer, body)
+        return self._without_prompt(answer, shown if isinstance(shown, str) else shown[-1]["content"])
 
-    def _without_prompt(self, answer: Answer, body: Mapping[str, Any]) -> Answer:
+    def _shown(self, asked: _Asked, context: str) -> str | list[dict[str, str]]:
+        """Return the prompt with a part of the context, as text or as chat messages."""
+        if not _asks_chat(self.options):
+            return asked.prompting.text(asked.question, context)
+        messages = asked.prompting.messages(asked.question, context)
+        return [{"role": message.role, "content": message.content} for message in messages]
+
+    def _without_prompt(self, answer: Answer, prompt: str) -> Answer:
         """Remove the prompt, which some servers repeat before the answer."""
-        prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
         at = answer.text.find(prompt.strip(), 0, len(prompt) + ECHO_AT)
         if at < 0 or len(prompt) < SHORTEST_ECHO:
             return answer
@@ -444,8 +429,9 @@ class OpenAIPredictor:
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
-    async def _send(self, path: str, body: dict[str, Any], is_optional: bool = False) -> Answer:
-        limit = None if "max_tokens" in self.options.omit else self._max_new_tokens
+    async def _send(self, asked: _Asked, body: dict[str, Any], is_optional: bool = False) -> Answer:
+        path = "/chat/completions" if _asks_chat(self.options) else "/completions"
+        limit = None if "max_tokens" in self.options.omit else self._max_new_tokens(asked)
         more = self.options.reasoning_room
         try:
             answer = (await self.client.ask(path, body, limit, is_optional=is_optional)).answer
@@ -455,7 +441,7 @@ class OpenAIPredictor:
                     f"{self.client.model} used up {limit:,} tokens while reasoning: decabench asks these questions "
                     f"again with {more:,} more. You can set another limit with --max-new-tokens.",
                 )
-                self.discarded.append(answer)
+                asked.discarded.append(answer)
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once(
@@ -472,40 +458,33 @@ class OpenAIPredictor:
             served_by=answer.served_by and self.client.redact(answer.served_by),
         )
 
-    @property
-    def _max_new_tokens(self) -> int:
-        return self.options.new_tokens(self.prompting.max_new_tokens)
+    def _max_new_tokens(self, asked: _Asked) -> int:
+        return self.options.new_tokens(asked.prompting.max_new_tokens)
 
-    @staticmethod
-    def _context(question: Question, kept: int | None) -> str:
-        return question.context if kept is None else question.context[:kept]
+    def _guess_tokens(self, asked: _Asked, context: str) -> int:
+        return math.ceil(_size(self._shown(asked, context)) / CHARACTERS_PER_TOKEN)
 
-    def _size(self, question: Question, context: str) -> int:
-        if _asks_chat(self.options):
-            return sum(len(message.content) for message in self.prompting.messages(question, context))
-        return len(self.prompting.text(question, context))
+    def _shorten(self, asked: _Asked, overflow: Overflow, cut: int) -> None:
+        """Keep fewer characters of the context after a prompt was too long.
 
-    def _guess_tokens(self, question: Question, context: str) -> int:
-        return math.ceil(self._size(question, context) / CHARACTERS_PER_TOKEN)
-
-    def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
-        """Return the number of context characters to keep after a prompt was too long.
-
-        The result is always smaller than before. It is based on the server's token count for this prompt if
-        there is one. Otherwise the prompt is shortened by a quarter twice, and then by half each time. Other
-        questions have no influence, so their order doesn't matter.
+        Their number is based on the server's token count for this prompt if there is one. Otherwise the prompt
+        is shortened by a quarter twice, and then by half each time. Other questions have no influence, so
+        their order doesn't matter.
         """
-        context = self._context(question, kept)
-        characters = self._size(question, context)
+        context, characters = asked.context, asked.size
         if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:
             tokens, budget = overflow.prompt, math.floor(overflow.limit * (1 - 0.02 * cut))
         else:
-            tokens = self._guess_tokens(question, context)
+            tokens = math.ceil(characters / CHARACTERS_PER_TOKEN)
             guess = math.floor(tokens * (0.75 if cut < 2 else 0.5))
             budget = guess if overflow.limit is None else min(guess, overflow.limit)
 
         def count(shown: str) -> int:
-            return math.ceil(self._size(question, shown) * tokens / characters)
+            return math.ceil(_size(self._shown(asked, shown)) * tokens / characters)
 
-        span = fit(question, budget, count)
-        return min(len(context) - 1, len(context) if span is None else span[1])
+        span = fit(asked.question, budget, count)
+        asked.kept = min(len(context) - 1, len(context) if span is None else span[1])
+
+
+def _size(shown: str | list[dict[str, str]]) -> int:
+    return len(shown) if isinstance(shown, str) else sum(len(message["content"]) for message in shown)
