@@ -183,8 +183,8 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         first, second = context, question.question.strip()
     else:
         raise DataError(
-            f"jmt compares two sentences, but the context {context!r:.200} does not have two: put each "
-            "on its own line, or set question_varies=True in the task if the second is in the question."
+            f"jmt compares two sentences, but the context {context!r:.200} does not have two lines: put "
+            "each sentence on its own line, or set question_varies=True in the task if the second is in the question."
         )
     named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
     if named[0] and named[1]:

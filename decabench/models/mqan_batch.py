@@ -84,11 +84,11 @@ class MQANConfig:
     def __post_init__(self) -> None:
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
-                f"model.heads is {self.heads}, but with split_heads the most is model.dimension, {self.dimension}."
+                f"model.heads is {self.heads}, but split_heads allows at most model.dimension, {self.dimension}."
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"model.lstm_dropout is {self.lstm_dropout}: give at least 0 and below 1, or -1 to use model.dropout."
+                f"model.lstm_dropout is {self.lstm_dropout}: give 0 or more and less than 1, or -1 for model.dropout."
             )
 
     @property

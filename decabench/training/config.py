@@ -226,7 +226,7 @@ class TrainConfig:
             )
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
-                "iterations are batches per turn, but with together each step takes one batch from "
+                "iterations counts batches per turn, but with together each step takes one batch from "
                 "every task: leave out iterations, or set weights."
             )
         if not self.epochs and not self.phases:
@@ -452,7 +452,7 @@ _KINDS = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
-    "str": "a text",
+    "str": "a string",
     "array": "a list",
     "object": "a table of names and values",
 }

@@ -228,7 +228,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
     except Exception as error:
         raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
     if not isinstance(target, str) or not target.strip():
-        raise DataError(f"{place} must return a text to learn, not {target!r:.80}.")
+        raise DataError(f"{place} must return a string to learn, not {target!r:.80}.")
     return target
 
 

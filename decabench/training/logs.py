@@ -61,7 +61,7 @@ class TrainingLog:
         for name, columns in self._columns.items():
             rows = read_rows(output / name)
             if rows and "step" not in rows[0]:
-                raise DataError(_NOT_A_LOG.format(path=output / name, error="it has no column step"))
+                raise DataError(_NOT_A_LOG.format(path=output / name, error="it has no step column"))
             kept = [row for row in rows if _is_whole(row) and int(row["step"]) <= step]
             text = io.StringIO()
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")

@@ -457,8 +457,8 @@ class _Trainer:
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
                 f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again "
-                "with a lower learning_rate or clip, or a larger epsilon (optionally from the last "
-                "checkpoint, with --init)."
+                "with a lower learning_rate or clip, or a larger epsilon. You can start from the last "
+                "checkpoint with --init."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
         is_best = is_best or self.config.best_by == "last"  # even without a validation before it
@@ -505,12 +505,12 @@ class _UnreadStep:
             where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
             if self.row["step"] == 1:  # before any update
                 raise DecabenchError(
-                    f"{where}: the numbers in its word vectors, in its initial checkpoint, or in the "
-                    "settings weights and loss_weights may be too large."
+                    f"{where}, before any update: check for very large numbers in the word vectors, in the "
+                    "initial checkpoint, and in the settings weights and loss_weights."
                 )
             raise DecabenchError(
-                f"{where}: start again with a lower learning_rate or clip, optionally from the last "
-                "checkpoint, with --init."
+                f"{where}: start again with a lower learning_rate or clip. You can start from the last "
+                "checkpoint with --init."
             )
         return {
             **self.row,

@@ -121,7 +121,7 @@ def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[
         if name not in fixed:
             parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise DecabenchError("Everything is frozen, so nothing can be trained: remove a part from freeze.")
+        raise DecabenchError("All parts are frozen, so nothing can be trained: remove a part from freeze.")
 
 
 def fixed_parameters(network: nn.Module) -> frozenset[str]:

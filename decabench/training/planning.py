@@ -105,7 +105,7 @@ def plan_training(
     if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
         report(
             f"The first phase takes all {made.steps:,} steps, so no other tasks are trained: set first_steps "
-            f"(now {made.first_steps:,}) to less."
+            f"(now {made.first_steps:,}) to a smaller number."
         )
     return TrainingRun(
         config=made,

@@ -137,10 +137,10 @@ class RunState:
         )
         try:
             if checkpoint.record.state is None:
-                raise ValueError("its record has none")
+                raise ValueError("its record contains no state")
             state = msgspec.convert({**checkpoint.record.state, "step": checkpoint.record.step}, cls)
             if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
-                raise ValueError("it has a number below 0")
+                raise ValueError("the state has a number below 0")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
                 f"{checkpoint.folder} has no state to resume from ({error}): start a new run in another folder."
@@ -192,7 +192,7 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
             for key in dict.fromkeys((*before, *now))
             for text in differences(before.get(key, "not set"), now.get(key, "not set"), f"{name}.{key}")
         ]
-    return [f"{name} is {now} here, {before} there"]
+    return [f"{name} was {before} and is now {now}"]
 
 
 def check_same_run(
@@ -213,8 +213,8 @@ def check_same_run(
     if before.processes != record.processes:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with {before.processes} processes, not "
-            f"{record.processes}: resume with the same number, because positions in the data depend on "
-            "it."
+            f"{record.processes}: resume with {before.processes}, because positions in the data depend on "
+            "their number."
         )
     if before.data != record.data or checkpoint.lexicon().words != vocabulary:
         other = [

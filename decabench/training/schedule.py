@@ -38,7 +38,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         )
     if by_pass == orders and config.iterations:
         raise DecabenchError(
-            f"iterations are batches per turn, but with the order {by_pass[0]!r} each task has a whole "
+            f"iterations counts batches per turn, but with the order {by_pass[0]!r} each task has a whole "
             "pass: leave out iterations."
         )
     if config.phases:

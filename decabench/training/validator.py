@@ -106,7 +106,7 @@ class Validator:
 
             def fault(text: str, task: Task = task) -> DecabenchError:
                 return DecabenchError(
-                    f"The metric {task.metric} of {task.name} {text} for the answers to the validation "
+                    f"The metric {task.metric} of {task.name} {text} on the answers to the validation "
                     "sample. A checkpoint of this step was saved: fix the metric and continue with "
                     "--resume."
                 )

@@ -67,7 +67,7 @@ class ContextualVectors:
             self._room = longest - len(marks)
             if self._room < 1:
                 raise ValueError(
-                    f"its tokenizer puts {len(marks)} marks around a text, but it has only {longest} "
+                    f"its tokenizer puts {len(marks)} marks around a text, but the model has only {longest} "
                     "positions"
                 )
             self.dimension = int(self._states(tokenizer.encode("film").ids).shape[1])

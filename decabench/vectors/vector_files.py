@@ -83,7 +83,7 @@ def open_vectors(name: str) -> Vectors:
         )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
-            raise MissingDataError(f"There is no file of word vectors {name!r} here: give {kinds}.{made}")
+            raise MissingDataError(f"There is no file of word vectors {name!r}: give {kinds}.{made}")
         raise MissingDataError(f"Unknown word vectors {name!r}: give {kinds}.")
     try:
         with read_errors(path):

@@ -120,7 +120,7 @@ def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch):
             patch.setattr(validator, "score_task", score)
             broken = make_run("broken", resume, **settings)
             with pytest.raises(
-                DecabenchError, match=f"The metric em of sst {fault} for .* continue with --resume"
+                DecabenchError, match=f"The metric em of sst {fault} .* continue with --resume"
             ):
                 run_training(broken)
             saved = latest_checkpoint(broken.output)
