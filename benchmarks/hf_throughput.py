@@ -154,7 +154,9 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
     options = ModelOptions(batch_size=given.batch, max_new_tokens=given.tokens, chat=True, device="cpu")
     made = backend(str(folder), options)
     print(f"{made.describe()}\n{torch.get_num_threads()} threads, {len(questions)} questions\n")
-    print("| | harness, s | bare, s | ratio | ratio of CPU time | questions/s |\n|---|---|---|---|---|---|")
+    print(
+        "| | harness, s | bare model, s | ratio | CPU time ratio | questions/s |\n|---|---|---|---|---|---|"
+    )
     setting = Setting(TASK, "validation", lambda: iter(()), prompting=prompting)
     with made.open() as factory:
         predictor = factory(setting)
@@ -178,11 +180,13 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
     )
     sides = {"harness": lambda: run_plan(plan_run(run)), "bare": lambda: alone.loaded(folder)}
     show("predict", interleaved(sides, given.repeats), len(questions))
-    print(f"\n{same} of {len(questions)} answers are the same on both sides.")
+    print(f"\n{same} of {len(questions)} answers are identical on both sides.")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The harness against the model called bare.")
+    parser = argparse.ArgumentParser(
+        description="Compare the speed of the harness with that of the bare model."
+    )
     parser.add_argument("--model", type=Path, help="a folder with a causal model that has a chat template")
     parser.add_argument("--questions", type=int, default=32)
     parser.add_argument("--batch", type=int, default=8)

@@ -211,7 +211,7 @@ def main() -> None:
         prompts = [planned.prompting.text(question) for question in questions]
         rows = [asdict(question) for question in questions]
         table(
-            f"openai:, {given.concurrency} in flight, {given.latency:g} ms each",
+            f"openai:, {given.concurrency} requests in flight, {given.latency:g} ms each",
             {
                 "bare": lambda: bare_requests(url, prompts, given.concurrency),
                 "predictor.stream()": lambda: streamed(asked()),

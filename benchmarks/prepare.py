@@ -147,7 +147,7 @@ def main() -> None:
         return
     print(describe_machine())
     print(
-        "| task | ours, CPU s | datasets, CPU s | times ours | ours, MB | datasets, MB |\n|---|---|---|---|---|---|"
+        "| task | ours, CPU s | datasets, CPU s | ratio | ours, MB | datasets, MB |\n|---|---|---|---|---|---|"
     )
     for task in given.tasks.split(","):
         found: dict[str, list[dict[str, float]]] = {"ours": [], "datasets": []}

@@ -83,9 +83,9 @@ def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
     tasks = tasks_of(store, split)
     return {
         "evaluate": partial(evaluate, a, options),
-        "evaluate, the other": partial(evaluate, b, options),
+        "evaluate, second submission": partial(evaluate, b, options),
         "references": lambda: [store.references(task, split) for task in tasks],
-        "compare, scored before": lambda: compare(a, b, split, home=home, flips=3),
+        "compare, already scored": lambda: compare(a, b, split, home=home, flips=3),
     }
 
 
@@ -102,7 +102,7 @@ def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -
     print(
         f"\n| {count} submissions of {rows:,} rows, --jobs {jobs} | CPU seconds | seconds | MB |\n|---|---|---|---|"
     )
-    for title in ("first board", "again, nothing changed"):
+    for title in ("first board", "second run, nothing changed"):
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         used, took = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begun
@@ -241,7 +241,7 @@ def tag_sides() -> tuple[str, Sides]:
         sides[named("seqeval")] = lambda: f1_score(golds, given)
     except ImportError:
         pass
-    return "2,000 drawn sentences", sides
+    return "2,000 random sentences", sides
 
 
 def single_sides(store: Store, split: str) -> tuple[str, Sides]:
@@ -254,13 +254,13 @@ def single_sides(store: Store, split: str) -> tuple[str, Sides]:
         found[f"{name}, 100 calls"] = lambda call=call, answer=answer, golds=golds: [
             call(answer, golds) for _ in range(100)
         ]
-    return "an answer a call", found
+    return "one answer per call", found
 
 
 def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -> None:
     """Print a row for each side, with ratios to the first side."""
     print(
-        f"\n| {title} | CPU seconds, median (range) | to the first | MB beyond the start |\n|---|---|---|---|"
+        f"\n| {title} | CPU seconds, median (range) | ratio to the first | additional MB |\n|---|---|---|---|"
     )
     first = next(iter(timed.values())).median
     for name, found in timed.items():
@@ -289,7 +289,7 @@ def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
     axes.set_xscale("log")
     axes.set_xlim(right=axes.get_xlim()[1] * 2)
-    axes.set_xlabel("CPU time, times ours (median and range)")
+    axes.set_xlabel("CPU time relative to ours (median and range)")
     figure.savefig(path, dpi=120)
 
 
@@ -338,7 +338,7 @@ def main() -> None:
         try:
             note, others = TABLES[title](store, given.split)
         except MissingDataError as error:
-            print(f"\n{title}: left out. {error}")
+            print(f"\n{title}: skipped. {error}")
             continue
         tables[title] = time_in_turn(others, given.runs)
         measured = {name: peak_memory(run) for name, run in others.items()}

@@ -1,4 +1,4 @@
-"""The model in demo-model/, or the answers that it gave before where torch is not installed."""
+"""The model in demo-model/, or its recorded answers if torch is not installed."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).with_name("demo-model")
 
 
 def can_run() -> bool:
-    """Tell whether the model can run here."""
+    """Whether the model can run here."""
     try:
         import_module("torch")
         import_module("safetensors")
@@ -25,7 +25,7 @@ def can_run() -> bool:
 
 
 class Recorded:
-    """Answers as the model did when its answers to the bundled sample were recorded."""
+    """Gives the model's recorded answers to the bundled sample."""
 
     def __init__(self, setting: Setting) -> None:
         path = FOLDER / "answers" / "predictions" / f"{setting.task.name}.{setting.split}.jsonl"
@@ -44,12 +44,10 @@ class DemoModel:
 
     @classmethod
     def describe(cls) -> dict[str, Any]:
-        """Say who answers, for the record."""
+        """Describe the model, or say that the answers are recorded."""
         if can_run():
             return dict(make_backend(f"trained:{FOLDER}", ModelOptions()).describe())
-        print(
-            "torch or the weights are missing: these are answers that the model gave before.", file=sys.stderr
-        )
+        print("torch or the weights are missing: using the model's recorded answers.", file=sys.stderr)
         return {"answers": "recorded"}
 
     def stream(self, questions: Iterator[Question]) -> Iterator[tuple[str, Answer]]:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# See what decabench does in a minute: how good is this model, what does it get wrong, where does it rank?
+# See what decabench does in about a minute: how good is this model, what does it get wrong, and where does it rank?
 # This uses the bundled sample: no downloads, no GPU, no network.
 set -eu
 out=.demo

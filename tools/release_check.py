@@ -117,28 +117,28 @@ def attempt(python: str, package: Path, folder: Path) -> str:
     demo = run("sh", "tools/demo.sh", cwd=work, env=environment)
     example = run(tool / "decabench", "run", "examples/run.toml", cwd=work, env=environment)
     if not all("against majority" in shown and "Board: " in shown for shown in (demo, example)):
-        sys.exit(f"The demo did not show what it should:\n{demo}{example}")
+        sys.exit(f"The demo or the example did not show a comparison and a board:\n{demo}{example}")
     if size > MOST:
-        sys.exit(f"The base install takes {size:.0f} MB, more than {MOST}.")
+        sys.exit(f"The base install takes {size:.0f} MB, more than the limit of {MOST} MB.")
     return f"{size:.0f} MB, {checked}, demo and examples/run.toml done"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--python", action="append", default=[], help="another Python to try")
-    parser.add_argument("--only", action="append", default=[], help="a Python to try, and no others")
+    parser.add_argument("--python", action="append", default=[], help="an additional Python to try")
+    parser.add_argument("--only", action="append", default=[], help="try only this Python; may be repeated")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     given = parser.parse_args()
     wheel, archive = build(given.output)
     for each in (wheel, archive):
         print(f"{each.name}: {(size := each.stat().st_size / 2**20):.1f} MB")
         if size > (most := LARGEST[each.suffix]):
-            sys.exit(f"{each.name} has {size:.1f} MB, more than {most}.")
+            sys.exit(f"{each.name} has {size:.1f} MB, more than the limit of {most} MB.")
     if absent := list(missing(wheel, archive)):
         sys.exit("Missing from " + "\nMissing from ".join(absent))
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if not wheel.name.startswith(f"decabench-{version}-"):
-        sys.exit(f"{wheel.name} is not of version {version}.")
+        sys.exit(f"{wheel.name} does not have the version {version} of pyproject.toml.")
     installed = (
         wheel if wheel.name.endswith("-none-any.whl") else archive
     )  # a compiled wheel doesn't fit every Python, so each builds its own
@@ -147,7 +147,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:
             print(f"Python {name}: {attempt(python, installed, Path(folder))}", flush=True)
     if absent := [name for name in VERSIONS if name not in found and not given.only]:
-        print(f"Not tried because it is not installed here: Python {', '.join(absent)}")
+        print(f"Not tried because not installed: Python {', '.join(absent)}")
     if not found:
         sys.exit(1)
 

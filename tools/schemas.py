@@ -54,7 +54,7 @@ def tables() -> Iterator[str]:
     for command, kind in DOCUMENTS.items():
         own = get_args(kind)[-1] if get_args(kind) else kind
         part = parts[own.__name__]
-        yield f"## {command}\n\n{'An object by name. In each: ' * (own is not kind)}{part['description']}\n"
+        yield f"## {command}\n\n{'An object for each name. In each: ' * (own is not kind)}{part['description']}\n"
         yield "| field | description |\n|---|---|"
         for field, form in part["properties"].items():
             texts = [

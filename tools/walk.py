@@ -61,7 +61,7 @@ def main() -> None:
     if given.json:
         print(json.dumps(walks))
         return
-    print(f"{'walk':12}{'files':>7}{'at most':>9}")
+    print(f"{'walk':12}{'files':>7}{'limit':>9}")
     for name, files in walks.items():
         print(f"{name:12}{len(files):>7}{LIMITS.get(name) or '-':>9}")
         if given.files:

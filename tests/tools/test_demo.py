@@ -68,4 +68,4 @@ def test_without_torch_its_recorded_answers_are_scored(demo: Callable[[str], str
     (tmp_path / "missing" / "torch" / "__init__.py").write_text("raise ImportError\n")
     text = demo(str(tmp_path / "missing"))
     require_the_tour(text, tmp_path)
-    assert "these are answers that the model gave before." in text
+    assert "the model's recorded answers" in text
