@@ -32,9 +32,7 @@ def find_plan(name: str) -> Path:
     if path.exists() or (path := Path(name)).is_file():
         return path
     names = sorted(path.parent.name for path in PLANS.glob("*/plan.toml"))
-    raise DecabenchError(
-        f"There is no plan {name!r}. The plans are {', '.join(names)}; a file can be given as well."
-    )
+    raise DecabenchError(f"There is no plan {name!r}: choose from {', '.join(names)}, or give a plan's file.")
 
 
 def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
@@ -56,7 +54,7 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
     found = seeded_runs(plan, place, [run for run in plan.runs if not chosen or run.name in chosen])
     found = [one for one in found if not wanted or str(one.seed) in wanted]
     if not found:
-        raise DecabenchError(f"{only} has other seeds than {seeds}.")
+        raise DecabenchError(f"{only} has no seed {seeds}.")
     return found
 
 
@@ -153,44 +151,44 @@ def make_parser() -> argparse.ArgumentParser:
         own = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
         own.set_defaults(function=function)
         if plan:
-            own.add_argument("plan", help="name of a plan, or its file")
+            own.add_argument("plan", help="name or file of a plan")
             own.add_argument("--home", type=Path, help="folder of prepared data")
             own.add_argument(
-                "--include", type=Path, action="append", default=[], help="file with a task or a suite"
+                "--include", type=Path, action="append", default=[], help="file that defines a task or suite"
             )
-            own.add_argument("--device", default="cpu", help="cpu, cuda, ... [cpu]")
+            own.add_argument("--device", default="cpu", help="device, such as cpu or cuda [cpu]")
         own.add_argument(
-            "--output", type=Path, default=Path("out"), help="folder of runs and submissions [out]"
+            "--output", type=Path, default=Path("out"), help="folder for runs and submissions [out]"
         )
         own.add_argument("--records", type=Path, default=RECORDS, help="folder of records")
         return own
 
     own = add(reproduce, "reproduce")
-    own.add_argument("--only", default="", help="names of runs, separated by commas")
-    own.add_argument("--seeds", default="", help="some of the plan's seeds, separated by commas")
-    add(page, "page").add_argument("--page", type=Path, help="file to write, Markdown [papers/pages/PLAN.md]")
+    own.add_argument("--only", default="", help="names of runs to train, separated by commas [all]")
+    own.add_argument("--seeds", default="", help="seeds of the plan to use, separated by commas [all]")
+    add(page, "page").add_argument("--page", type=Path, help="Markdown file to write [papers/pages/PLAN.md]")
     add(claims, "claims", plan=False).add_argument(
-        "--page", type=Path, help="file to write [papers/pages/claims.md]"
+        "--page", type=Path, help="Markdown file to write [papers/pages/claims.md]"
     )
     add(board, "board").add_argument("--site", type=Path, required=True, help="folder to write")
     own = add(weights, "weights")
     own.add_argument("run", help="name of a run")
-    own.add_argument("--seed", type=int, default=0, help="its seed [0]")
+    own.add_argument("--seed", type=int, default=0, help="seed of the run [0]")
     own.add_argument("--folder", type=Path, help="new folder to write [papers/weights/RUN]")
     own = add(keep, "records", plan=False)
     own.add_argument("plan", help="name of a plan")
     own.add_argument(
         "--add", type=Path, nargs="+", default=[], metavar="RUN-seed-N.zip", help="records to add"
     )
-    own.add_argument("--pack", action="store_true", help="join newer records with the archive")
+    own.add_argument("--pack", action="store_true", help="add newer records to the archive")
     own.add_argument("--unpack", type=Path, metavar="FOLDER", help="write each record as a folder")
     own = commands.add_parser("bundle", help=bundle.__doc__, description=bundle.__doc__)
     own.set_defaults(function=bundle)
     own.add_argument("folder", type=Path, help="new folder to write")
-    own.add_argument("--config", type=Path, help="a training configuration")
-    own.add_argument("--tasks", default="", help="tasks, separated by commas [those of the configuration]")
+    own.add_argument("--config", type=Path, help="training configuration file")
+    own.add_argument("--tasks", default="", help="tasks, separated by commas [the configuration's]")
     own.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting"
+        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="training setting"
     )
     own.add_argument("--home", type=Path, help="folder of prepared data")
     return parser
@@ -209,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             place.lock("page").open("ab").close()  # fails now rather than after hours of training
         given.function(plan, place, given)
     except KeyboardInterrupt:
-        sys.exit("\nInterrupted: the same command continues where it stopped.")
+        sys.exit("\nInterrupted. Run the same command again to continue.")
     except DecabenchError as error:
         sys.exit(str(error))
 

@@ -162,7 +162,8 @@ def read_findings(folder: Path) -> dict[str, FindingsFile]:
             found[path.stem] = msgspec.json.decode(path.read_bytes(), type=FindingsFile)
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(
-                f"{path} has no findings of a page ({error}): make the page again with `python -m papers page`."
+                f"{path} does not contain the findings of a page ({error}): make the page again with "
+                "`python -m papers page`."
             ) from None
     return dict(sorted(found.items(), key=lambda item: (item[1].paper, item[1].title)))
 

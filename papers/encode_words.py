@@ -96,7 +96,7 @@ def main() -> None:
     )
     parser.add_argument("encoder", type=Path, help="folder of the encoder")
     parser.add_argument("--tasks", required=True, help="tasks, separated by commas")
-    parser.add_argument("--output", type=Path, required=True, help="file for the matrix, .npy")
+    parser.add_argument("--output", type=Path, required=True, help=".npy file for the matrix")
     parser.add_argument(
         "--inputs", action="store_true", help="average the input embeddings, not the last layer's states"
     )
@@ -104,7 +104,7 @@ def main() -> None:
     given = parser.parse_args()
     words = find_words(Store(home_folder(given.home)), given.tasks.split(","))
     write_matrix(given.output, words, encode_words(given.encoder, words, given.inputs))
-    print(f"{len(words):,} words, in {given.output}")
+    print(f"Wrote {len(words):,} words to {given.output}")
 
 
 if __name__ == "__main__":

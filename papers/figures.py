@@ -53,7 +53,9 @@ def encoder_activations(model: TrainedModel, task: Task, example: Example) -> di
     encoder: Any = getattr(model.network, "encoder", None)
     modules = dict(encoder.named_modules()) if encoder is not None else {}
     if not all(name in modules for name, _ in LAYERS.values()):
-        raise DecabenchError(f"The model {model.config.name} has other layers: choose an MQAN model.")
+        raise DecabenchError(
+            f"The model {model.config.name} does not have MQAN's layers: choose an MQAN model."
+        )
     batch: Any = model.make_batch(task, [model.encode(example, task)])
     seen: dict[str, Any] = {}
     hooks = [

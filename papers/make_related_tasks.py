@@ -195,9 +195,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="more",
         help=f"more, less, or {SEGMENTS} numbers from 0 to 1, separated by commas",
     )
-    parser.add_argument("--name", default="related", help="of the suite; its tasks are NAME.1, NAME.2, ...")
+    parser.add_argument(
+        "--name", default="related", help="name of the suite; its tasks are NAME.1, NAME.2, ..."
+    )
     parser.add_argument("--tasks", type=int, default=3)
-    parser.add_argument("--texts", type=int, default=400, help="training texts of each task, and test texts")
+    parser.add_argument(
+        "--texts", type=int, default=400, help="number of training texts of each task, and of test texts"
+    )
     parser.add_argument("--noise", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
@@ -207,9 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError:
         parser.error(f"--relatedness is {given.relatedness!r}: give more, less, or {SEGMENTS} numbers")
     if len(relatedness) != SEGMENTS or not all(0 <= share <= 1 for share in (*relatedness, given.noise)):
-        parser.error(f"give {SEGMENTS} numbers from 0 to 1 as --relatedness, and one as --noise")
+        parser.error(f"--relatedness needs {SEGMENTS} numbers from 0 to 1, and --noise needs one")
     if given.tasks < 1 or given.texts < 1:
-        parser.error("give 1 or more as --tasks and as --texts")
+        parser.error("--tasks and --texts must be 1 or more")
     family = draw_tasks(np.random.default_rng([given.seed, 0]), given.tasks, relatedness, given.noise)
     names = write_family(given.folder, family, given.seed, given.texts, given.name)
     shares = family.agreement

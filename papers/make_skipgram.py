@@ -45,7 +45,7 @@ class Texts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train word vectors by skip-gram on prepared tasks.")
-    parser.add_argument("output", type=Path, help="file to write, .vec")
+    parser.add_argument("output", type=Path, help=".vec file to write")
     parser.add_argument("--tasks", default="cnn_dailymail,squad", help="tasks, separated by commas")
     parser.add_argument("--home", type=Path, help="folder of prepared data")
     for name, default in (

@@ -440,7 +440,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         measures = [pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)]
         content["measures"] = dict(measures)
         if len(measures) > len(content["measures"]):
-            raise ValueError("two measures have the same name: with each, put {} in the name")
+            raise ValueError("two measures have the same name: if you use each, put {} in the name")
         content["summary"] = [" ".join(text.split()) for text in content.get("summary", ())]
         for table in content.get("tables", ()):
             table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
@@ -457,7 +457,11 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         if wrong := list(_faults(plan)):
             raise ValueError(f"these are missing or defined twice: {', '.join(wrong)}")
     except KeyError as error:
-        advice = " A configuration is for `decabench train --config`." if error.args[0] == "runs" else ""
+        advice = (
+            " Use a training configuration with `decabench train --config`."
+            if error.args[0] == "runs"
+            else ""
+        )
         raise DataError(
             f"{path} is not a plan: it or one of its runs lacks {error.args[0]}.{advice}"
         ) from None
@@ -490,8 +494,8 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
         return names
     if names not in lists:
         raise ValueError(
-            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}, and a single name "
-            f"also needs a list: [{names!r}]"
+            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}. Write a single name as "
+            f"a list, too: [{names!r}]"
         )
     return lists[names]
 

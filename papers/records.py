@@ -124,5 +124,5 @@ def write_archive(path: Path, files: Mapping[str, bytes]) -> None:
 def _safe(name: str) -> str:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"it has a file {name!r}")
+        raise ValueError(f"it contains the unsafe path {name!r}")
     return name

@@ -107,7 +107,7 @@ def complete(one: SeededRun) -> None:
             for split in one.splits:
                 print(f"  {one.title}: {describe_scores(one.results(split))}", flush=True)
     except Timeout:
-        print(f"{one.title}: another process trains it", flush=True)
+        print(f"{one.title} is being trained by another process", flush=True)
 
 
 def describe_scores(results: Path) -> str:
@@ -132,8 +132,8 @@ def restore(plan: Plan, place: Place) -> None:
         for one in (one for one in seeded_runs(plan, place) if has_changed(one)):
             if one.folder.exists():
                 raise DecabenchError(
-                    f"{one.title} was trained with other settings than the plan's. Delete {one.folder} and "
-                    f"{one.submission} to train it again, or give another --output."
+                    f"{one.title} was trained with settings that differ from the plan's. Delete {one.folder} and "
+                    f"{one.submission} to train it again, or choose another --output."
                 )
             print(f"{one.title}: its record was not used, because its settings differ from the plan's")
             shutil.rmtree(one.submission)

@@ -179,8 +179,8 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
         if not own.predictions and unwanted:
             name = own.sample.name if own.sample else ""
             raise DataError(
-                f"Answers to {name} are withheld, but the plan's overlap leaves out some of its "
-                "examples: make the page on the machine that has the answers."
+                f"The answers to {name} are withheld, but the plan leaves out some of its examples because of "
+                "overlap. Make the page on the machine that has the answers."
             )
         kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
         if len(kept) == len(own.references):
@@ -213,7 +213,7 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
             name = measure.score if measure.score and not measure.suite else own.result.headline
             if name not in own.result.scores:
                 names = ", ".join(own.result.scores)
-                raise DataError(f"There is no score {name!r} of {task} in row {row}: choose from {names}.")
+                raise DataError(f"{task} has no score {name!r} in row {row}: choose from {names}.")
             scores[task] = own.result.scores[name]
         found[seed] = combine(measure, scores, place)
     return found

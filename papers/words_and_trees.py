@@ -33,7 +33,7 @@ CLOSEST = 5
 
 def _network(model: TrainedModel) -> Any:
     if model.config.name != "jmt":
-        raise DecabenchError(f"The model {model.config.name} has other layers: choose a jmt.")
+        raise DecabenchError(f"The model {model.config.name} does not have a JMT's layers: choose a jmt.")
     model.network.eval()
     return model.network
 
@@ -199,7 +199,7 @@ class Roots:
 def count_roots(model: TrainedModel, task: Task, examples: Sequence[Example]) -> Roots:
     """Count the roots in each sentence's parse. Raises DecabenchError for tasks without trees."""
     if not isinstance(task.output, Tree):
-        raise DecabenchError(f"{task.name} has no trees: choose a task of parsing.")
+        raise DecabenchError(f"{task.name} has no trees: choose a parsing task.")
     counts = [
         sum(token.partition(":")[0] == "0" for token in reply.text.split())
         for reply in model.answer(task, examples)
@@ -220,12 +220,12 @@ def _analyze_roots(model: TrainedModel, samples: Samples, output: Path) -> Itera
             without = f"{len(own.none):,} of {own.sentences:,} sentences without a root"
             yield f"{name}: {without}, {len(own.several):,} with several"
     if not found:
-        raise DecabenchError("None of these tasks has trees: choose a task of parsing with --tasks.")
+        raise DecabenchError("None of these tasks has trees: choose a parsing task with --tasks.")
     yield _write(output, "roots", {"tasks": {name: asdict(each) for name, each in found.items()}})
 
 
 UNKNOWN_WORDS = Analysis(
-    "Tags and heads of words that the training data does not have", _analyze_unknown_words
+    "Tags and heads of words that don't occur in the training data", _analyze_unknown_words
 )
 NEIGHBOURS = Analysis("The closest words before and after each task's W_u", _analyze_neighbours, single=True)
 ROOTS = Analysis("Sentences whose parse has several roots, or none", _analyze_roots)

@@ -257,7 +257,7 @@ def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
     before = record.read_bytes()
     change_plan(given, ("epochs = 2", "epochs = 1"))
     with pytest.raises(
-        SystemExit, match=r"one-sst, seed 0 was trained with other settings .* Delete .*one-sst-seed-0"
+        SystemExit, match=r"one-sst, seed 0 was trained with settings .* Delete .*one-sst-seed-0"
     ):
         main(["reproduce", *given, *only])
     other = elsewhere(given, tmp_path, "else")
@@ -277,7 +277,7 @@ def test_a_run_that_is_killed_before_it_is_scored_goes_on(given, tmp_path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "score", die)
-        with pytest.raises(SystemExit, match="continues where it stopped"):
+        with pytest.raises(SystemExit, match="Run the same command again"):
             main(["reproduce", *given, *only])
     weights = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.safetensors")}
     # A measure with a different split is added to the plan, and answered with the same weights.
