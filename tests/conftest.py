@@ -32,6 +32,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that share a fixture of their file run in one process, which makes it once."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    is_shared = fixtures and any(made[-1].scope == "module" for made in fixtures.name2fixturedefs.values())
+    if is_shared and item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled sample, prepared once however many processes test. Tests only read it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["ROOT", "Import", "imports", "modules"]
+__all__ = ["ROOT", "SHARED", "Import", "imports", "modules"]
 
 ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("DECABENCH_SHARED", ROOT.parent / "shared"))
+"""The folder beside the project that holds the real data and the official scores."""
 LINKED = ("metrics", "tasks", "leaderboard")
 
 

@@ -117,7 +117,8 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
             if total > limits.file_bytes:
                 reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
                 raise BrokenFileError(path, "too-large", number, reason)
-            *whole, rest = (rest + chunk).split(b"\n")
+            first, *others = chunk.split(b"\n")
+            *whole, rest = (rest + first, *others)
             for line in whole:
                 if number > limits.file_lines:
                     reason = f"the file has more than {limits.file_lines:,} lines"

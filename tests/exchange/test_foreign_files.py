@@ -56,7 +56,7 @@ def test_numbers_are_answers_where_numbers_are_asked_for():
     ).map(lambda value: json.dumps(value).encode()),
 )
 @settings(
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -19,6 +19,7 @@ from decabench.exchange import RefusedImportError
 from decabench.submission import read_answers
 from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
+from tests.sources import SHARED
 
 FILES = Path(__file__).with_name("files")
 
@@ -370,16 +371,14 @@ def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
 
 # Real predictions on real data
 
-SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
-
 
 @pytest.fixture(scope="module")
 def real_home(tmp_path_factory):
-    """SQuAD, prepared from the mirror."""
+    """The validation split of SQuAD, prepared from the mirror."""
     if not (SHARED / "mirror" / "squad").is_dir() or not (SHARED / "conformance").is_dir():
         pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
     home = tmp_path_factory.mktemp("real")
-    prepare_task(TASKS["squad"], Request(home, mirror=str(SHARED / "mirror"), progress=False))
+    prepare_task(TASKS["squad"], Request(home, "validation", str(SHARED / "mirror"), progress=False))
     return home
 
 

@@ -140,9 +140,6 @@ def test_mlflow(monkeypatch, tmp_path):
     assert client.method_calls[-1] == call.set_terminated("r1", "FAILED")
 
 
-# The real packages
-
-
 # Commands
 
 

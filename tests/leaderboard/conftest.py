@@ -9,7 +9,7 @@ import pytest
 from tests.leaderboard.synthetic import submissions
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made_up(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six systems, the oracle and a baseline, with answers, intervals and statistics."""
     return submissions(home, tmp_path_factory.mktemp("made-up"), 6)

@@ -263,7 +263,7 @@ def test_links_of_submissions(site: Path) -> None:
 def test_refused_files_are_listed_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "submissions" / "bad").mkdir(parents=True)
     (tmp_path / "submissions" / "bad" / "results.json").write_text("{", encoding="utf-8")
-    text = made(tmp_path, FILES).text
+    text = made(tmp_path, FILES[:1]).text
     assert re.search(r"Left out</h2>.*bad/results\.json.*it is not JSON: .* at column 2", text, re.DOTALL)
 
 
@@ -291,16 +291,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    made(tmp_path / "a", FILES), made(tmp_path / "b", FILES)
-    first = contents(tmp_path / "a" / "site")
-    assert first == contents(tmp_path / "b" / "site")
-    made(tmp_path / "a", FILES)
-    assert contents(tmp_path / "a" / "site") == first
+def test_the_same_results_give_the_same_bytes(site: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        made(tmp_path, FILES)
+        assert contents(tmp_path / "site") == contents(site / "site")
 
 
 def test_pages_of_a_submission_that_is_gone_go_and_files_at_the_top_stay(tmp_path: Path) -> None:
-    made(tmp_path, FILES)
+    made(tmp_path, FILES[:2])
     site = tmp_path / "site"
     (site / "CNAME").write_text("board.example.org")
     (tmp_path / "submissions" / "submission-0" / "results" / "validation.json").unlink()
@@ -317,15 +315,14 @@ def test_it_cannot_be_written(tmp_path: Path) -> None:
         write_leaderboard(tmp_path / "submissions", tmp_path / "site", examples="none")
 
 
-def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
-    page = made(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")])
+def test_the_columns_of_the_decathlon(site: Path) -> None:
+    page = Page(site / "site" / "index.html")
     heads = next(row for row in page.rows if row[0][2] == "Rank")
     assert len(heads) == 3 + len(NAMES)
     assert [
         text.startswith(name.split(".")[0].split("_")[0])
         for name, (_, _, text) in zip(NAMES, heads[3:], strict=True)
     ] == [True] * 10
-    assert "8 of 8 public tasks" in page.text
 
 
 def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:

@@ -128,7 +128,7 @@ def test_gold_queries_of_the_sample_in_standard_sql(home: Path) -> None:
     assert strict == 0 and normalised == 100
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.mirror
 def test_gold_queries_of_the_real_data_in_standard_sql(prepared: Prepared) -> None:
     strict, normalised = share(prepared.store, "validation")
@@ -169,44 +169,13 @@ def last_of(names: list[str], name: str) -> int:
 
 def test_queries_are_read_as_by_patterns_of_all_columns() -> None:
     drawn = random.Random(17)
-    columns = [
-        "a",
-        "a b",
-        "(a)",
-        "b",
-        "and",
-        "max",
-        "a = b",
-        "op",
-        "'q'",
-        "name and",
-        "No. (x)",
-        "[b]",
-        "",
-        "a",
-    ]
+    columns = ["a b", "a = b", "name and", "No. (x)", "", *"a (a) b and max op 'q' [b] a".split()]
     pieces = [
-        *(
-            "select",
-            "from",
-            "table",
-            "where",
-            "and",
-            "max",
-            "count",
-            "op",
-            "=",
-            "==",
-            "<",
-            ">",
-            "(",
-            ")",
-            ";",
-        ),
-        *("'", '"', "[", "]", "`", "x", "7", "a and b", "SUM("),
+        "a and b",
+        *"select from table where and max count op = == < > ( ) ; ' \" [ ] ` x 7 SUM(".split(),
     ]
     read = 0
-    for _ in range(3_000):
+    for _ in range(1_000):
         header = drawn.sample(columns, drawn.randint(0, 5))
         words = drawn.choices([*pieces, *header, *header], k=drawn.randint(0, 9))
         glue = drawn.choice((" ", "", "  "))
@@ -227,4 +196,4 @@ def test_queries_are_read_as_by_patterns_of_all_columns() -> None:
         expected = read_by_patterns(text, header)
         assert read_normalised(text, header) == expected, (text, header)
         read += expected is not None
-    assert read > 450
+    assert read > 150

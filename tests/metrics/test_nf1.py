@@ -6,7 +6,6 @@ import pytest
 import sklearn.metrics
 
 from decabench.metrics import accuracy, corpus_f1, nf1
-from decabench.metrics.nf1 import normalize
 
 
 @pytest.mark.parametrize(
@@ -27,24 +26,6 @@ from decabench.metrics.nf1 import normalize
 def test_nf1(prediction, answers, expected):
     details = nf1([prediction], [answers]).details
     assert tuple(details[name] for name in ("nf1", "nf1_empty_match", "em", "nem")) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [  # by hand from SQuAD evaluate-v1.1's normalize_answer
-        ("The  Cat.", "cat"),
-        ("t.h.e. cat", "cat"),
-        ("an-other", "another"),
-        ("a\tb\n an c", "b c"),
-        ("The", ""),
-        ("", ""),
-        ("theater", "theater"),
-        ("b–a", "b–"),
-        ("“quoted”", "“quoted”"),
-    ],
-)
-def test_normalize(text, expected):
-    assert normalize(text) == expected
 
 
 @pytest.mark.parametrize(

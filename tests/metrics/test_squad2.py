@@ -1,14 +1,12 @@
 """The metric squad2."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 from decabench.metrics import squad2
+from tests.sources import SHARED
 
-SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 DEV = SHARED / "mirror" / "squad2" / "dev-v2.0.json"
 
 
@@ -90,14 +88,19 @@ OFFICIAL = {
 """exact, f1, HasAns_exact, HasAns_f1 and NoAns_exact by evaluate-v2.0; its NoAns_f1 is the same."""
 
 
+@pytest.fixture(scope="module")
+def asked():
+    """(question, context) of the development set."""
+    articles = json.loads(DEV.read_text(encoding="utf-8"))["data"]
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    return [(question, paragraph["context"]) for paragraph in paragraphs for question in paragraph["qas"]]
+
+
 @pytest.mark.mirror
 @pytest.mark.skipif(not DEV.is_file(), reason=f"no {DEV} (set DECABENCH_SHARED)")
 @pytest.mark.parametrize("kind", OFFICIAL)
 @pytest.mark.parametrize("null", ["", "unanswerable"])
-def test_official_scores_of_the_development_set(kind, null):
-    articles = json.loads(DEV.read_text(encoding="utf-8"))["data"]
-    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-    asked = [(question, paragraph["context"]) for paragraph in paragraphs for question in paragraph["qas"]]
+def test_official_scores_of_the_development_set(asked, kind, null):
     predictions = [predict(kind, number, *pair) or null for number, pair in enumerate(asked)]
     answers = [[answer["text"] for answer in question["answers"]] or [null] for question, _ in asked]
     details = squad2(predictions, answers).details

@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
     from seqeval.metrics.sequence_labeling import get_entities
+    from seqeval.scheme import IOB1, IOB2, IOBES, IOE2
 
 
 @pytest.mark.parametrize(
@@ -83,11 +84,6 @@ def test_tag_accuracy_agrees_with_seqeval(sentences):
 
 
 # Chunks in every scheme, by conlleval's rules.
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from seqeval.metrics import f1_score
-    from seqeval.scheme import IOB1, IOB2, IOBES, IOE2
 
 KINDS = ("NP", "VP", "B-x")
 SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOBES": IOBES, "IOE1": IOE2, "IOE2": IOE2}

@@ -56,11 +56,24 @@ CASES = [
         for outputs in (LABELS, TAGS)
     ),
 ]
+ALWAYS = ("ns-mtl", "none", "rmn")
+"""All extensions of one encoder and two of all encoders; test_recurrent_modules.py has the losses of all pairs."""
 IDS = [
     "-".join([name, "labels" if outputs is LABELS else "tags", *map(str, own.values())])
     for name, outputs, own in CASES
 ]
-every_case = pytest.mark.parametrize(("name", "outputs", "settings"), CASES, ids=IDS)
+every_case = pytest.mark.parametrize(
+    ("name", "outputs", "settings"),
+    [
+        pytest.param(
+            *case,
+            marks=[pytest.mark.heavy]
+            * ("extension" in case[2] and not {case[0], *case[2].values()} & {*ALWAYS}),
+        )
+        for case in CASES
+    ],
+    ids=IDS,
+)
 
 
 def words():

@@ -19,10 +19,10 @@ from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.wording import KINDS, AnswerForm, default_form
-from tests.tasks.conftest import Prepared, prepared, shared
+from tests.tasks.conftest import Prepared, prepared_whole, shared
 from tests.tasks.fixtures import SAMPLED
 
-__all__ = ["prepared", "shared"]
+__all__ = ["prepared_whole", "shared"]
 
 NLI = 'Hypothesis: "x" -- entailment, neutral, or contradiction?'
 SST = "Is this review negative or positive?"
@@ -312,8 +312,8 @@ def test_gold_answers_of_the_sample_stay(home: Path, task: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.mirror
 @pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_gold_answers_of_the_real_data_stay(prepared: Prepared, task: str) -> None:
-    assert assert_kept(prepared.store, task) > 200
+def test_gold_answers_of_the_real_data_stay(prepared_whole: Prepared, task: str) -> None:
+    assert assert_kept(prepared_whole.store, task) > 200
 
 
 @pytest.mark.parametrize("task", SAMPLED)

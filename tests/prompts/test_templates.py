@@ -15,10 +15,10 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.wording import AnswerForm, PromptTemplate
-from tests.tasks.conftest import Prepared, prepared, shared
+from tests.tasks.conftest import Prepared, prepared_whole, shared
 from tests.tasks.fixtures import SAMPLED
 
-__all__ = ["prepared", "shared"]
+__all__ = ["prepared_whole", "shared"]
 
 HEAD = 'format = "decabench.template/1"\n'
 WHOLE = '[default]\ninput = "{context} {question}"\nmax_new_tokens = 9\nform = "span"\n'
@@ -159,11 +159,11 @@ def test_gold_answers_fit_into_the_limit(home: Path, task: str) -> None:
     assert over == 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.mirror
 @pytest.mark.parametrize("task", DECATHLON.tasks)
-def test_gold_answers_of_the_real_data_fit(prepared: Prepared, task: str) -> None:
-    over, _ = words_and_bytes_over(prepared.store, task)
+def test_gold_answers_of_the_real_data_fit(prepared_whole: Prepared, task: str) -> None:
+    over, _ = words_and_bytes_over(prepared_whole.store, task)
     assert over == (9 if task == "cnn_dailymail" else 0)
 
 

@@ -12,7 +12,7 @@ from decabench.tasks.preparation import Request, prepare_all
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
-from tests.sources import ROOT
+from tests.sources import SHARED
 from tests.tasks.fixtures import FolderFiles, read_sample, write_lines
 
 Requests = Callable[..., Request]
@@ -57,21 +57,34 @@ def request_for(tmp_path: Path) -> Callable[..., Request]:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder beside the project that holds the real data and the official scores."""
-    folder = Path(os.environ.get("DECABENCH_SHARED", ROOT.parent / "shared"))
-    if not (folder / "mirror").is_dir():
+    if not (SHARED / "mirror").is_dir():
         pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
-    return folder
+    return SHARED
+
+
+def _prepare_mirror(
+    shared: Path, factory: pytest.TempPathFactory, splits: tuple[str | None, ...]
+) -> Prepared:
+    """Prepare these splits of all tasks of the mirror, once however many processes test."""
+    from filelock import FileLock
+
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    home, mirror = base / "mirror-home", shared / "mirror"
+    there = [task for task in TASKS.values() if (mirror / task.files_folder).is_dir()]
+    with FileLock(base / "mirror.lock"):
+        for split in splits:
+            prepare_all(there, Request(home, split, str(mirror), progress=False), 1)
+    return Prepared(mirror, Store(home))
 
 
 @pytest.fixture(scope="session")
 def prepared(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """All real data of the mirror, prepared once however many processes test."""
-    from filelock import FileLock
+    """The validation and test splits of all real data of the mirror; the large training splits are `prepared_whole`."""
+    return _prepare_mirror(shared, tmp_path_factory, ("validation", "test"))
 
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    request = Request(base / "mirror-home", mirror=str(shared / "mirror"), progress=False)
-    there = [task for task in TASKS.values() if (shared / "mirror" / task.files_folder).is_dir()]
-    with FileLock(base / "mirror.lock"):
-        prepare_all(there, request, 1)
-    return Prepared(shared / "mirror", Store(request.home))
+
+@pytest.fixture(scope="session")
+def prepared_whole(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """All splits of all real data of the mirror, for `heavy` tests."""
+    return _prepare_mirror(shared, tmp_path_factory, (None,))

@@ -250,8 +250,6 @@ def test_two_processes_at_once(tmp_path: Path, options: list[str]) -> None:
 
 # Tasks made from the same files: one folder in a mirror and among the downloads, and each task prepared on its own.
 
-Requests = Callable[..., Request]
-
 WORDS = lines_task()
 FIRST, SECOND = (replace(WORDS, name=f"words.{name}", shared_folder="words") for name in ("first", "second"))
 
@@ -307,8 +305,6 @@ def test_what_one_task_downloaded_the_other_reads(request_for: Requests, shared_
 
 # From a server to splits: what was cut is refused or said, and what could not be read is downloaded again.
 
-Requests = Callable[..., Request]
-
 
 def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
     url = f"{published_sst.url}/dev_binary_sent.csv"
@@ -349,7 +345,6 @@ def test_what_is_missing_is_said() -> None:
 # Several tasks at once: each ends in an outcome of its own, in the order asked for.
 
 NAMES = ("sst", "schema")
-Requests = Callable[..., Request]
 
 
 def home_bytes(home: Path) -> dict[str, bytes]:

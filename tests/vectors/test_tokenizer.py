@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from decabench.errors import DataError
 from decabench.vectors.tokenizer import EOS, INIT, Lexicon, detokenize, tokenize
-from tests.tasks.conftest import prepared, shared  # noqa: F401
 
 
 @pytest.mark.parametrize(
