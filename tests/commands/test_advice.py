@@ -46,6 +46,7 @@ def test_without_any_data_all_tasks_are_named_at_once(command, submit, home, tmp
         done = command(*arguments, "--home", empty)
         assert done.exit_code == 3
         assert all(name in done.output for name in ("sst", "schema", "zre")), done.output
+        assert not (tmp_path / "s").exists()
         advice = done.output.partition("decabench prepare ")[2].split()[:3]
         assert {name.rstrip(",") for name in advice} == {"sst", "schema", "zre"}, done.output
 

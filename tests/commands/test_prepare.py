@@ -42,12 +42,6 @@ def test_a_split_that_no_task_has_is_left_out(command, tmp_path):
     assert "squad" not in done.stdout
 
 
-def test_a_split_that_the_named_task_has_not_is_3(command, tmp_path):
-    done = command("prepare", "squad", "--sample", "--split", "test", "--home", tmp_path)
-    assert done.exit_code == 3
-    assert "squad has no public test split" in done.stderr
-
-
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_mirror_without_the_file_is_3(command, tmp_path, jobs):
     (tmp_path / "mirror").mkdir()

@@ -104,25 +104,6 @@ def test_from_prepare_to_compare(command, tagging, tmp_path):
     assert (round(compared["pos"]["a"], 2), compared["pos"]["b"]) == (17.73, 100)
 
 
-def test_prepare_a_suite_leaves_out_what_has_no_such_split(command, tmp_path):
-    done = command(
-        "prepare", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path, "--jobs", 1
-    )
-    assert done.exit_code == 0
-    assert "squad: no public test split, skipped" in done.stderr
-    done = command(
-        "prepare", "squad", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path
-    )
-    assert done.exit_code == 3
-
-
-def test_predict_a_suite_leaves_out_what_has_no_such_split(command, home, tmp_path):
-    arguments = ["--suite", "decathlon", "--split", "test", "--home", home, "--output", tmp_path / "s"]
-    done = command("predict", "--predictor", "first-choice", *arguments)
-    assert done.exit_code == 0, done.output
-    assert len(list((tmp_path / "s" / "predictions").iterdir())) == 8
-
-
 def test_evaluate_a_suite_that_was_answered_in_part(command, home, submit):
     folder = submit("oracle", ["sst"])
     done = command("evaluate", "--submission", folder, "--suite", "decathlon", "--home", home)

@@ -71,16 +71,10 @@ def test_show_of_another_split(command, home):
     assert Store(home).ids("sst", "test")[0] in done.stdout
 
 
-def test_show_without_data(command, tmp_path):
-    done = command("tasks", "show", "sst", "--home", tmp_path)
-    assert done.exit_code == 0
-    assert "sst, validation, is not prepared in " in done.stdout
-    assert "run decabench prepare sst, with --mirror or --sample" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
+        ("sst", "run decabench prepare sst, with --mirror or --sample"),
         ("ptb.dep", "put your own copies (wsj_22.conllu)"),
         ("sentences.amazon", "use --split test"),
         ("imdb", "prepare imdb, with --mirror if you are offline"),
