@@ -122,7 +122,7 @@ FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong: 
 def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):
     done = command("check", "--submission", write_labels(tmp_path / "s", home, change), "--home", home)
     assert done.exit_code == 0 and said in done.stdout
-    assert done.stdout.endswith("valid, 1 warning\n" if said else "valid\n")
+    assert ("warning" in done.stdout.splitlines()[-1]) == bool(said)
 
 
 def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp_path):
