@@ -187,9 +187,9 @@ def score_submission(
         ledger = Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
-        is_ours = all(job.scored.key for job in jobs)  # third-party metrics may create reference cycles
+        is_ours = all(job.key for job in jobs)  # third-party metrics may create reference cycles
         with (
-            worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool,
+            worker_pool(options.jobs, sum(job.data.rows for job in jobs)) as pool,
             collector_paused() if is_ours else nullcontext(),
         ):
             found |= {job.task.name: score_job(job, pool, ledger) for job in jobs}
@@ -222,9 +222,9 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
 
     Returns None if the data file doesn't match its record, because scoring the answers again checks every row.
     """
-    if options.again or (found := ledger.find(job.scored)) is None:
+    if options.again or (found := ledger.find(job)) is None:
         return None
-    if not job.store.is_unaltered(job.task.name, job.file.split):
+    if not job.store.is_unaltered(job.task.name, job.split):
         return None
     read = cache(partial(_read_answers, submission, job, tuple(found.variant_rows)))
     return replace(
@@ -236,7 +236,7 @@ def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringO
 
 
 def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> Mapping[int, AlignedAnswers]:
-    task, ids = (job.task.name, job.file.split), job.references.ids
+    task, ids = (job.task.name, job.split), job.references.ids
     with open_submission(submission) as opened:
         job.require_same(opened)
         files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}

@@ -73,7 +73,7 @@ class Deferred(Sequence[Value]):
 
 
 @dataclass(frozen=True)
-class Scored:
+class TaskInputs:
     """The inputs that determine a task's result, apart from the code."""
 
     task: Task
@@ -88,6 +88,11 @@ class Scored:
     """The entries about each file in submission.toml."""
     answers: AnswerKind
     """Which text of a line to score."""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the labels are hidden."""
+        return bool(self.data.salt)
 
     @property
     def key(self) -> str:
@@ -204,15 +209,15 @@ class Ledger:
     def __init__(self, home: Path) -> None:
         self._folder = home / _FOLDER / code_digest()[:16]
 
-    def find(self, scored: Scored) -> ScoredTask | None:
+    def find(self, inputs: TaskInputs) -> ScoredTask | None:
         """Return the stored result, without texts, or None if there is no valid entry."""
         import msgspec
 
-        if not (key := scored.key) or (content := self.read(key)) is None:
+        if not (key := inputs.key) or (content := self.read(key)) is None:
             return None
         try:
             stored = _decoder().decode(content)
-            return _unpack(stored, scored) if stored.key == key else None
+            return _unpack(stored, inputs) if stored.key == key else None
         except (ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
             return None
 
@@ -231,12 +236,12 @@ class Ledger:
                 file.write(hashlib.sha256(content).digest() + content)
             _sweep(self._folder)
 
-    def keep(self, scored: Scored, found: ScoredTask) -> None:
+    def keep(self, inputs: TaskInputs, found: ScoredTask) -> None:
         """Store a result. Does nothing if the task failed or has no key."""
         import msgspec
 
         sample = found.sample
-        if sample is None or not (key := scored.key):
+        if sample is None or not (key := inputs.key):
             return
         stored = _Stored(
             key,
@@ -264,8 +269,8 @@ def _decoder() -> Any:
     return msgspec.msgpack.Decoder(_Stored)
 
 
-def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
-    task = scored.task
+def _unpack(stored: _Stored, inputs: TaskInputs) -> ScoredTask:
+    task = inputs.task
     metric: Metric = METRICS[task.metric].for_columns(stored.columns)
     units, layout = _lay_out(stored.steps)
     rows = stored.rows.unpack()
@@ -278,10 +283,10 @@ def _unpack(stored: _Stored, scored: Scored) -> ScoredTask:
         references=(),
         sample=sample,
         rows=rows,
-        files=scored.files,
+        files=inputs.files,
         variant_rows={number: packed.unpack() for number, packed in stored.variant_rows.items()},
         units=units,
-        hidden=bool(scored.data.salt),
+        hidden=inputs.hidden,
         key=stored.key,
     )
 

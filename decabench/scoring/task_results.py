@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
-import re
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -15,7 +12,6 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeVar
 
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
@@ -28,16 +24,14 @@ from decabench.metrics import (
     Reference,
     Row,
     count_faults,
-    fold_label,
     score_rows,
 )
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
+from decabench.scoring.answer_details import calibrate, context_ceiling, count_details, describe_samples, vote
 from decabench.scoring.examples import label_questions
-from decabench.scoring.ledger import Deferred, Ledger, Scored, ScoredTask
+from decabench.scoring.ledger import Deferred, Ledger, ScoredTask, TaskInputs
 from decabench.scoring.results import (
-    Calibration,
-    ConfidenceBin,
     DataUsed,
     LimitedRun,
     SampleScores,
@@ -49,7 +43,6 @@ from decabench.scoring.significance import Sample, describe_units
 from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
-    AnswerLine,
     AnswerReader,
     PredictionFile,
     Submission,
@@ -60,7 +53,6 @@ from decabench.tasks import (
     METRIC_GROUP,
     Label,
     References,
-    SplitRecord,
     Store,
     Suite,
     Tags,
@@ -101,15 +93,17 @@ class ScoringOptions:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A file of answers with the data that is needed to score it."""
+class Job(TaskInputs):
+    """A file of answers to score, with everything that affects the result."""
 
-    task: Task
     file: PredictionFile
-    scored: Scored
+    """The file of answers to the dataset's own wording."""
     traces: Sequence[tuple[int, ...]]
+    """Values that change whenever a file of answers is written or replaced."""
     store: Store
+    """The prepared data."""
     submission: Submission
+    """The open submission."""
 
     @classmethod
     def of(
@@ -127,38 +121,22 @@ class Job:
             digests = _digests(files)
         except FileNotFoundError:
             raise _changed_error(task.name) from None
-        record = store.record(task.name, file.split)
-        scored = Scored(task, record, file.split, digests, marks, options.answers)
-        return cls(task, file, scored, traces, store, submission)
+        data = store.record(task.name, file.split)  # before the references, to detect changes to the data
+        return cls(task, data, file.split, digests, marks, options.answers, file, traces, store, submission)
 
     def require_same(self, submission: Submission) -> None:
         """Raise SubmissionError if a submission's files have changed since this job was made."""
         try:
-            found = _digests(submission.files_of(self.task.name, self.file.split))
+            found = _digests(submission.files_of(self.task.name, self.split))
         except FileNotFoundError:
             found = {}
-        if found != self.scored.files:
+        if found != self.files:
             raise _changed_error(self.task.name)
-
-    @property
-    def record(self) -> SplitRecord:
-        """The record of the data, which is read before the references to detect changes to the data."""
-        return self.scored.data
 
     @cached_property
     def references(self) -> References:
         """The references of the whole split."""
-        return self.store.references(self.task.name, self.file.split)
-
-    @property
-    def answers(self) -> AnswerKind:
-        """Which text of a line to score."""
-        return self.scored.answers
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the labels are hidden."""
-        return bool(self.record.salt)
+        return self.store.references(self.task.name, self.split)
 
     def score(
         self,
@@ -173,7 +151,7 @@ class Job:
         if not self.hidden:
             return score_task(metrics, texts, references, pool, refused)
         span = find_metric(self.task.metric).range
-        name, split = self.task.name, self.file.split
+        name, split = self.task.name, self.split
         instead = MetricError(
             f"{self.task.metric} cannot score the {split} split, whose labels are hidden. To see why, run decabench "
             f"tasks validate {name} --split {split} --hidden, but only if no one else can read the output."
@@ -232,28 +210,27 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
 
     Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
     """
-    name, files = job.task.name, job.submission.files_of(job.task.name, job.file.split)
+    name, files = job.task.name, job.submission.files_of(job.task.name, job.split)
     try:
-        found = replace(_score_file(job, pool), files=job.scored.files, key=job.scored.key)
+        found = replace(_score_file(job, pool), files=job.files, key=job.key)
         changed = _traces(files.values()) != job.traces
     except FileNotFoundError:
         changed = True
     if changed:
         raise _changed_error(name)
-    if job.store.record(name, job.file.split) != job.record:
+    if job.store.record(name, job.split) != job.data:
         raise DataError(f"The data of {name} was prepared again while it was being scored: evaluate again.")
-    if len(job.scored.files) == len(files):
-        ledger.keep(job.scored, found)
+    if len(job.files) == len(files):
+        ledger.keep(job, found)
     return found
 
 
 def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     task, metric = job.task, find_metric(job.task.metric)
-    record = job.record
-    published = task.counts.get(job.file.split)
+    record, published = job.data, task.counts.get(job.split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
-    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}")
+    limits = job.submission.info.partial.get(f"{task.name}.{job.split}")
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
@@ -271,22 +248,20 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
             and any(each.samples for each in aligned.details.values())
         ):
             found, samples = _score_samples(task, aligned.series, found, references, pool)
-    except _FaultyFileError as error:
-        return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
-    except MetricError as error:  # the metric can't score the gold answers, but other tasks can be scored
-        return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
+    except (_FaultyFileError, MetricError) as error:  # a metric may be unable to score the gold answers
+        faults = error.faults if isinstance(error, _FaultyFileError) else 1
+        return ScoredTask(replace(result, reason=str(error), faults=faults), job.references)
     ids = ids_of(references)
-    counts, context_kept = count_answers(aligned.details.values())
-    counts |= count_other_forms(task, ids, texts, job.references, job.store, job.file.split)
+    counts, context_kept = count_details(aligned.details.values()) if aligned.details else ({}, {})
+    counts |= _count_other_forms(job, ids, texts)
     ceiling = None
     if context_kept and task.extractive and not job.hidden:  # it would reveal where answers are
-        contexts = job.store.read(task.name, job.file.split, ("id", "context"))
+        contexts = job.store.read(task.name, job.split, ("id", "context"))
         ceiling = context_ceiling(context_kept, references, contexts)
     score = found.scores[found.headline]
     units = unit_numbers(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
-    variant_rows: dict[int, Any] = {}
-    all_aligned = {0: aligned}
+    variants, variant_rows, reworded = _score_variants(job, aligned, references, score, pool)
     result = replace(
         result,
         status="partial" if limits else "scored",
@@ -300,9 +275,9 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         answers=counts,
         ceiling=ceiling,
         samples=samples,
-        calibration=None if job.hidden else calibrate(aligned.details, references),
+        calibration=calibrate(aligned.details, references) if aligned.details and not job.hidden else None,
         partial=LimitedRun(**limits) if limits else None,
-        variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
+        variants=variants,
         units=describe_units(sample, task.unit_names),
     )
     return ScoredTask(
@@ -312,7 +287,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         sample,
         found.rows,
         variant_rows=variant_rows,
-        aligned=lambda: all_aligned,
+        aligned=lambda: {0: aligned, **reworded},
         units=units,
         hidden=job.hidden,
     )
@@ -348,20 +323,17 @@ def _score_samples(
 
 
 def _score_variants(
-    job: Job,
-    references: Sequence[Item],
-    score: float,
-    pool: Executor | None,
-    rows: dict[int, Any],
-    all_aligned: dict[int, AlignedAnswers],
-) -> VariantScores | None:
-    """Score the answers to other wordings, or return None if there are no such answers.
+    job: Job, first: AlignedAnswers, references: Sequence[Item], score: float, pool: Executor | None
+) -> tuple[VariantScores | None, dict[int, Any], dict[int, AlignedAnswers]]:
+    """Score the answers to other wordings, given the answers to the dataset's own wording and their score.
 
-    Adds their statistics to `rows` and the answers to `all_aligned`, by wording number.
+    Returns the scores, or None if there are no such answers; and the statistics and answers by wording number.
     """
     scores, digests, failed = {"0": score}, {}, {}
+    rows: dict[int, Any] = {}
+    answers: dict[int, AlignedAnswers] = {}
     for number, files in job.submission.variants.items():
-        file = files.get((job.task.name, job.file.split))
+        file = files.get((job.task.name, job.split))
         if file is None:
             continue
         try:
@@ -370,21 +342,45 @@ def _score_variants(
                     f"{job.task.name} has {len(job.task.variants)} variants, so there is no variant {number}."
                 )
             aligned = job.read(file)
-            if aligned.places != all_aligned[0].places:
+            if aligned.places != first.places:
                 raise SubmissionError(f"{file.name} and {job.file.name} answer different examples.")
         except SubmissionError as error:
             failed[str(number)] = str(error)
             continue
-        texts = aligned.texts(job.answers)
         found = job.score((job.task.metric,), aligned, references, pool)
         scores[str(number)] = found.scores[found.headline]
-        rows[number], all_aligned[number] = found.rows, aligned
-        digests[str(number)] = texts_digest(ids_of(references), texts)
+        digests[str(number)] = texts_digest(ids_of(references), aligned.texts(job.answers))
+        rows[number], answers[number] = found.rows, aligned
     if len(scores) == 1 and not failed:
-        return None
+        return None, rows, answers
     higher_is_better = find_metric(job.task.metric).higher_is_better
     summed = VariantScores.of(scores, higher_is_better, job.task.retired_variants)
-    return replace(summed, predictions=digests, failed=failed)
+    return replace(summed, predictions=digests, failed=failed), rows, answers
+
+
+def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
+    """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
+
+    If labels are hidden, only the number of gold items is used.
+    """
+    output = job.task.output
+    counts: dict[str, int] = {}
+    if isinstance(output, Label):
+        questions = label_questions(job.task, job.store, job.split)
+        counts["other_label"] = sum(
+            is_other_label(text, output, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True)
+        )
+    if isinstance(output, Tags | Tree):
+        golds, known = {item.id: item.answers[0] for item in job.references}, texts
+        if job.store.hides(job.task, job.split):
+            golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
+        else:
+            known = list(golds.values())
+        tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
+        kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
+        faults = [astuple(count_faults(text, golds[id_], tags)) for id_, text in zip(ids, texts, strict=True)]
+        counts |= dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True))
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
@@ -630,163 +626,3 @@ def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Exa
         return references
     wanted = set(places)
     return [item for at, item in enumerate(references) if at in wanted]
-
-
-# Forms of answers
-
-_RULES = {
-    "unparseable": "unparseable",
-    "reasoning_only": "reasoning-only",
-    "cut_in_reasoning": "cut-in-reasoning",
-    "tool_call": "tool-call",
-    "template": "template",
-    "not_in_context": "not-in-context",
-}
-"""The counted extraction rules, by the name of their count."""
-
-
-def count_answers(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Count answers with properties that readers of the score should know about, leaving out zeros.
-
-    Also returns the range of characters that the model was shown for each truncated context, by id.
-    """
-    counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
-    kept: dict[str, tuple[int, int]] = {}
-    for line in lines:
-        rules = line.rule.split("+") if line.rule else ()
-        for kind, rule in _RULES.items():
-            counts[kind] += rule in rules
-        counts["truncated"] += line.finish == "length"
-        counts["refused"] += line.finish == "refused" or "refused" in rules
-        if line.context_kept is not None:
-            counts["context_cut"] += 1
-            kept[str(line.id)] = line.context_kept
-    return {kind: count for kind, count in counts.items() if count}, kept
-
-
-def count_other_forms(
-    task: Task, ids: Sequence[str], texts: Sequence[str], references: Sequence[Item], store: Store, split: str
-) -> dict[str, int]:
-    """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
-
-    If labels are hidden, only the number of gold items is used.
-    """
-    output = task.output
-    counts: dict[str, int] = {}
-    if isinstance(output, Label):
-        questions = label_questions(task, store, split)
-        counts["other_label"] = sum(
-            is_other_label(text, output, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True)
-        )
-    if isinstance(output, Tags | Tree):
-        golds, known = {item.id: item.answers[0] for item in references}, texts
-        if store.hides(task, split):
-            golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
-        else:
-            known = list(golds.values())
-        tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
-        kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
-        faults = [astuple(count_faults(text, golds[id_], tags)) for id_, text in zip(ids, texts, strict=True)]
-        counts |= dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True))
-    return {kind: count for kind, count in counts.items() if count}
-
-
-# Truncated contexts
-
-_ALWAYS = "unanswerable"
-"""QA-ZRE's answer if the context has no answer. It doesn't depend on the context, so truncation can't remove it."""
-
-
-def context_ceiling(
-    kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
-) -> float:
-    """Return the percentage of examples whose gold answer is still in the part of the context that was shown.
-
-    `kept` maps ids to the range of characters that was shown. `contexts` has rows with `id` and `context`.
-    """
-    golds = {item.id: item.answers for item in references if item.id in kept}
-    lost = sum(
-        not is_reachable(golds[row["id"]], row["context"], kept[row["id"]])
-        for row in contexts
-        if row["id"] in golds
-    )
-    return 100 * (1 - lost / len(references))
-
-
-def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Return whether a gold answer is still in the kept part of a context, or was never in the context."""
-    shown = context[slice(*kept)]
-    before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
-    return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
-
-
-def _holds(text: str, gold: str) -> bool:
-    return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
-
-
-def _holds_words(text: str, words: str) -> bool:
-    pattern = r"\s+".join(re.escape(word) for word in words.split())
-    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
-
-
-# Several samples of an answer, and probabilities of labels
-
-
-def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent answer to each example over all samples, or the earliest in case of a tie."""
-    return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
-
-
-def describe_samples(
-    metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
-) -> SampleScores:
-    """Summarize the scores of several samples, given the metric rows and headline of each sample."""
-    import numpy as np
-
-    pass_at, within, between = {}, None, None
-    if metric.scope == "example" and math.isfinite(metric.range[1]):
-        stacked = np.stack([np.asarray(each, dtype=float) for each in rows])
-        columns = {name: stacked[..., at] for at, name in enumerate(metric.columns)}
-        values = np.asarray(metric.score(columns)[metric.headline])
-        count = len(rows)
-        best = metric.range[1 if metric.higher_is_better else 0]
-        right = np.sum(np.abs(values - best) < 1e-9, axis=0)
-        sizes = sorted({1, count, *(2**power for power in range(count.bit_length()) if 2**power <= count)})
-        pass_at = {str(k): float(np.mean([_pass(count, int(each), k) for each in right])) for k in sizes}
-        within = float(np.sqrt(np.mean(np.var(values, axis=0, ddof=1))))
-        between = float(np.std(values.mean(axis=0), ddof=1)) if values.shape[1] > 1 else 0.0
-    spread = float(np.std(headlines, ddof=1))
-    return SampleScores(tuple(headlines), majority, pass_at, spread, within, between)
-
-
-def _pass(count: int, right: int, k: int) -> float:
-    return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))
-
-
-_BINS = 10
-_SMALLEST = 1e-15
-"""The lower limit for probabilities in the log loss, which would be infinite for 0."""
-
-
-def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Return the calibration of label probabilities, given lines by place, or None if there are no probabilities."""
-    briers, losses = [], []
-    bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
-    for place, line in lines.items():
-        if not line.probabilities:
-            continue
-        golds = set(map(fold_label, references[place].answers))
-        given = [(share, fold_label(label) in golds) for label, share in line.probabilities.items()]
-        briers.append(sum((share - is_gold) ** 2 for share, is_gold in given))
-        losses.append(-math.log(max(_SMALLEST, sum(share for share, is_gold in given if is_gold))))
-        best = max(given, key=lambda pair: pair[0])
-        bins[min(_BINS - 1, int(best[0] * _BINS))].append(best)
-    if not briers:
-        return None
-    made = [
-        ConfidenceBin(len(held), fmean(share for share, _ in held), fmean(right for _, right in held))
-        for held in bins
-        if held
-    ]
-    error = sum(each.n * abs(each.confidence - each.accuracy) for each in made) / len(briers)
-    return Calibration(len(briers), fmean(briers), fmean(losses), error, tuple(made))

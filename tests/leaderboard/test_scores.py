@@ -27,7 +27,7 @@ from decabench.scoring import (
     write_results_file,
     write_statistics,
 )
-from decabench.scoring.ledger import Ledger, Scored
+from decabench.scoring.ledger import Ledger, TaskInputs
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
@@ -270,8 +270,8 @@ def test_a_forged_ledger_cannot_rank(
     forged.mkdir()
     (forged / "tasks").symlink_to(home / "tasks")
 
-    def keep_better(ledger: Ledger, scored: Scored, found: ScoredTask) -> None:
-        keep(ledger, scored, replace(found, result=replace(found.result, score=100.0)))
+    def keep_better(ledger: Ledger, inputs: TaskInputs, found: ScoredTask) -> None:
+        keep(ledger, inputs, replace(found, result=replace(found.result, score=100.0)))
 
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "keep", keep_better)

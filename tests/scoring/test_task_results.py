@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -24,8 +23,8 @@ from decabench.predictors import ModelOptions
 from decabench.scoring import compare, evaluate, read_results_file, read_sample
 from decabench.scoring.examples import stored_metric
 from decabench.scoring.significance import Sample, score_interval
-from decabench.scoring.task_results import calibrate, find_metric, score_task
-from decabench.submission import AnswerLine, SubmissionInfo, write_submission
+from decabench.scoring.task_results import find_metric, score_task
+from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import load_included
@@ -224,31 +223,6 @@ def test_items_of_wrong_form_are_counted_apart(command: Callable[..., object], t
     assert "→ _: " in done.stdout
     assert "_: no answer for this token" in done.stdout
     assert "NOUN" in done.stdout and " noun " not in done.stdout
-
-
-# Brier score, log loss and calibration error, against the formulas written out for three answers
-
-
-def line(id_, **probabilities):
-    return AnswerLine(
-        1, id_, max(probabilities, key=probabilities.get), rule="choices", probabilities=probabilities
-    )
-
-
-def test_three_answers():
-    lines = {0: line("a", yes=0.9, no=0.1), 1: line("b", yes=0.95, no=0.05), 2: line("c", yes=0.4, no=0.6)}
-    golds = [Item(("Yes",)), Item(("no",)), Item(("no",))]
-    found = calibrate(lines, golds)
-    assert found is not None and found.n == 3
-    assert found.brier == pytest.approx((2 * 0.1**2 + 2 * 0.95**2 + 2 * 0.4**2) / 3)
-    assert found.log_loss == pytest.approx(-(math.log(0.9) + math.log(0.05) + math.log(0.6)) / 3)
-    assert [(each.n, each.accuracy) for each in found.bins] == [(1, 1.0), (2, 0.5)]
-    assert found.bins[1].confidence == pytest.approx(0.925)
-    assert found.error == pytest.approx((1 * 0.4 + 2 * 0.425) / 3)
-
-
-def test_answers_without_probabilities():
-    assert calibrate({0: AnswerLine(1, "a", "yes")}, [Item(("yes",))]) is None
 
 
 # Several samples of each answer: the score is their mean, and they are parts of examples in the interval

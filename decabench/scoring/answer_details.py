@@ -1,0 +1,147 @@
+"""The details of answers that affect how a score is read: extraction, cut contexts, samples and probabilities.
+
+Only lines with more than an id and an answer have details; see `AlignedAnswers.details`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from decabench.metrics import Item, Metric, fold_label
+from decabench.scoring.results import Calibration, ConfidenceBin, SampleScores
+from decabench.submission import AnswerLine
+
+_RULES = {
+    "unparseable": "unparseable",
+    "reasoning_only": "reasoning-only",
+    "cut_in_reasoning": "cut-in-reasoning",
+    "tool_call": "tool-call",
+    "template": "template",
+    "not_in_context": "not-in-context",
+}
+"""The counted extraction rules, by the name of their count."""
+
+
+def count_details(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+    """Count answers with properties that readers of the score should know about, leaving out zeros.
+
+    Also returns the range of characters that the model was shown for each truncated context, by id.
+    """
+    counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
+    kept: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        rules = line.rule.split("+") if line.rule else ()
+        for kind, rule in _RULES.items():
+            counts[kind] += rule in rules
+        counts["truncated"] += line.finish == "length"
+        counts["refused"] += line.finish == "refused" or "refused" in rules
+        if line.context_kept is not None:
+            counts["context_cut"] += 1
+            kept[str(line.id)] = line.context_kept
+    return {kind: count for kind, count in counts.items() if count}, kept
+
+
+# Truncated contexts
+
+_ALWAYS = "unanswerable"
+"""QA-ZRE's answer if the context has no answer. It doesn't depend on the context, so truncation can't remove it."""
+
+
+def context_ceiling(
+    kept: Mapping[str, tuple[int, int]], references: Sequence[Item], contexts: Iterable[Mapping[str, Any]]
+) -> float:
+    """Return the percentage of examples whose gold answer is still in the part of the context that was shown.
+
+    `kept` maps ids to the range of characters that was shown. `contexts` has rows with `id` and `context`.
+    """
+    golds = {item.id: item.answers for item in references if item.id in kept}
+    lost = sum(
+        not is_reachable(golds[row["id"]], row["context"], kept[row["id"]])
+        for row in contexts
+        if row["id"] in golds
+    )
+    return 100 * (1 - lost / len(references))
+
+
+def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
+    """Return whether a gold answer is still in the kept part of a context, or was never in the context."""
+    shown = context[slice(*kept)]
+    before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
+    return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
+
+
+def _holds(text: str, gold: str) -> bool:
+    return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
+
+
+def _holds_words(text: str, words: str) -> bool:
+    pattern = r"\s+".join(re.escape(word) for word in words.split())
+    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
+
+
+# Several samples of an answer, and probabilities of labels
+
+
+def vote(series: Sequence[Sequence[str]]) -> list[str]:
+    """Return the most frequent answer to each example over all samples, or the earliest in case of a tie."""
+    return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
+
+
+def describe_samples(
+    metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
+) -> SampleScores:
+    """Summarize the scores of several samples, given the metric rows and headline of each sample."""
+    import numpy as np
+
+    pass_at, within, between = {}, None, None
+    if metric.scope == "example" and math.isfinite(metric.range[1]):
+        stacked = np.stack([np.asarray(each, dtype=float) for each in rows])
+        columns = {name: stacked[..., at] for at, name in enumerate(metric.columns)}
+        values = np.asarray(metric.score(columns)[metric.headline])
+        count = len(rows)
+        best = metric.range[1 if metric.higher_is_better else 0]
+        right = np.sum(np.abs(values - best) < 1e-9, axis=0)
+        sizes = sorted({1, count, *(2**power for power in range(count.bit_length()) if 2**power <= count)})
+        pass_at = {str(k): float(np.mean([_pass(count, int(each), k) for each in right])) for k in sizes}
+        within = float(np.sqrt(np.mean(np.var(values, axis=0, ddof=1))))
+        between = float(np.std(values.mean(axis=0), ddof=1)) if values.shape[1] > 1 else 0.0
+    spread = float(np.std(headlines, ddof=1))
+    return SampleScores(tuple(headlines), majority, pass_at, spread, within, between)
+
+
+def _pass(count: int, right: int, k: int) -> float:
+    return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))
+
+
+_BINS = 10
+_SMALLEST = 1e-15
+"""The lower limit for probabilities in the log loss, which would be infinite for 0."""
+
+
+def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
+    """Return the calibration of label probabilities, given lines by place, or None if there are no probabilities."""
+    briers, losses = [], []
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
+    for place, line in lines.items():
+        if not line.probabilities:
+            continue
+        golds = set(map(fold_label, references[place].answers))
+        given = [(share, fold_label(label) in golds) for label, share in line.probabilities.items()]
+        briers.append(sum((share - is_gold) ** 2 for share, is_gold in given))
+        losses.append(-math.log(max(_SMALLEST, sum(share for share, is_gold in given if is_gold))))
+        best = max(given, key=lambda pair: pair[0])
+        bins[min(_BINS - 1, int(best[0] * _BINS))].append(best)
+    if not briers:
+        return None
+    made = [
+        ConfidenceBin(len(held), fmean(share for share, _ in held), fmean(right for _, right in held))
+        for held in bins
+        if held
+    ]
+    error = sum(each.n * abs(each.confidence - each.accuracy) for each in made) / len(briers)
+    return Calibration(len(briers), fmean(briers), fmean(losses), error, tuple(made))
