@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, asdict, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import click
 
@@ -38,12 +38,8 @@ from decabench.commands._console import (
 from decabench.commands._progress import clock_time, show_progress
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from decabench.commands._console import Clock
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
-
-Owner = TypeVar("Owner", bound="DataclassInstance")
 
 
 class SectionedCommand(click.Command):
@@ -194,25 +190,26 @@ def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
     return [replace(row, cost=prices.cost(row.prompt_tokens, row.completion_tokens)) for row in rows]
 
 
+_OF_COMMAND = frozenset(
+    {"tasks", "suite", "split", "output", "force", "home", "include", "dry_run", "show_prompt"}
+)
+"""Options that aren't fields of a Run under the same name and type."""
+
+
 def _run(given: dict[str, Any]) -> Run:
-    from decabench.predictors import ModelOptions
-    from decabench.runs import Prompts, Run, Selection
+    from decabench.runs import make_run
     from decabench.tasks import DECATHLON, Store, home_folder, known_tasks, tasks_with_split
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"], given["suite"])
     if names is None or not given["tasks"]:
         names = tasks_with_split(names or DECATHLON.tasks, given["split"], known)
-    return fill(
-        Run,
-        given,
+    return make_run(
+        **{name: value for name, value in given.items() if name not in _OF_COMMAND},
         tasks=[known[task] for task in names],
         split=given["split"],
         output=given["output"] or Path(),
         store=Store(home_folder(given["home"])),
-        selection=fill(Selection, given),
-        prompts=fill(Prompts, given),
-        options=fill(ModelOptions, given),
     )
 
 
@@ -530,9 +527,3 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
-    """Return a dataclass filled from the options that `options_of` made of its fields, and from `more`."""
-    values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
-    return owner(**values, **more)

@@ -18,6 +18,7 @@ from .plan import Prices as Prices
 from .plan import Prompts as Prompts
 from .plan import Run as Run
 from .plan import Selection as Selection
+from .plan import make_run as make_run
 from .plan import plan_run as plan_run
 from .write import Report as Report
 from .write import occupied_by as occupied_by

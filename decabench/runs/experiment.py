@@ -22,7 +22,7 @@ from decabench.plugins import add_module_folder
 from decabench.predictors import PREDICTORS, Header, ModelOptions, OptionInfo
 from decabench.runs.ask import Progress
 from decabench.runs.estimate import Estimate, estimate_run
-from decabench.runs.plan import Plan, Prompts, Run, Selection, plan_run
+from decabench.runs.plan import Plan, Prompts, Run, Selection, make_run, plan_run
 from decabench.runs.write import Report, occupied_by, run_plan
 from decabench.scoring import (
     Comparison,
@@ -585,25 +585,19 @@ def _request(experiment: Experiment) -> Request:
 def _plan(
     experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
 ) -> Plan:
-    given = {} if predictor else dict(experiment.predict)
-    names = {each.name for each in fields(Selection)}
-    chosen = {name: value for name, value in experiment.predict.items() if name in names}
-    parts: dict[str, Any] = {}
-    for name, owner in {"prompts": Prompts, "options": ModelOptions}.items():
-        own = {each.name for each in fields(owner)} & given.keys()
-        parts[name] = owner(**{each: given.pop(each) for each in own})
-    return plan_run(
-        Run(
-            predictor or experiment.predictor,
-            list(tasks),
-            experiment.split,
-            output or experiment.output,
-            Store(home_folder(experiment.home)),
-            selection=Selection(**chosen),
-            **parts,
-            **{name: value for name, value in given.items() if name not in names},
-        )
+    given = experiment.predict
+    if predictor:  # a baseline answers the same questions
+        names = {each.name for each in fields(Selection)}
+        given = {name: value for name, value in given.items() if name in names}
+    run = make_run(
+        **given,
+        predictor=predictor or experiment.predictor,
+        tasks=list(tasks),
+        split=experiment.split,
+        output=output or experiment.output,
+        store=Store(home_folder(experiment.home)),
     )
+    return plan_run(run)
 
 
 def _refuse_occupied(plan: Plan, force: bool) -> None:

@@ -62,7 +62,15 @@ def make_baselines(
             key = _key(name, tasks, split, store)
             if not _is_kept(folder, key, tasks, split):
                 report(f"Answering {suite.name}, {split}, with {name}")
-                _answer(name, tasks, split, folder, key, store, include)
+                with temporary_folder(folder.parent, name) as temporary:
+                    made = temporary / name
+                    about = {"authors": ("decabench",), "date": "2026-01-01"}
+                    predict(name, made, tasks, split, store.home, include, **about)
+                    shutil.rmtree(made / JOURNAL, ignore_errors=True)
+                    with atomic_file(made / _KEY) as file:
+                        file.write(json.dumps({"key": key, "files": _digests(made, tasks, split)}).encode())
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.rename(made, folder)
         yield folder
 
 
@@ -120,16 +128,3 @@ def _is_kept(folder: Path, key: str, tasks: Sequence[Task], split: str) -> bool:
         )
     except (DecabenchError, OSError, ValueError):
         return False
-
-
-def _answer(
-    name: str, tasks: Sequence[Task], split: str, folder: Path, key: str, store: Store, include: Paths
-) -> None:
-    with temporary_folder(folder.parent, name) as temporary:
-        made = temporary / name
-        predict(name, made, tasks, split, store.home, include, authors=("decabench",), date="2026-01-01")
-        shutil.rmtree(made / JOURNAL, ignore_errors=True)
-        with atomic_file(made / _KEY) as file:
-            file.write(json.dumps({"key": key, "files": _digests(made, tasks, split)}).encode())
-        shutil.rmtree(folder, ignore_errors=True)
-        os.rename(made, folder)

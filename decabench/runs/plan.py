@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -427,6 +427,16 @@ class Run:
         return read_prices(
             self.prices, self.options.model or self.predictor.partition(":")[2] or self.predictor
         )
+
+
+def make_run(**settings: Any) -> Run:
+    """Return a run. The fields of its selection, prompts and model options are given by name, like its own."""
+    parts = {"selection": Selection, "prompts": Prompts, "options": ModelOptions}
+    made: dict[str, Any] = {}
+    for name, owner in parts.items():
+        own = {each.name for each in fields(owner)} & settings.keys()
+        made[name] = owner(**{each: settings.pop(each) for each in own})
+    return Run(**made, **settings)
 
 
 @dataclass(frozen=True)
