@@ -1,4 +1,4 @@
-"""The details of answers that affect how a score is read: extraction, cut contexts, samples and probabilities.
+"""Figures from the details of answers: truncated contexts, several samples, and probabilities of labels.
 
 Only lines with more than an id and an answer have details; see `AlignedAnswers.details`.
 """
@@ -15,36 +15,6 @@ from typing import Any
 from decabench.metrics import Item, Metric, fold_label
 from decabench.scoring.results import Calibration, ConfidenceBin, SampleScores
 from decabench.submission import AnswerLine
-
-_RULES = {
-    "unparseable": "unparseable",
-    "reasoning_only": "reasoning-only",
-    "cut_in_reasoning": "cut-in-reasoning",
-    "tool_call": "tool-call",
-    "template": "template",
-    "not_in_context": "not-in-context",
-}
-"""The counted extraction rules, by the name of their count."""
-
-
-def count_details(lines: Iterable[AnswerLine]) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-    """Count answers with properties that readers of the score should know about, leaving out zeros.
-
-    Also returns the range of characters that the model was shown for each truncated context, by id.
-    """
-    counts = dict.fromkeys((*_RULES, "truncated", "refused", "context_cut"), 0)
-    kept: dict[str, tuple[int, int]] = {}
-    for line in lines:
-        rules = line.rule.split("+") if line.rule else ()
-        for kind, rule in _RULES.items():
-            counts[kind] += rule in rules
-        counts["truncated"] += line.finish == "length"
-        counts["refused"] += line.finish == "refused" or "refused" in rules
-        if line.context_kept is not None:
-            counts["context_cut"] += 1
-            kept[str(line.id)] = line.context_kept
-    return {kind: count for kind, count in counts.items() if count}, kept
-
 
 # Truncated contexts
 

@@ -256,24 +256,28 @@ def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
-_NO_ANSWER = ("reasoning-only", "cut-in-reasoning", "tool-call", "not-in-context")
-"""Extraction rules that explain why no usable answer was found."""
+_RULES = ("unparseable", "reasoning-only", "cut-in-reasoning", "tool-call", "template", "not-in-context")
+"""Extraction rules that readers of a score should know about."""
+
+
+def line_flags(line: AnswerLine) -> list[str]:
+    """Return the peculiarities that a line records, by the names of `TaskResult.answers`."""
+    rules = line.rule.split("+") if line.rule else ()
+    flags = [rule.replace("-", "_") for rule in _RULES if rule in rules]
+    if line.finish == "refused" or "refused" in rules:
+        flags.append("refused")
+    if line.finish == "length":
+        flags.append("truncated")
+    if line.context_kept is not None:
+        flags.append("context_cut")
+    return flags
 
 
 def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[str, ...]:
     """Return the flags that apply to an answer; see `ScoredExample.flags`."""
     flags = [] if text.strip() else ["empty"]
-    if line is not None:
-        rules = line.rule.split("+") if line.rule else ()
-        if "unparseable" in rules:
-            flags.append("unparseable")
-        flags += (rule.replace("-", "_") for rule in rules if rule in _NO_ANSWER)
-        if line.finish == "refused" or "refused" in rules:
-            flags.append("refused")
-        if line.finish == "length":
-            flags.append("cut")
-        if line.context_kept is not None:
-            flags.append("context_cut")
+    found = [] if line is None else line_flags(line)
+    flags += ("cut" if flag == "truncated" else flag for flag in found if flag != "template")
     return (*flags, form) if form else tuple(flags)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ from decabench.metrics import (
 )
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
-from decabench.scoring.answer_details import calibrate, context_ceiling, count_details, describe_samples, vote
-from decabench.scoring.examples import label_questions
+from decabench.scoring.answer_details import calibrate, context_ceiling, describe_samples, vote
+from decabench.scoring.examples import label_questions, line_flags
 from decabench.scoring.ledger import Deferred, Ledger, ScoredTask, TaskInputs
 from decabench.scoring.results import (
     DataUsed,
@@ -252,8 +253,11 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         faults = error.faults if isinstance(error, _FaultyFileError) else 1
         return ScoredTask(replace(result, reason=str(error), faults=faults), job.references)
     ids = ids_of(references)
-    counts, context_kept = count_details(aligned.details.values()) if aligned.details else ({}, {})
-    counts |= _count_other_forms(job, ids, texts)
+    details = aligned.details.values()
+    counts = _count_other_forms(job, ids, texts)
+    for line in details:
+        counts.update(line_flags(line))
+    context_kept = {str(line.id): line.context_kept for line in details if line.context_kept is not None}
     ceiling = None
     if context_kept and task.extractive and not job.hidden:  # it would reveal where answers are
         contexts = job.store.read(task.name, job.split, ("id", "context"))
@@ -272,7 +276,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         signatures=found.signatures,
         empty=sum(not text.strip() for text in texts),
         predictions=texts_digest(ids, texts),
-        answers=counts,
+        answers=dict(+counts),  # without zeros
         ceiling=ceiling,
         samples=samples,
         calibration=calibrate(aligned.details, references) if aligned.details and not job.hidden else None,
@@ -358,13 +362,13 @@ def _score_variants(
     return replace(summed, predictions=digests, failed=failed), rows, answers
 
 
-def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
+def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> Counter[str]:
     """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
 
     If labels are hidden, only the number of gold items is used.
     """
     output = job.task.output
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     if isinstance(output, Label):
         questions = label_questions(job.task, job.store, job.split)
         counts["other_label"] = sum(
@@ -379,8 +383,8 @@ def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> di
         tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
         kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
         faults = [astuple(count_faults(text, golds[id_], tags)) for id_, text in zip(ids, texts, strict=True)]
-        counts |= dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True))
-    return {kind: count for kind, count in counts.items() if count}
+        counts.update(dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True)))
+    return counts
 
 
 def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
