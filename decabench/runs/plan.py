@@ -481,6 +481,22 @@ def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How answers are read from a model's output."""
+
+    form: AnswerForm | None = None
+    """The form of an answer, if answers are extracted from the output."""
+    wording: Variant | None = None
+    """The wording whose labels are replaced by the dataset's; None for the dataset's own wording."""
+    protocol: Protocol = "prose"
+    """How answers are requested."""
+    is_opened: bool = False
+    """Whether the prompt itself opens the tag of the answer."""
+    choices_by: str = "sum"
+    """The score that decides among labels, from `CHOICES_BY`."""
+
+
+@dataclass(frozen=True)
 class PlannedTask:
     """A task to answer in a specific wording."""
 
@@ -488,14 +504,10 @@ class PlannedTask:
     """The task itself."""
     variant: int
     """The variant number; 0 for the dataset's own wording."""
-    wording: Variant | None
-    """The variant, or None for the dataset's own wording."""
     prompting: Prompting | None
     """How questions are turned into prompts, for language models."""
-    form: AnswerForm | None
-    """The form of an answer, if answers are extracted from the output."""
-    protocol: Protocol
-    """How answers are requested and read."""
+    reading: Reading
+    """How answers are read from the output."""
     is_chat: bool
     """Whether prompts are chat messages rather than text for the model to continue."""
     key: JournalKey
@@ -618,7 +630,8 @@ def _is_asked(run: Run, planned: PlannedTask) -> bool:
 
     `all` skips retired wordings unless the folder already contains answers to them.
     """
-    if run.variant != ALL_VARIANTS or planned.wording is None or not planned.wording.retired:
+    wording = planned.reading.wording
+    if run.variant != ALL_VARIANTS or wording is None or not wording.retired:
         return True
     return (run.output / JOURNAL / planned.key.file_name).exists()
 
@@ -709,14 +722,14 @@ def _plan_task(
             )
         gold = partial(_gold_answers, run.store, task.name, run.split)
         setting = OracleSetting(**vars(setting), gold_answers=gold)
+    is_chat = bool(described.get("chat", described.get("api") == "chat"))
+    is_opened = protocol in ("tag", "choices") and not is_chat
     return PlannedTask(
         task=task,
         variant=number,
-        wording=wording,
         prompting=prompting,
-        form=form,
-        protocol=protocol,
-        is_chat=bool(described.get("chat", described.get("api") == "chat")),
+        reading=Reading(form, wording, protocol, is_opened, run.prompts.choices_by),
+        is_chat=is_chat,
         key=JournalKey(task.name, run.split, number, fingerprint(content), content),
         setting=setting,
         questions=partial(run.selection.questions, run.store, task.name, run.split, rewrite),

@@ -28,7 +28,6 @@ from decabench.metrics import METRICS
 from decabench.predictors import CHOICES_BY, Answer, Choice, best_choice
 from decabench.prompts import (
     GivenAnswers,
-    Protocol,
     describe_format,
     extract,
     is_in_context,
@@ -55,6 +54,7 @@ from decabench.runs.plan import (
     Plan,
     PlannedTask,
     Prices,
+    Reading,
     Run,
     Selection,
     plan_run,
@@ -78,7 +78,6 @@ from decabench.submission import (
 from decabench.tasks import (
     DECATHLON,
     TASKS,
-    AnswerForm,
     Label,
     Question,
     Store,
@@ -322,7 +321,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
         for done in answered:
             number = _folder_number(run, done.planned)
             folder = half / VARIANTS / str(number) if number else half
-            lines = {(done.planned.task.name, run.split): _lines(done, run.prompts.choices_by)}
+            lines = {(done.planned.task.name, run.split): _lines(done)}
             write_predictions(folder, lines, compress=run.compress)
         info = _info(plan, answered, kept)
         with atomic_file(half / METADATA_NAME) as file:
@@ -360,18 +359,14 @@ def _folder_number(run: Run, planned: PlannedTask) -> int:
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
-def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
+def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
     answers: dict[str, str] = {}
     for question in done.planned.questions():
         outcomes = [each.journal.outcomes.get(question.id) for each in (done, *done.samples)]
         given = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
         if len(given) == len(outcomes):
             planned, outcome = done.planned, given[0]
-            is_opened = planned.protocol in ("tag", "choices") and not planned.is_chat
-            form, wording, protocol = planned.form, planned.wording, planned.protocol
-            line, *others = [
-                make_line(question, each, form, wording, protocol, is_opened, choices_by) for each in given
-            ]
+            line, *others = [make_line(question, each, planned.reading) for each in given]
             if others:
                 pairs = zip(others, given[1:], strict=True)
                 line["samples"] = [
@@ -390,9 +385,10 @@ def _lines(done: _Answered, choices_by: str) -> Iterator[dict[str, Any]]:
 
 
 def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
-    if planned.form is None or not planned.task.extractive or not line["answer"].strip():
+    form = planned.reading.form
+    if form is None or not planned.task.extractive or not line["answer"].strip():
         return False
-    is_none = line["answer"] in planned.form.labels
+    is_none = line["answer"] in form.labels
     return not is_none and not is_in_context(line["answer"], question.context)
 
 
@@ -439,31 +435,33 @@ def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
     return f"For example, {question.id} has {wrote!r}, but its labels are {labels}: {advice}."
 
 
-def make_line(
-    question: Question,
-    answer: Answer,
-    form: AnswerForm | None = None,
-    wording: Variant | None = None,
-    protocol: Protocol = "prose",
-    is_opened: bool = False,
-    choices_by: str = "sum",
-) -> dict[str, Any]:
+_AS_IT_IS = Reading()
+
+
+def make_line(question: Question, answer: Answer, reading: Reading = _AS_IT_IS) -> dict[str, Any]:
     """Return a line of `predictions/<task>.<split>.jsonl`.
 
     With a form, the answer is extracted from the text. With a wording, its labels are replaced by the
     dataset's. A refused answer becomes empty because a filter might cut a text off right after a correct
     word.
     """
+    form, wording = reading.form, reading.wording
     text, rules = answer.text, []
     if answer.choices:
-        text, rules = best_choice(answer.choices, choices_by), ["choices"]
+        text, rules = best_choice(answer.choices, reading.choices_by), ["choices"]
     elif answer.finish == "refused":
         text, rules = "", ["refused"]
     elif form is not None and answer.reasoning and not answer.text.strip():
         rules = [silent_rule(answer.finish)]
     elif form is not None:
         extracted = extract(
-            answer.text, form, question.question, answer.finish, question.context, protocol, is_opened
+            answer.text,
+            form,
+            question.question,
+            answer.finish,
+            question.context,
+            reading.protocol,
+            reading.is_opened,
         )
         text, rules = extracted.answer, [extracted.rule]
     if wording is not None and wording.labels:
@@ -481,7 +479,7 @@ def make_line(
     if answer.context_kept is not None:
         line["context_kept"] = list(answer.context_kept)
     if answer.choices:
-        line["choices"] = _scored(answer.choices, choices_by, wording)
+        line["choices"] = _scored(answer.choices, reading.choices_by, wording)
     if answer.reasoning is not None:
         line["reasoning"] = answer.reasoning
     return line

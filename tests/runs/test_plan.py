@@ -99,7 +99,7 @@ def test_the_system_text(prompting):
 def test_the_form_of_a_task_without_prompts(store, tmp_path, task, kind):
     run = Run("lead-3", [TASKS[task]], "validation", tmp_path / "s", store, extract=True)
     (planned,) = plan_run(run).tasks
-    assert planned.prompting is None and planned.form.kind == kind
+    assert planned.prompting is None and planned.reading.form.kind == kind
 
 
 def test_tags_of_reasoning_decide_the_answers_and_not_what_is_asked(store, tmp_path):

@@ -18,7 +18,7 @@ import pytest
 from decabench.errors import DataError, DecabenchError, StorageError, UnknownNameError
 from decabench.predictors.protocol import Answer, ModelOptions
 from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.plan import ALL_VARIANTS, Run, Selection, plan_run
+from decabench.runs.plan import ALL_VARIANTS, Reading, Run, Selection, plan_run
 from decabench.runs.write import make_line, run_plan
 from decabench.scoring import (
     ScoringOptions,
@@ -651,21 +651,21 @@ def test_what_is_known_of_it_is_said():
 @pytest.mark.parametrize("text", ["", "positive", "I can't help."])
 def test_a_refused_answer_is_never_right(form, text):
     """A filter stops an answer anywhere, also behind a word that would have been right."""
-    line = make_line(QUESTION, Answer(text, "refused"), form)
+    line = make_line(QUESTION, Answer(text, "refused"), Reading(form))
     raw = {"raw": text} if text else {}
     assert line == {"id": "1", "answer": "", **raw, "rule": "refused", "finish": "refused"}
 
 
 def test_an_extracted_answer_keeps_its_text():
     form = AnswerForm(kind="label", labels=("negative", "positive"))
-    line = make_line(QUESTION, Answer("<think>Hm.</think>\nIt is Positive!"), form)
+    line = make_line(QUESTION, Answer("<think>Hm.</think>\nIt is Positive!"), Reading(form))
     assert (line["answer"], line["raw"]) == ("positive", "<think>Hm.</think>\nIt is Positive!")
     assert "label" in line["rule"] and "reasoning" in line["rule"]
 
 
 def test_a_variants_label_becomes_the_datasets():
     (variant,) = (variant for variant in TASKS["sst"].variants if variant.name == "angry-happy")
-    line = make_line(QUESTION, Answer("Happy"), None, variant)
+    line = make_line(QUESTION, Answer("Happy"), Reading(wording=variant))
     assert line == {"id": "1", "answer": "positive", "raw": "Happy", "rule": "relabelled"}
 
 
@@ -674,7 +674,7 @@ def test_tags_are_aligned_with_the_words():
     line = make_line(
         question,
         Answer("1 Fine ADJ\n2 , PUNCT\n4 of ADP\n5 them OTHER"),
-        AnswerForm("tags", ("ADJ", "ADP", "PUNCT")),
+        Reading(AnswerForm("tags", ("ADJ", "ADP", "PUNCT"))),
     )
     assert (line["answer"], line["rule"]) == ("ADJ PUNCT _ ADP OTHER", "tags")
 
@@ -682,11 +682,11 @@ def test_tags_are_aligned_with_the_words():
 @pytest.mark.parametrize(("finish", "rule"), [("stop", "reasoning-only"), ("length", "cut-in-reasoning")])
 def test_reasoning_that_arrives_apart_is_no_answer_either(finish, rule):
     line = make_line(
-        QUESTION, Answer("", finish, reasoning="It is positive."), AnswerForm("label", ("positive",))
+        QUESTION, Answer("", finish, reasoning="It is positive."), Reading(AnswerForm("label", ("positive",)))
     )
     assert (line["answer"], line["rule"]) == ("", f"reasoning+{rule}+unparseable")
     alone = make_line(
-        QUESTION, Answer("positive", finish, reasoning="It is."), AnswerForm("label", ("positive",))
+        QUESTION, Answer("positive", finish, reasoning="It is."), Reading(AnswerForm("label", ("positive",)))
     )
     assert (alone["answer"], alone["rule"]) == ("positive", "as-is")
 
