@@ -106,7 +106,7 @@ def test_tags_of_reasoning_decide_the_answers_and_not_what_is_asked(store, tmp_p
     run = Run("lead-3", [TASKS["sst"]], "validation", tmp_path / "s", store, extract=True)
     tagged = replace(run, reasoning_tags=[["<plan>", "</plan>"]])
     plain, named = plan_run(run), plan_run(tagged)
-    assert named.tasks[0].form.reasoning_tags == (("<plan>", "</plan>"),)
+    assert named.tasks[0].reading.form.reasoning_tags == (("<plan>", "</plan>"),)
     assert named.tasks[0].key == plain.tasks[0].key
     assert named.predictor["reasoning_tags"] == [["<plan>", "</plan>"]]
     assert named.predictor["fingerprint"] != plain.predictor["fingerprint"]
