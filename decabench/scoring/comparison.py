@@ -255,8 +255,9 @@ def compare(
         b=str(results_b.submission["name"]),
         split=options.split,
         tasks={
-            task: _compare_task(
-                scored_a[task], scored_b[task], tests[task], corrected.get(task), options, flips
+            task: replace(
+                _compare_task(scored_a[task], scored_b[task], tests[task], options, flips),
+                p_holm=corrected.get(task),
             )
             for task in common
         },
@@ -331,7 +332,7 @@ def _sample(scored: ScoredTask) -> Sample:
 
 
 def _compare_task(
-    a: ScoredTask, b: ScoredTask, test: PairTests, p_holm: float | None, options: ScoringOptions, flips: int
+    a: ScoredTask, b: ScoredTask, test: PairTests, options: ScoringOptions, flips: int
 ) -> Compared:
     import numpy as np
 
@@ -343,7 +344,7 @@ def _compare_task(
     ]
     texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
     return replace(
-        _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm, [_sample(a)] if hidden else []),
+        _compared(a.result.score or 0.0, b.result.score or 0.0, test, [_sample(a)] if hidden else []),
         a_wins=None if gains is None else int(np.sum(gains < -_NOTHING)),
         b_wins=None if gains is None else int(np.sum(gains > _NOTHING)),
         worst=tuple(
@@ -412,7 +413,7 @@ def _compare_totals(
     ours = [a[task] for task in suite.tasks]
     test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     return replace(
-        _compared(total_a, total_b, test, None, [_sample(each) for each in ours if each.hidden]),
+        _compared(total_a, total_b, test, [_sample(each) for each in ours if each.hidden]),
         a_wins=None,  # examples have no score in a total
         b_wins=None,
         higher_is_better=any(_sample(each).metric.higher_is_better for each in ours),
@@ -421,9 +422,7 @@ def _compare_totals(
     )
 
 
-def _compared(
-    a: float, b: float, test: PairTests, p_holm: float | None, hidden: Sequence[Sample]
-) -> Compared:
+def _compared(a: float, b: float, test: PairTests, hidden: Sequence[Sample]) -> Compared:
     """Summarize a test of B against A. If labels are hidden, figures are rounded like the scores."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
@@ -440,7 +439,7 @@ def _compared(
         difference=difference,
         interval=ends,
         p=float(test.p[0, 1]) if is_tested else None,
-        p_holm=p_holm,
+        p_holm=None,
         examples=test.examples,
         examples_for_one_point=needed,
         same=is_tested and test.is_same(0, 1),
