@@ -248,7 +248,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """
     if not _is_ordered(references):
         raise MetricError(
-            f"References must be one list of strings per example; given {_name_type(references)}."
+            f"References must be one list of strings per example, but got {_name_type(references)}."
         )
     listed = list(references)
     # as lists, because a Series is indexed by label
@@ -256,7 +256,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     for name, values in values_of.items():
         if len(values) != len(listed):
             raise MetricError(
-                f"{len(listed)} examples but {len(values)} values of {name}: give one value per example."
+                f"{name!r} has {len(values)} values for {len(listed)} examples. Pass one value per example."
             )
     made = []
     for index, answers in enumerate(listed):
@@ -294,21 +294,21 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
     texts = _list_predictions(metric, predictions)
     if len(texts) != len(references):
         raise MetricError(
-            f"{len(texts)} predictions for {len(references)} examples: give one prediction per example."
+            f"There are {len(texts)} predictions for {len(references)} examples. Pass one prediction per example."
         )
     if not texts:
-        raise MetricError(f"{metric.name} is undefined without examples: give at least one.")
+        raise MetricError(f"{metric.name} can't be computed without examples. Pass at least one.")
     return score_rows(metric.for_data(references), metric.statistics(texts, references))
 
 
 def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
-    wanted = f"Predictions must be a list of strings, one per example; {metric.name} was given"
+    wanted = f"{metric.name} requires a list of strings as predictions, one per example, but"
     if not _is_ordered(predictions):
-        raise MetricError(f"{wanted} {_name_type(predictions)}.")
+        raise MetricError(f"{wanted} got {_name_type(predictions)}.")
     texts = list(predictions)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise MetricError(f"{wanted} a list whose item {index} is {show_value(text)}.")
+            raise MetricError(f"{wanted} item {index} is {show_value(text)}.")
     return texts
 
 
@@ -350,9 +350,11 @@ def require_gold(references: Sequence[Reference], find_fault: Callable[[Referenc
         return
     index, fault = found[0]
     which = references[index].id or f"number {index}"
-    more = f" {len(found) - 1:,} more gold answers have faults." if len(found) > 1 else ""
+    more = f" In total, {len(found):,} gold answers have faults." if len(found) > 1 else ""
     answer = show_value(references[index].answers[0])
-    raise MetricError(f"The gold answer {answer} of {which} cannot be scored: it has {fault}.{more}")
+    raise MetricError(
+        f"The gold answer {answer} in example {which} can't be scored because it has {fault}.{more}"
+    )
 
 
 def show_value(value: Any, most: int = 80) -> str:

@@ -44,7 +44,7 @@ def load_scorer(name: str) -> Any:
         from sacrebleu import metrics
     except ImportError:
         raise MetricError(
-            f"{name} needs sacrebleu, which is not installed: run pip install 'sacrebleu>=2.4'."
+            f"{name} requires sacrebleu, which is not installed. Run pip install 'sacrebleu>=2.4'."
         ) from None
     return getattr(metrics, name)
 

@@ -62,7 +62,7 @@ def _bound(classes: Collection[str], kind: str) -> list[str]:
     if len(classes) > MOST_CLASSES:
         raise MetricError(
             f"The gold answers have {len(classes):,} different {kind}, but this metric allows at most "
-            f"{MOST_CLASSES:,}: use accuracy instead."
+            f"{MOST_CLASSES:,}. Use accuracy instead."
         )
     return sorted(classes)
 

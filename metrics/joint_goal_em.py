@@ -65,13 +65,13 @@ def write_change(text: str) -> str:
 
 
 LOSSES: Mapping[str, str] = {
-    "no semicolon": "write `slot: value; request`, or None if nothing changes",
-    "several semicolons": "write exactly one, after the constraints, and none in a value",
-    "a colon in a value": "use another character, such as 17.30 for 17:30",
-    "a comma in a value, or a constraint without a value": "write `slot: value`, without a comma in the value",
-    "an empty slot or value": "leave it out",
-    "the same slot twice": "name it once",
-    "a colon after the semicolon": "write a constraint before the semicolon",
+    "no semicolon": "Write `slot: value; request`, or None if nothing changes",
+    "several semicolons": "Write exactly one, after the constraints, and none in a value",
+    "a colon in a value": "Use another character, such as 17.30 for 17:30",
+    "a comma in a value, or a constraint without a value": "Write `slot: value`, without a comma in the value",
+    "an empty slot or value": "Leave out empty slots and values",
+    "the same slot twice": "Use each slot only once",
+    "a colon after the semicolon": "Write constraints before the semicolon",
 }
 """Reasons why a change is altered when it is read and written again, with advice."""
 
@@ -101,7 +101,7 @@ def find_loss(text: str) -> str:
 
 def _find_fault(reference: Reference) -> str:
     loss = find_loss(reference.answers[0])
-    return f"{loss}; {LOSSES[loss]}" if loss else ""
+    return f"{loss}. {LOSSES[loss]}" if loss else ""
 
 
 def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
@@ -111,12 +111,13 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
         dialogue, _, number = reference.id.rpartition("_")
         if not dialogue or not number.isdecimal():
             raise MetricError(
-                f"A turn's id must be language_dialogue_turn, such as en_12_3; given {show_value(reference.id)}."
+                f"A turn's id must have the form language_dialogue_turn, such as en_12_3, but got "
+                f"{show_value(reference.id)}."
             )
         turn = dialogue, int(number)
         if turn in seen:
             raise MetricError(
-                f"The turn {show_value(reference.id)} occurs twice (examples {seen[turn]} and {index})."
+                f"The turn {show_value(reference.id)} occurs more than once (examples {seen[turn]} and {index})."
             )
         seen[turn] = index
     return [(dialogue, seen[dialogue, number]) for dialogue, number in sorted(seen)]
@@ -294,6 +295,6 @@ def _pair_item(reference: Any) -> Item:
     is_pair = isinstance(pair, list | tuple) and len(pair) == 2
     if not is_pair or not all(isinstance(part, str) for part in pair):
         raise MetricError(
-            f"Without turns= a reference must be [[id, answer]]; given {show_value(reference)}."
+            f"Without turns=, each reference must have the form [[id, answer]], but got {show_value(reference)}."
         )
     return Item([pair[1]], id=pair[0])

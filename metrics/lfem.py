@@ -55,7 +55,8 @@ class LogicalForm(NamedTuple):
             return cls(sql["sel"], sql["agg"], tuple(conditions))
         except (KeyError, TypeError, ValueError):
             raise MetricError(
-                f"A WikiSQL form must be {{sel, agg, conds: [[column, operator, value]]}}; given {show_value(sql)}."
+                f"A WikiSQL form must look like {{sel, agg, conds: [[column, operator, value]]}}, but got "
+                f"{show_value(sql)}."
             ) from None
 
     def equals_unordered(self, other: LogicalForm) -> bool:
@@ -231,7 +232,9 @@ def _has_values(line: str, gold: LogicalForm) -> bool:
 def _require(reference: Reference, key: str) -> Any:
     value = reference.meta.get(key)
     if value is None:
-        raise MetricError(f"lfem needs meta[{key!r}] for every example; {reference.id or 'one'} has none.")
+        raise MetricError(
+            f"lfem requires meta[{key!r}] for every example, but it is missing for {reference.id or 'one example'}."
+        )
     return value
 
 
@@ -254,7 +257,10 @@ def _find_fault(reference: Reference) -> str:
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
 
-_UNREADABLE = "a query that is read differently; no value may contain a column's name, and no column `where`"
+_UNREADABLE = (
+    "a query that is parsed differently from its gold form. Values can't contain the name of a column, and names "
+    "of columns can't contain `where`"
+)
 
 
 def _score(totals: Totals) -> Scores:
@@ -477,7 +483,8 @@ def _gold_item(reference: Any) -> Item:
     gold = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
     if not isinstance(gold, Mapping) or "answer" not in gold:
         raise MetricError(
-            f"Without tables= a reference must be [{{sql, header, answer}}]; given {show_value(reference)}."
+            f"Without tables=, each reference must have the form [{{sql, header, answer}}], but got "
+            f"{show_value(reference)}."
         )
     # WikiSQL's own files have rows and types next to the header.
     return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

@@ -53,7 +53,7 @@ def _read_pairs(
 
 def _find_fault(reference: Reference) -> str:
     is_number = _parse_number(reference.answers[0]) is not None
-    return "" if is_number else "no number; write one in digits, such as -1500.25"
+    return "" if is_number else "no number. Use digits, such as -1500.25"
 
 
 def ranks(values: Sequence[float]) -> list[float]:

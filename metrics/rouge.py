@@ -88,7 +88,9 @@ def rouge(
 
 def _choose_by_sentences(sentences: str, by_period: Metric, by_line: Metric) -> Metric:
     if sentences not in (".", "\n"):
-        raise MetricError(f"sentences must be '.' or '\\n', which end a sentence; given {sentences!r}.")
+        raise MetricError(
+            f"'sentences' must be '.' or '\\n', the character that ends a sentence, but got {sentences!r}."
+        )
     return by_period if sentences == "." else by_line
 
 
@@ -168,7 +170,7 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MetricError(
-            "rouge_score needs rouge-score, which is not installed: run pip install 'decabench[rouge]', "
+            "rouge_score requires rouge-score, which is not installed. Run pip install 'decabench[rouge]', "
             "or pip install rouge-score==0.1.2."
         ) from None
     scorer = RougeScorer(list(_PACKAGE_KINDS), use_stemmer=True)

@@ -47,7 +47,7 @@ def run_selftest(file: Path = FILE) -> list[CaseResult]:
     file is missing or has an unknown format, or if a scorer is not installed.
     """
     if not file.exists():
-        raise MetricError(f"There is no {file}: the installation is incomplete; reinstall decabench.")
+        raise MetricError(f"{file} is missing, so the installation is incomplete. Reinstall decabench.")
     with gzip.open(file, "rt", encoding="utf-8") as text:
         lines = map(json.loads, text)
         return [
@@ -58,7 +58,7 @@ def run_selftest(file: Path = FILE) -> list[CaseResult]:
 def _run_case(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[CaseResult]:
     if head["format"] != FORMAT:
         raise MetricError(
-            f"The self-test has format {head['format']!r}, but this version reads {FORMAT}: reinstall decabench."
+            f"The self-test has format {head['format']!r}, but this version reads {FORMAT}. Reinstall decabench."
         )
     predictions = [row["prediction"] for row in rows]
     references = [Item(row["answers"], id=row["id"], meta=row.get("meta", {})) for row in rows]

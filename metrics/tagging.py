@@ -144,7 +144,7 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
 _PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
 """All supported prefixes."""
 _SPELLING = (
-    "write O, or B-, I-, E- or S- and the kind (of BILOU, L is E and U is S; of BMEWO, M is I and W is S)"
+    "Write O, or B-, I-, E- or S- and the kind (in BILOU, L is E and U is S; in BMEWO, M is I and W is S)"
 )
 
 
@@ -154,7 +154,7 @@ def _find_unknown_prefix(reference: Reference) -> str:
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())
         if prefix not in _PREFIXES or (prefix in _NONE and kind):
-            return f"the tag {show_value(tag)}; {_SPELLING}"
+            return f"the unknown tag {show_value(tag)}. {_SPELLING}"
     return ""
 
 
@@ -243,7 +243,8 @@ def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
     tags = tags.split() if isinstance(tags, str) else list(tags)
     if len(tags) != len(relations):
         raise MetricError(
-            f"Every token needs a tag: {reference.id or 'an example'} has {len(tags)} tags and {len(relations)} tokens."
+            f"Every token must have a tag, but {reference.id or 'an example'} has {len(tags)} tags "
+            f"for {len(relations)} tokens."
         )
     return [tag in _PUNCTUATION_TAGS for tag in tags]
 
@@ -251,7 +252,11 @@ def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
 def _find_unreadable(reference: Reference) -> str:
     words = reference.answers[0].split()
     unreadable = next((word for word in words if not _read_token(word).relation), "")
-    return f"{show_value(unreadable)}; write head:relation, such as 3:nsubj" if unreadable else ""
+    return (
+        f"the invalid token {show_value(unreadable)}. Write head:relation, such as 3:nsubj"
+        if unreadable
+        else ""
+    )
 
 
 def _parse_ud_row(prediction: str, reference: Reference) -> Row:
@@ -260,7 +265,7 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
     gold = [_read_token(word) for word in words]
     if unreadable := [word for word, token in zip(words, gold, strict=True) if not token.relation]:
         raise MetricError(
-            f"A gold token must be head:label, such as 3:nsubj; given {show_value(unreadable[0])}."
+            f"A gold token must have the form head:label, such as 3:nsubj, but got {show_value(unreadable[0])}."
         )
     predicted = [_read_token(word) for word in prediction.lower().split()[: len(gold)]]
     predicted += [_Token(None, "")] * (len(gold) - len(predicted))

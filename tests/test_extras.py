@@ -164,7 +164,7 @@ def test_the_metric_of_rouge_score_says_how_to_install_it(monkeypatch: pytest.Mo
     with pytest.raises(MetricError) as caught:
         rouge_score(["a"], [["a"]])
     assert str(caught.value) == (
-        "rouge_score needs rouge-score, which is not installed: run pip install 'decabench[rouge]', "
+        "rouge_score requires rouge-score, which is not installed. Run pip install 'decabench[rouge]', "
         "or pip install rouge-score==0.1.2."
     )
 

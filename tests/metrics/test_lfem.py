@@ -56,9 +56,9 @@ def test_the_forms_of_references():
     ("arguments", "message"),
     [
         (([ANSWER], [ANSWER]), "Without tables="),
-        (([ANSWER], [ANSWER], [{"sql": SQL}]), "needs meta\\['header'\\]"),
-        (([ANSWER], [ANSWER], [{"header": ["a"]}]), "needs meta\\['sql'\\]"),
-        (([ANSWER], [ANSWER], []), "1 examples but 0 values of meta"),
+        (([ANSWER], [ANSWER], [{"sql": SQL}]), "requires meta\\['header'\\]"),
+        (([ANSWER], [ANSWER], [{"header": ["a"]}]), "requires meta\\['sql'\\]"),
+        (([ANSWER], [ANSWER], []), "'meta' has 0 values for 1 examples"),
     ],
 )
 def test_errors(arguments, message):
@@ -104,7 +104,7 @@ def test_of_two_columns_of_one_name_the_last_is_selected():
 
 
 def test_a_gold_form_of_another_shape():
-    with pytest.raises(MetricError, match="A WikiSQL form must be"):
+    with pytest.raises(MetricError, match="A WikiSQL form must"):
         LogicalForm.from_sql({"select": 1})
 
 

@@ -217,6 +217,6 @@ def test_counts_are_conlleval_s_on_any_tags_of_its_schemes(seed, prefixes):
 def test_gold_tags_of_no_known_scheme_are_refused(tag):
     """BILOU, BMEWO, letters at the end and other signs for O were joined to what stands beside them: F1 was 100."""
     with pytest.raises(
-        MetricError, match=f"gold answer 'B-PER {tag} O' of number 1 cannot be scored: .*'{tag}'"
+        MetricError, match=f"gold answer 'B-PER {tag} O' in example number 1 can't be scored .*'{tag}'"
     ):
         sequence_f1(["O", "B-PER I-PER O"], ["O", f"B-PER {tag} O"])

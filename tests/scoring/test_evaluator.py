@@ -151,7 +151,9 @@ def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, s
     assert results.tasks["sst"].score == 100
     assert results.tasks["own"].status == "failed"
     reason = results.tasks["own"].reason
-    assert "The gold answer 'one' of own.validation.0 cannot be scored: it has no number" in reason
+    assert (
+        "The gold answer 'one' in example own.validation.0 can't be scored because it has no number" in reason
+    )
 
 
 def prepare_own(own, home):

@@ -315,15 +315,15 @@ def test_tables_that_could_be_misread(
         (
             {"metric": '"joint_goal_em"', "units": '["q"]'},
             {"a": "leave at: 17:30;"},
-            "line 1: Its answer has a colon in a value; use another character, such as 17.30 for 17:30",
+            "line 1: Its answer has a colon in a value. Use another character, such as 17.30 for 17:30",
         ),
         ({"secondary": '["dialogue_f1"]'}, {"a": "name: a, b;"}, "has a comma in a value"),
-        ({"metric": '"lfem"'}, {}, "lfem needs meta"),
+        ({"metric": '"lfem"'}, {}, "lfem requires meta"),
         ({"output": '"tags"'}, {"c": "x", "a": "_"}, "'_' in its answer stands for a missing tag"),
         (
             {"metric": '"sequence_f1"'},
             {"c": "x y", "a": "B-PER L-PER"},
-            "Its answer has the tag 'L-PER'; write O, or",
+            "Its answer has the unknown tag 'L-PER'. Write O, or",
         ),
         (
             {"metric": '"sequence_f1"', "output": '"tags"'},
