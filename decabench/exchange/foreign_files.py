@@ -216,9 +216,7 @@ class _Table:
             if at not in (self.at_id, self.at_answer)
         ]
         self._at_finish = next((at for at, column in self._others if column in _FINISH_COLUMNS), None)
-        self._other_output = next(
-            (heading[at] for at, column in self._others if _PREDICTED.search(column)), ""
-        )
+        self._columns = tuple(heading[at] for at, _ in self._others)
 
     def row(self, line: int, cells: Sequence[Any]) -> ForeignAnswer:
         texts = [cells[at] for at, column in self._others if not _OUTPUT.search(column)]
@@ -232,7 +230,8 @@ class _Table:
             problem=self._problem,
             texts=texts_in(texts),
             golds=tuple(map(str, golds)),
-            other_output=self._other_output,
+            columns=self._columns,
+            cells=tuple(str(cells[at]) for at, _ in self._others),
         )
 
     def finish(self, cells: Sequence[Any]) -> str:
@@ -244,8 +243,6 @@ _OUTPUT = re.compile(
     "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
 )
 """Matches the names of columns that hold a model's output rather than its input."""
-_PREDICTED = re.compile("^(model_)?(output|response|completion|generated|predict)")
-"""Matches the names of columns that may hold the answers."""
 _GOLD_COLUMNS = {
     *("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label"),
     *("reference", "target", "truth"),

@@ -60,8 +60,10 @@ class ForeignAnswer(NamedTuple):
     """Whether the answer is the most likely of several choices rather than generated text."""
     is_tied: bool = False
     """Whether another choice is equally likely."""
-    other_output: str = ""
-    """Another column of the table that may hold the answers."""
+    columns: tuple[str, ...] = ()
+    """The names of the table's other columns."""
+    cells: tuple[str, ...] = ()
+    """The texts in these columns."""
     ids_in_quotes: tuple[str, ...] = ()
     """Ids of rows that a stray quotation mark may have merged into this row."""
 

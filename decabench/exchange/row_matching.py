@@ -342,12 +342,23 @@ class _Matching:
         return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
-        other = self.rows[0].other_output if self.rows else ""
-        if other and all(self.rows[n].answer in self.examples.texts[at].answers for at, n in found.items()):
-            raise SubmissionError(
-                f"{self.name} has only correct answers, so they may be the labels. It also has the column "
-                f"{quoted(other)}: name the column of the model's answers with --answer, or remove this one."
-            )
+        """Raise SubmissionError if all answers are right and another column may hold the model's answers.
+
+        Such a column has the name of an output, or only answers of the task, some of which are wrong.
+        """
+        rows = {example: self.rows[number] for example, number in found.items()}
+        if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
+            return
+        every = set[str]().union(*self.examples.golds)
+        for place, column in enumerate(self.rows[0].columns if rows else ()):
+            cells = {at: letters_of(row.cells[place]) for at, row in rows.items()}
+            are_answers = every.issuperset(cells.values())
+            is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
+            if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
+                raise SubmissionError(
+                    f"{self.name} has only correct answers, so they may be the labels. It also has the column "
+                    f"{quoted(column)}: name the column of the model's answers with --answer, or remove this one."
+                )
 
     def _golds_of_twins(
         self, words: Mapping[int, RowTexts], places: Mapping[int, int]
@@ -388,6 +399,8 @@ class _Matching:
 
 
 _MOST_LABELS = 20
+_PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
+"""Matches the names of columns that may hold the answers."""
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:

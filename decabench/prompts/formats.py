@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import compress
+from itertools import accumulate, combinations, compress
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -321,8 +321,12 @@ def _order(sample: _Sample) -> str:
     for step, name in ((1, "next"), (-1, "previous")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
-        if fmean(gains) > max(0.1, 6 * pstdev(gains) / len(gains) ** 0.5):  # larger than chance
-            seen = [gain > 0 for gain in gains]
+        sums = [0.0, *accumulate(gains)]  # a lost line shifts only the answers after it
+        start, end = max(combinations(range(len(sums)), 2), key=lambda run: sums[run[1]] - sums[run[0]])
+        length, gain = end - start, sums[end] - sums[start]
+        is_long = length >= max(_FEWEST, len(gains) / 10)
+        if is_long and gain > max(0.1 * length, 6 * pstdev(gains) * length**0.5):  # larger than chance
+            seen = [start <= at < end and gain > 0 for at, gain in enumerate(gains)]
             sentence = f"resemble the gold answer of the {name} example more than their own: {advice}"
             return sample.say(seen, sentence)
     times = Counter(item.answers[0] for item in references)

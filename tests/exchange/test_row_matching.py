@@ -155,7 +155,7 @@ def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
         bring(path, "squad", "text")
 
 
-@pytest.mark.parametrize("column", ["prediction", "model_output", "Response"])
+@pytest.mark.parametrize("column", ["prediction", "model_output", "Response", "pred", "gpt-4o"])
 def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
     """Files with the columns `answer` and `prediction` scored 100."""
     data = examples("sst")
@@ -168,6 +168,9 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
         bring(table, "sst")
     done = bring(table, "sst", places=Places(answer=column))
     assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
+    del table[column]
+    others = {"label": table["answer"], "length": ["9"] * 32}
+    assert score(bring({**table, **others}, "sst", force=True)) == 100
 
 
 # Faults of a file

@@ -156,6 +156,19 @@ def test_what_cannot_be_decoded(
     assert not any(gold in said for gold in golds(references) if gold not in change(golds(references)))
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "said"), [(0, 300, True), (120, 300, True), (60, 220, True), (290, 300, False)]
+)
+def test_answers_that_are_shifted_from_a_line_on(first: int, last: int, said: bool) -> None:
+    names = ("entailment", "neutral", "contradiction")
+    golds = [names[at * at % 11 % 3] for at in range(300)]
+    shifted = [golds[at - 1] if first < at < last else golds[at] for at in range(300)]
+    texts = [names[at % 3] if at % 4 == 0 else text for at, text in enumerate(shifted)]  # some are wrong
+    references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
+    given = GivenAnswers(Label(names), METRICS["em"], [*map(str, range(300))], texts, references)
+    assert ("of the previous example" in describe_format(given)) is said
+
+
 def test_copies(home: Path, items: Answers) -> None:
     store, references = Store(home), items("iwslt.en.de")
     prompts = {
