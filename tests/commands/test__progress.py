@@ -64,7 +64,7 @@ class Slow:
 
 
 @pytest.mark.parametrize(
-    "columns", [60, 80, *(pytest.param(columns, marks=pytest.mark.heavy) for columns in (100, 200))]
+    "columns", [80, *(pytest.param(columns, marks=pytest.mark.heavy) for columns in (60, 100, 200))]
 )
 def test_the_last_screen_of_a_run(home: Path, tmp_path: Path, columns: int) -> None:
     (tmp_path / "slow_model.py").write_text(SLOW)

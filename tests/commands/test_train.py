@@ -34,7 +34,9 @@ def run(command, home, tmp_path):
     return call
 
 
-@pytest.mark.parametrize("model", ["mqan", "catt", "satt", "s2s"])
+@pytest.mark.parametrize(
+    "model", ["mqan", "s2s", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("catt", "satt"))]
+)
 def test_every_model_trains(run, tmp_path, model):
     done = run("--model", model, "--tasks", "sst,schema")
     assert done.exit_code == 0, done.output
@@ -148,7 +150,7 @@ def test_what_is_refused_is_a_sentence(run, arguments, words):
     assert "Traceback" not in done.output
 
 
-@pytest.mark.parametrize("fails", ["", "start", "log", "finish"])
+@pytest.mark.parametrize("fails", ["", "log"])
 def test_a_tracker_gets_the_numbers_and_loses_no_run(run, tmp_path, monkeypatch, fails):
     calls = []
 

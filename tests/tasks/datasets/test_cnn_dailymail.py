@@ -35,35 +35,20 @@ def test_sample_starts_with_its_first_row(sample: Callable[[Task, str], list[Exa
     assert first.answers[0].startswith("The flight of Huguenots robbed France of talented people")
 
 
-@pytest.mark.parametrize(
-    ("highlights", "answer"),
-    [
-        ("Khan trains .\nHe took a break .", "Khan trains . He took a break ."),
-        ("Khan trains\nHe took a break", "Khan trains. He took a break."),
-        ("Down to 22 %", "Down to 22 %."),
-        (" Who? \n\n Me! \n", "Who? Me!"),
-        ("He said \"go\"\n'no'\n(yes)\n`so`", "He said \"go\" 'no' (yes) `so`"),
-        (
-            "said \N{RIGHT DOUBLE QUOTATION MARK}\nit\N{RIGHT SINGLE QUOTATION MARK}",
-            "said \N{RIGHT DOUBLE QUOTATION MARK} it\N{RIGHT SINGLE QUOTATION MARK}",
-        ),
-        ("one, two,", "one, two,."),
-        (
-            "\ufb01rst ½\u00a0mile\u2026",
-            "first 1\N{FRACTION SLASH}2 mile....",
-        ),  # a mark folded to a period gets one too
-    ],
-    ids=[
-        "periods",
-        "none",
-        "percent",
-        "question and exclamation",
-        "closing marks",
-        "typographic",
-        "comma",
-        "NFKC",
-    ],
-)
+HIGHLIGHTS = {
+    "periods": ("Khan trains .\nHe took a break .", "Khan trains . He took a break ."),
+    "none": ("Khan trains\nHe took a break", "Khan trains. He took a break."),
+    "percent": ("Down to 22 %", "Down to 22 %."),
+    "question and exclamation": (" Who? \n\n Me! \n", "Who? Me!"),
+    "closing marks": ("He said \"go\"\n'no'\n(yes)\n`so`", "He said \"go\" 'no' (yes) `so`"),
+    "typographic": ("said \u201d\nit\u2019", "said \u201d it\u2019"),
+    "comma": ("one, two,", "one, two,."),
+    # A mark folded to a period gets one too.
+    "NFKC": ("\ufb01rst ½\u00a0mile\u2026", "first 1\N{FRACTION SLASH}2 mile...."),
+}
+
+
+@pytest.mark.parametrize(("highlights", "answer"), HIGHLIGHTS.values(), ids=HIGHLIGHTS)
 def test_missing_periods(files: FolderFiles, highlights: str, answer: str) -> None:
     assert highlights_as_read(files, highlights) == answer
 

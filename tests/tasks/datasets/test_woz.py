@@ -19,7 +19,7 @@ def request(slot: str) -> dict[str, Any]:
     return {"act": "request", "slots": [["slot", slot]]}
 
 
-def turn(belief: list[Any], acts: Sequence[Any] = (), words: str = "Hello") -> dict[str, Any]:
+def turn(belief: list[Any], words: str = "Hello", acts: Sequence[Any] = ()) -> dict[str, Any]:
     return {"turn_idx": 0, "belief_state": belief, "system_acts": acts, "transcript": words}
 
 
@@ -29,101 +29,73 @@ def read(files: FolderFiles, *dialogues: list[dict[str, Any]]) -> list[Example]:
     return read_form(WOZ_EN, "upstream json", "validation", files)
 
 
-@pytest.mark.parametrize(
-    ("beliefs", "answers"),
-    [
-        ([[]], ["None"]),
-        ([[inform("food", "thai")]], ["food: thai;"]),
-        ([[request("phone"), request("address")]], ["; phone, address"]),
-        (
-            [[inform("food", "thai"), request("phone"), inform("area", "south")]],
-            ["food: thai, area: south; phone"],
-        ),
-        ([[inform("food", "thai")], [inform("food", "thai")]], ["food: thai;", "None"]),
-        (
-            [[inform("food", "thai")], [inform("food", "thai"), inform("area", "east")]],
-            ["food: thai;", "area: east;"],
-        ),
-        ([[inform("food", "thai")], [inform("food", "greek")]], ["food: thai;", "food: greek;"]),
-        ([[inform("area", "east")], [], [inform("area", "east")]], ["area: east;", "None", "area: east;"]),
-        ([[request("phone")], [request("phone")]], ["; phone", "; phone"]),
-    ],
-    ids=[
-        "nothing",
-        "informed",
-        "requested",
-        "both",
-        "unchanged",
-        "one more",
-        "changed",
-        "taken back and given again",
-        "requests are not remembered",
-    ],
+THAI, GREEK, SOUTH, EAST = (
+    *(inform("food", kind) for kind in ("thai", "greek")),
+    *(inform("area", side) for side in ("south", "east")),
 )
+MODERATE, PHONE = inform("price range", "moderate"), request("phone")
+
+CHANGES: dict[str, Any] = {
+    "nothing": ([[]], ["None"]),
+    "informed": ([[THAI]], ["food: thai;"]),
+    "requested": ([[PHONE, request("address")]], ["; phone, address"]),
+    "both": ([[THAI, PHONE, SOUTH]], ["food: thai, area: south; phone"]),
+    "unchanged": ([[THAI], [THAI]], ["food: thai;", "None"]),
+    "one more": ([[THAI], [THAI, EAST]], ["food: thai;", "area: east;"]),
+    "changed": ([[THAI], [GREEK]], ["food: thai;", "food: greek;"]),
+    "taken back and given again": ([[EAST], [], [EAST]], ["area: east;", "None", "area: east;"]),
+    "requests are not remembered": ([[PHONE], [PHONE]], ["; phone", "; phone"]),
+}
+
+
+@pytest.mark.parametrize(("beliefs", "answers"), CHANGES.values(), ids=CHANGES)
 def test_answers_are_changes(files: FolderFiles, beliefs: list[list[Any]], answers: list[str]) -> None:
     examples = read(files, [turn(belief) for belief in beliefs])
     assert [example.answers for example in examples] == [(answer,) for answer in answers]
 
 
-THAI, SOUTH = inform("food", "thai"), inform("area", "south")
-MODERATE = inform("price range", "moderate")
+SAID: dict[str, Any] = {
+    "new": ([turn([THAI], "Thai?")], ["food: thai;"]),
+    "again after what is new": (
+        [turn([THAI]), turn([THAI, SOUTH], "Thai food in the south")],
+        ["food: thai;", "area: south, food: thai;"],
+    ),
+    "again with a request": (
+        [turn([THAI]), turn([THAI, PHONE], "The number of the thai place?")],
+        ["food: thai;", "food: thai; phone"],
+    ),
+    "again alone": ([turn([THAI]), turn([THAI], "Is there any Thai food?")], ["food: thai;", "food: thai;"]),
+    "not again": ([turn([THAI]), turn([THAI], "Thanks!")], ["food: thai;", "None"]),
+    "the beginning of a word": (
+        [turn([MODERATE]), turn([MODERATE, THAI], "moderately priced thai food")],
+        ["price range: moderate;", "food: thai, price range: moderate;"],
+    ),
+    "the middle of a word": (
+        [turn([inform("price range", "expensive")]), turn([], "something inexpensive")],
+        ["price range: expensive;", "None"],
+    ),
+    "changed": ([turn([THAI]), turn([GREEK], "not thai, greek")], ["food: thai;", "food: greek;"]),
+    "the latest value": (
+        [turn([THAI]), turn([GREEK]), turn([], "greek or thai")],
+        ["food: thai;", "food: greek;", "food: greek;"],
+    ),
+    "no preference": (
+        [turn([inform("area", "dontcare")]), turn([], "I dontcare")],
+        ["area: dontcare;", "None"],
+    ),
+    "the system says it": (
+        [turn([THAI]), turn([], "yes", ["area", ["food", "thai"]])],
+        ["food: thai;", "None"],
+    ),
+    "no pattern": ([turn([inform("food", "a (b")]), turn([], "a (b")], ["food: a (b;", "food: a (b;"]),
+    "a comma, which the metric reads in the same way": (
+        [turn([inform("food", "fish, chips")]), turn([SOUTH], "fish, chips, south")],
+        ["food: fish, chips;", "area: south, food: fish;"],
+    ),
+    "an empty value": ([turn([inform("food", "")]), turn([PHONE], "the phone")], ["food: ;", "; phone"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("turns", "said"),
-    [
-        ([turn([THAI], words="Thai?")], ["food: thai;"]),
-        (
-            [turn([THAI]), turn([THAI, SOUTH], words="Thai food in the south")],
-            ["food: thai;", "area: south, food: thai;"],
-        ),
-        (
-            [turn([THAI]), turn([THAI, request("phone")], words="The number of the thai place?")],
-            ["food: thai;", "food: thai; phone"],
-        ),
-        ([turn([THAI]), turn([THAI], words="Is there any Thai food?")], ["food: thai;", "food: thai;"]),
-        ([turn([THAI]), turn([THAI], words="Thanks!")], ["food: thai;", "None"]),
-        (
-            [turn([MODERATE]), turn([MODERATE, THAI], words="moderately priced thai food")],
-            ["price range: moderate;", "food: thai, price range: moderate;"],
-        ),
-        (
-            [turn([inform("price range", "expensive")]), turn([], words="something inexpensive")],
-            ["price range: expensive;", "None"],
-        ),
-        (
-            [turn([THAI]), turn([inform("food", "greek")], words="not thai, greek")],
-            ["food: thai;", "food: greek;"],
-        ),
-        (
-            [turn([THAI]), turn([inform("food", "greek")]), turn([], words="greek or thai")],
-            ["food: thai;", "food: greek;", "food: greek;"],
-        ),
-        ([turn([inform("area", "dontcare")]), turn([], words="I dontcare")], ["area: dontcare;", "None"]),
-        ([turn([THAI]), turn([], ["area", ["food", "thai"]], "yes")], ["food: thai;", "None"]),
-        ([turn([inform("food", "a (b")]), turn([], words="a (b")], ["food: a (b;", "food: a (b;"]),
-        (
-            [turn([inform("food", "fish, chips")]), turn([SOUTH], words="fish, chips, south")],
-            ["food: fish, chips;", "area: south, food: fish;"],
-        ),
-        ([turn([inform("food", "")]), turn([request("phone")], words="the phone")], ["food: ;", "; phone"]),
-    ],
-    ids=[
-        "new",
-        "again after what is new",
-        "again with a request",
-        "again alone",
-        "not again",
-        "the beginning of a word",
-        "the middle of a word",
-        "changed",
-        "the latest value",
-        "no preference",
-        "the system says it",
-        "no pattern",
-        "a comma, which the metric reads in the same way",
-        "an empty value",
-    ],
-)
+@pytest.mark.parametrize(("turns", "said"), SAID.values(), ids=SAID)
 def test_changes_as_said(files: FolderFiles, turns: list[dict[str, Any]], said: list[str]) -> None:
     assert in_form(WOZ_EN, "as-said", read(files, turns)) == said
