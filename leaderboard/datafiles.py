@@ -133,6 +133,7 @@ _MORE = (
     ("wording", "Wordings: best minus worst score over the wordings of the questions", 1),
     ("samples", "Samples: standard deviation of the scores of several samples", 2),
     ("tokens", "Tokens of prompts and answers, in thousands", 0),
+    ("time", "Seconds per thousand answers, on the machine that answered", 1),
     ("cost", "Cost, at the stated prices", 2),
 )
 """(name, description, decimals) of the additional columns, which are sums or means over the tasks that have a value."""
@@ -164,6 +165,10 @@ def _more(entry: Entry, hides: Hides) -> dict[str, float]:
         found["outside"] = 100 * counts["not_in_context"] / asked
     if tokens := sum(one.get("prompt_tokens", 0) + one.get("completion_tokens", 0) for one in usage):
         found["tokens"] = tokens / 1000
+    times = [entry.times.get(f"{name}.{entry.split}", {}) for name in entry.tasks]
+    timed = [one for one in times if len(one) == 2]
+    if answers := math.fsum(one["answers"] for one in timed):
+        found["time"] = 1000 * math.fsum(one["seconds"] for one in timed) / answers
     if any("cost" in one for one in usage):
         found["cost"] = math.fsum(one.get("cost", 0.0) for one in usage)
     return {name: round(found[name], digits) for name, _, digits in _MORE if name in found}

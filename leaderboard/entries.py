@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.scoring import PairTests, Sample, TaskResult, system_and_seed
+from decabench.submission import TIME
 from decabench.tasks import DECATHLON, Suite
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ class Entry:
     """Whether the weights are available, or None if not stated."""
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The stated tokens and cost of the answers, by `<task>.<split>`."""
+    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The stated `seconds` of answering and the number of `answers`, by `<task>.<split>`."""
     wording: str = ""
     """The question variant used instead of the dataset's wording, or an empty string."""
     system: str = ""
@@ -524,24 +527,22 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
         "date": printable_line(about.get("date"), 40),
         "predictor": printable_line(settings.get("name") if settings else predictor, 80),
         "open_weights": open_weights if isinstance(open_weights, bool) else None,
-        "usage": _read_usage(settings.get("usage")),
+        "usage": _read_numbers(settings.get("usage"), ("prompt_tokens", "completion_tokens", "cost")),
+        "times": _read_numbers(settings.get(TIME), ("seconds", "answers")),
         "wording": "" if variant is None or (variant == 0 and variant is not False) else wording,
         "system": hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:12] if system else "",
         "seed": printable_line(seed, 40),
     }
 
 
-_USAGE = ("prompt_tokens", "completion_tokens", "cost")
-
-
-def _read_usage(usage: object) -> dict[str, dict[str, float]]:
+def _read_numbers(table: object, names: Sequence[str]) -> dict[str, dict[str, float]]:
     return {
         printable_line(key, 80): {
             name: float(each[name])
-            for name in _USAGE
+            for name in names
             if isinstance(each.get(name), int | float) and 0 <= each[name] < 1e15
         }
-        for key, each in (usage.items() if isinstance(usage, Mapping) else ())
+        for key, each in (table.items() if isinstance(table, Mapping) else ())
         if isinstance(each, Mapping)
     }
 

@@ -299,7 +299,7 @@ def _score_split(
     why: dict[str, str] = {}
     about: Mapping[str, Any] = {}
     if opened is not None:
-        about = opened.info.described()
+        about = {**opened.info.described(), "predictor": opened.info.predictor}
         answered = [task for task in suite.tasks if (task, split) in opened.files]
         why = {
             task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered
@@ -533,6 +533,7 @@ def _mean_entry(runs: Sequence[Entry]) -> Entry:
         place=Path(),
         remarks=tuple(dict.fromkeys(remark for run in runs for remark in run.remarks)),
         usage={},
+        times={},
         seed="",
         runs=tuple(runs),
     )

@@ -216,10 +216,13 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
     errors: Counter[str] = Counter()
     in_a_row = 0
+    before = start
 
     def record(id_: str, outcome: Outcome) -> None:
-        nonlocal in_a_row
-        run.journal.append(id_, outcome)
+        nonlocal in_a_row, before
+        now = time.monotonic()
+        run.journal.append(id_, outcome, now - before)
+        before = now
         tally.count(outcome)
         if run.budget:
             run.budget.count(outcome)
@@ -239,7 +242,9 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
                 "allowed."
             )
 
-    for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
+    outcomes = run.engine.outcomes(run.setting, _unanswered(run, failed, pending))
+    before = time.monotonic()  # after the model is loaded, if this process loads it
+    for id_, outcome in outcomes:
         if id_ not in pending:
             raise ModelError(
                 f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without "

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -75,6 +76,8 @@ class Journal:
         """The date of the first run with this fingerprint."""
         self.outcomes: dict[str, Outcome] = {}
         """The last outcome for each id."""
+        self.seconds: float | None = 0.0
+        """The seconds that all outcomes took, over all parts of the run; None if some were not recorded."""
         self._file = -1
         self._synced = 0.0
 
@@ -100,10 +103,12 @@ class Journal:
             with suppress(FileNotFoundError):
                 os.replace(self._aside, self.path)
 
-    def append(self, id_: str, outcome: Outcome) -> None:
-        """Append an outcome. It has been written when this method returns."""
+    def append(self, id_: str, outcome: Outcome, seconds: float = 0.0) -> None:
+        """Append an outcome, and the seconds since the one before. It has been written when this method returns."""
         self.outcomes[id_] = outcome
-        data = _encode(_record(id_, outcome))
+        record = {**_record(id_, outcome), "seconds": round(seconds, 4)}
+        self._count(record)
+        data = _encode(record)
         with storage_errors(self.path):
             while data:  # a full disk may accept only part of it and fail on the next write
                 data = data[os.write(self._file, data) :]
@@ -167,8 +172,16 @@ class Journal:
             else:
                 id_, outcome = _parse(record)
                 self.outcomes[id_] = outcome
+                self._count(record)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._damaged(number, f"{type(error).__name__}: {error}") from error
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        seconds = record.get("seconds")
+        if self.seconds is None or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            self.seconds = None
+        else:
+            self.seconds += seconds
 
     def _damaged(self, number: int, reason: str) -> DataError:
         return DataError(

@@ -25,7 +25,7 @@ from decabench.files import (
     sweep_temporary,
 )
 from decabench.metrics import METRICS
-from decabench.predictors import CHOICES_BY, Answer, Choice, best_choice
+from decabench.predictors import CHOICES_BY, PREDICTORS, Answer, Choice, best_choice
 from decabench.prompts import (
     GivenAnswers,
     describe_format,
@@ -63,6 +63,7 @@ from decabench.submission import (
     FOLDER,
     METADATA_NAME,
     RESULTS,
+    TIME,
     VARIANTS,
     SubmissionInfo,
     changed_answers,
@@ -521,7 +522,9 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
     for done in whole:
         key = f"{done.planned.task.name}.{run.split}"
         usage[key] = _add_usage(usage.get(key, {}), _usage(done), run.tariff)
-    found = {_SERVED: served, _USAGE: {key: used for key, used in usage.items() if used}}
+    earlier = {} if old is None else old.predictor.get(TIME, {})
+    times = {key: each for key, each in dict(earlier).items() if key not in redone} | _times(run, whole)
+    found = {_SERVED: served, _USAGE: {key: used for key, used in usage.items() if used}, TIME: times}
     predictor = {**info.predictor, **{name: table for name, table in found.items() if table}}
     if old is None:
         return replace(info, predictor=predictor)
@@ -544,6 +547,25 @@ _SERVED = "served_by"
 
 _USAGE = "usage"
 """Key in submission.toml's `predictor` for tokens and costs, by `<task>.<split>`."""
+
+
+def _times(run: Run, whole: Sequence[_Answered]) -> dict[str, dict[str, float]]:
+    """Return the seconds of answering and the number of answers, by `<task>.<split>`, if all journals have them.
+
+    Baselines have none, so that their submissions are always the same.
+    """
+    journals: dict[str, list[Journal]] = {}
+    for done in () if run.predictor in PREDICTORS else whole:
+        journals.setdefault(f"{done.planned.task.name}.{run.split}", []).append(done.journal)
+    found = {}
+    for key, each in journals.items():
+        seconds = [journal.seconds for journal in each if journal.seconds is not None]
+        answers = sum(
+            isinstance(outcome, Answer) for journal in each for outcome in journal.outcomes.values()
+        )
+        if answers and len(seconds) == len(each):
+            found[key] = {"seconds": round(math.fsum(seconds), 3), "answers": answers}
+    return found
 
 
 def _usage(done: _Answered) -> dict[str, int]:

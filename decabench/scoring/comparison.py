@@ -510,7 +510,7 @@ class Lineup:
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-_OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "usage"})
+_OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "time", "usage"})
 """Keys of a predictor's record that differ between runs of the same system."""
 
 _OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})

@@ -27,6 +27,7 @@ from .faults import FileCount as FileCount
 from .faults import group_faults as group_faults
 from .folder import METADATA_NAME as METADATA_NAME
 from .folder import RESULTS as RESULTS
+from .folder import TIME as TIME
 from .folder import Submission as Submission
 from .folder import SubmissionInfo as SubmissionInfo
 from .folder import changed_answers as changed_answers

@@ -48,6 +48,8 @@ from decabench.untrusted import parse_toml
 
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
+TIME = "time"
+"""Key of a predictor's record for the `seconds` of answering and the number of `answers`, by `<task>.<split>`."""
 METADATA_LIMIT = 1 << 16
 """The maximum size of submission.toml, in bytes."""
 
@@ -80,8 +82,12 @@ class SubmissionInfo:
     """`failed`, `of` and `error` for each run in which examples failed and have no line, by `<task>.<split>`."""
 
     def described(self) -> dict[str, Any]:
-        """Return all fields as JSON values, without `partial` and `incomplete` if they are empty."""
+        """Return all fields as JSON values, without `partial` and `incomplete` if they are empty.
+
+        The predictor's times are left out, so that the same answers give the same results.
+        """
         plain = asdict(self)
+        plain["predictor"].pop(TIME, None)
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:

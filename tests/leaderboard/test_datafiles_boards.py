@@ -64,7 +64,13 @@ def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
 
 def test_further_columns_have_what_was_recorded_and_nothing_of_hidden_labels() -> None:
     usage = {"sst.validation": {"prompt_tokens": 1_500, "completion_tokens": 500, "cost": 0.25}, "x": 3}
-    file = results("a", 60.0, about={"predictor": {"name": "x", "usage": usage}})
+    times = {
+        "sst.validation": {"seconds": 60.0, "answers": 800},
+        "zre.validation": {"seconds": 20.0, "answers": 200},
+        "squad.validation": {"seconds": 5.0},
+        "schema.validation": {"seconds": 5.0, "answers": "many"},
+    }
+    file = results("a", 60.0, about={"predictor": {"name": "x", "usage": usage, "time": times}})
     file["tasks"]["sst"] |= {"answers": {"unparseable": 50, "refused": 10}}
     file["tasks"]["squad"] |= {"answers": {"not_in_context": 100}}
     file["tasks"]["zre"] |= {
@@ -79,7 +85,7 @@ def test_further_columns_have_what_was_recorded_and_nothing_of_hidden_labels() -
         return [row.get("more") for row in data["tables"][0]["rows"][:2]]
 
     assert more() == [
-        {"form": 6.0, "outside": 10.0, "wording": 8.0, "tokens": 2.0, "cost": 0.25},
+        {"form": 6.0, "outside": 10.0, "wording": 8.0, "tokens": 2.0, "time": 80.0, "cost": 0.25},
         None,
     ]
-    assert more("squad", "zre", "sst") == [{"tokens": 2.0, "cost": 0.25}, None]
+    assert more("squad", "zre", "sst") == [{"tokens": 2.0, "time": 80.0, "cost": 0.25}, None]

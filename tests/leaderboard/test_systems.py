@@ -91,7 +91,8 @@ def folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(home, folder, "best", 0.9, 0)
     for seed in range(3):
         usage = {"sst.validation": {"prompt_tokens": 1000 * (seed + 1), "completion_tokens": 0}}
-        write(home, folder, f"model-{seed}", 0.6, 10 + seed, predictor=sampled(seed, usage=usage))
+        time = {"sst.validation": {"seconds": 3.2 * (seed + 1), "answers": 32}}
+        write(home, folder, f"model-{seed}", 0.6, 10 + seed, predictor=sampled(seed, usage=usage, time=time))
     write(home, folder, "worst", 0.2, 1)
     return folder
 
@@ -246,6 +247,7 @@ def test_further_columns_are_means(site: Path) -> None:
     arguments = json.loads(f"[{script.strip().removeprefix('decabench.put(').removesuffix(');')}]")
     rows = json.loads(arguments[1])["tables"][0]["rows"]
     assert [row.get("more", {}).get("tokens") for row in rows] == [None, 2, 1, 2, 3, None]
+    assert [row.get("more", {}).get("time") for row in rows] == [None, 200, 100, 200, 300, None]
 
 
 def test_pages_lead_to_the_runs_and_back(site: Path) -> None:

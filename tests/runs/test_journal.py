@@ -180,3 +180,18 @@ def test_what_append_returned_from_survives_a_kill(tmp_path):
     assert len(numbers) >= 500
     assert {str(number) for number in numbers} <= found.keys()
     assert len(found) <= len(numbers) + 1
+
+
+def test_the_seconds_of_all_parts_add_up(tmp_path):
+    with Journal(tmp_path, KEY) as journal:
+        journal.append("1", Answer("a"), 0.25)
+        journal.append("2", Failure("once"), 1.0)
+    with Journal(tmp_path, KEY) as journal:
+        assert journal.seconds == 1.25
+        journal.append("2", Answer("b"), 0.5)
+        assert journal.seconds == 1.75
+    text = journal.path.read_text()
+    for seconds in ("", ',"seconds":-1', ',"seconds":"1"'):  # the first is of an earlier version
+        journal.path.write_text(text.replace(',"seconds":0.25', seconds))
+        with Journal(tmp_path, KEY) as again:
+            assert again.seconds is None and again.outcomes == journal.outcomes

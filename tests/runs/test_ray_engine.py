@@ -18,6 +18,7 @@ from decabench.runs.write import run_plan
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.store import Store
+from tests.runs.untimed import untimed, untimed_line
 
 pytestmark = [
     pytest.mark.slow,
@@ -187,17 +188,20 @@ def answer(run):
 
 
 def contents(folder):
-    """A submission's files; journals are in the order in which the answers came, and apart."""
+    """A submission's files, without times; journals are in the order in which the answers came, and apart."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): untimed(path.read_bytes())
         for path in folder.rglob("*")
         if path.is_file() and path.parent.name != "journal"
     }
 
 
 def journals(folder):
-    """The name and the lines of each journal, sorted."""
-    return {path.name: sorted(path.read_text().splitlines()) for path in folder.glob("journal/*.jsonl")}
+    """The name and the lines of each journal, without times, sorted."""
+    return {
+        path.name: sorted(map(untimed_line, path.read_text().splitlines()))
+        for path in folder.glob("journal/*.jsonl")
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Predictors run over tasks: what they are given, what they must return, and what is left when they do not."""
 
 import importlib
+import itertools
 import json
 import os
 import re
@@ -33,6 +34,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.wording import AnswerForm
+from tests.runs.untimed import untimed, untimed_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,9 +85,9 @@ def answers(folder, task, split="validation"):
 
 
 def contents(folder):
-    """The submission's files; the journal stands beside it."""
+    """The submission's files, without times; the journal stands beside it."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): untimed(path.read_bytes())
         for path in folder.rglob("*")
         if path.is_file() and path.relative_to(folder).parts[0] != "journal"
     }
@@ -357,6 +359,33 @@ def test_a_resumed_submission_has_the_bytes_of_an_uninterrupted_one(home, run, o
     again = run("somebodys:flaky", ("sst", "schema"))
     straight = run("somebodys:flaky", ("sst", "schema"), output=tmp_path / "straight")
     assert contents(again) == contents(straight)
+
+
+def test_the_time_of_answering_is_that_of_all_parts(home, run, outside, tmp_path, monkeypatch):
+    """Each look at the clock is a second later; a question is answered or fails between two."""
+    ids = Store(home).ids("sst", "validation")
+    monkeypatch.setattr("time.monotonic", itertools.count().__next__)
+    outside(flaky=Flaky(*ids[:3]))
+
+    def times(folder):
+        return tomllib.loads((folder / "submission.toml").read_text())["predictor"]["time"]
+
+    first = times(run("somebodys:flaky", ("sst",)))["sst.validation"]
+    assert first["answers"] == 29 and first["seconds"] > 32
+    sys.modules["somebodys"].flaky.broken.clear()
+    second = times(run("somebodys:flaky", ("sst",)))["sst.validation"]
+    assert second["answers"] == 32 and second["seconds"] > first["seconds"] + 3
+    both = run("somebodys:flaky", ("schema",))
+    assert times(both)["sst.validation"] == second and times(both)["schema.validation"]["answers"] == 82
+    results = evaluate(both, home=home)
+    assert "time" not in results.submission["predictor"]
+    (journal,) = (both / "journal").glob("sst*.jsonl")
+    journal.write_text("\n".join(map(untimed_line, journal.read_text().splitlines())) + "\n")
+    assert "sst.validation" not in times(run("somebodys:flaky", ("sst",)))  # journals of earlier versions
+
+
+def test_baselines_have_no_times(run):
+    assert b"time" not in (run("majority") / "submission.toml").read_bytes()
 
 
 @pytest.mark.parametrize(
