@@ -97,6 +97,8 @@ def _as_wikisql(text: str) -> str:
         return text
     text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
     text = re.sub(r"(?i)(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?", "table", text, count=1)
+    if alias := re.search(r"(?i)(?<=from table)\s+(?:as\s+)?(?!where\b)(\w+)(?=\s+where\b|[\s;]*\Z)", text):
+        text = text.replace(alias.group(), "", 1).replace(f"{alias[1]}.", "")
     text = re.sub(r"([\"'`])([^\"'`]*)\1|\[([^\]]*)\]", lambda found: found[2] or found[3] or "", text)
     text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
     return " ".join(text.rstrip("; \n").split())

@@ -16,7 +16,7 @@ from decabench.metrics import Item, Metric, find_loss, write_change
 from decabench.prompts.items import MISSING, find_items
 from decabench.prompts.labels import match_label, possible_labels
 from decabench.prompts.prose import find_label, find_number, says_nothing
-from decabench.prompts.tagged import NO_CHANGE
+from decabench.prompts.tagged import NO_CHANGE, NO_VALUE
 from decabench.tasks import (
     SCHEMES,
     AnswerForm,
@@ -278,7 +278,7 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
         name = item.partition(":")[2] if kind == "tree" else item
         return name in names if names else bool(re.fullmatch(r"[\w:-]+", item))
 
-    looked = 0
+    looked, strays, folded = 0, list[str](), {name.casefold() for name in names}
     for place, text in zip(given.places, given.texts, strict=True):
         if not (items := text.split()):
             continue
@@ -301,6 +301,13 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
             form = "commas" if "," in text or ";" in text else "other punctuation"
             form = "one item per line" if len(text.strip().splitlines()) > 1 else form
             counts.count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
+        elif kind == "tags" and names and 2 * sum(item.casefold() in folded for item in items) < len(items):
+            strays.append(f"{place} has {quoted(text)}")
+    if 2 * len(strays) > counts.total:
+        counts.more.append(
+            f"{len(strays):,} of {counts.total:,} answers consist mostly of other tags than the task's "
+            f"({excerpt(', '.join(names), 100)}); {strays[0]}"
+        )
     for name, count in counts.others.most_common(1):
         if 2 * count > looked:
             wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
@@ -361,11 +368,32 @@ def _count_states(given: GivenAnswers) -> FormCounts:
     def parts(text: str) -> set[str]:
         return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
 
+    golds = [
+        pair for item in given.references or () for gold in item.answers for pair in _slots(gold).items()
+    ]
+    slots = {slot for slot, _ in golds}
+    values = {"yes", "no", "true", "false", "any", *(value for _, value in golds)}
     for place, text in zip(given.places, given.texts, strict=True):
-        loss = find_loss(text)
+        loss, own = find_loss(text), _slots(text)
         if loss and parts(text) != parts(read := write_change(text)):
             counts.count(place, text, read, loss)
+        elif any(NO_VALUE.fullmatch(value) for value in own.values() if value not in values):
+            counts.note("a slot without a value, which should be left out", place, text)
+        elif slots and not slots.issuperset(own):
+            counts.note("a slot that no gold answer has", place, text)
+    # a few answers may have a slot that is rare
+    counts.more += [
+        said
+        for said, count in zip(_others(counts), counts.others.values(), strict=True)
+        if 10 * count > counts.total
+    ]
     return counts
+
+
+def _slots(text: str) -> dict[str, str]:
+    """Return the slots of a state with their values, in lower case."""
+    items = (item.casefold().partition(":") for item in text.partition(";")[0].split(","))
+    return {slot.strip(): value.strip() for slot, colon, value in items if colon}
 
 
 # Placeholders

@@ -20,6 +20,7 @@ from decabench.text import bare
 __all__ = [
     "CLOSING",
     "NO_CHANGE",
+    "NO_VALUE",
     "OPENING",
     "TAG_REQUEST",
     "is_in_context",
@@ -257,10 +258,11 @@ def _query(text: str) -> str | None:
 NO_CHANGE = "None"
 """The answer for a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
-_NO_VALUE = re.compile(
+NO_VALUE = re.compile(
     r"yes|no|true|false|none|null|unknown|any|unchanged|requested|asked|n/?a|unspecified|empty|-+|not\b.*",
     re.IGNORECASE,
 )
+"""Matches words for the lack of a value in a state, such as `none` or `not mentioned`."""
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:
@@ -275,7 +277,7 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
     constraints, asked, given = [], [], set[str]()
     for item in filter(None, map(str.strip, goals.split(","))):
         slot, colon, value = (part.strip() for part in item.partition(":"))
-        if not colon or not _VALUE.fullmatch(value) or _NO_VALUE.fullmatch(value):
+        if not colon or not _VALUE.fullmatch(value) or NO_VALUE.fullmatch(value):
             return None
         if not (slot if not slots else known.get(slot.casefold())) or slot in given:
             return None

@@ -117,6 +117,7 @@ def test_plain_texts_are_left_alone(text: str) -> None:
         ("SELECT COUNT(`Name`) FROM table_1_123 WHERE `Age`>5", "SELECT COUNT Name FROM table WHERE Age > 5"),
         ("select [Name] from players", "select Name from table"),
         ("select Name from table where Age = 5", "select Name from table where Age = 5"),
+        ("SELECT t1.Name FROM players AS t1 WHERE t1.Age = 5", "SELECT Name FROM table WHERE Age = 5"),
         ("Name", "Name"),
     ],
 )

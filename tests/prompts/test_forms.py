@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from decabench.metrics import METRICS, Item, evaluate
@@ -172,3 +174,42 @@ def test_states_that_are_read_in_part() -> None:
             "2 of 8 answers are states that can be read only in part or not at all: "
             "a colon in a value (1), no semicolon (1); line 3 has 'time: 3:30, food: thai;', which is read as "
         )
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda gold: gold, ""),
+        (
+            lambda gold: f"{gold.removesuffix(';')}, area: none;",
+            "20 of 20 answers give a slot without a value",
+        ),
+        (
+            lambda gold: gold.replace("food", "cuisine"),
+            "20 of 20 answers give a slot that no gold answer has",
+        ),
+        (lambda gold: gold.replace("yes", "none"), "20 of 20 answers give a slot without a value"),
+        (lambda gold: gold.replace("yes", "no"), ""),
+    ],
+)
+def test_slots_that_no_gold_answer_has(write: Callable[[str], str], said: str) -> None:
+    golds = ["food: thai, parking: yes;"] * 20
+    described = counted(Text(), "joint_goal_em", list(map(write, golds)), golds).describe()
+    assert described.startswith(said) and bool(described) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_other"),
+    [
+        ("DET NOUN", False),
+        ("DET NN", False),
+        ("det noun", False),
+        ("DT NN", True),
+        ("the_DET cat_NOUN", True),
+    ],
+)
+def test_tags_of_another_tag_set(text: str, is_other: bool) -> None:
+    said = counted(Tags(names=TAGS), "tag_accuracy", [text] * 3).describe()
+    assert (
+        "3 of 3 answers consist mostly of other tags than the task's (DET, NOUN, VERB)" in said
+    ) is is_other
