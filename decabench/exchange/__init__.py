@@ -43,7 +43,7 @@ def make_inspect_task(path: str | Path) -> Any:
     Raises DecabenchError if Inspect is not installed.
     """
     if find_spec("inspect_ai") is None:
-        raise DecabenchError(f"inspect_ai is not installed: {install_hint('inspect')}.")
+        raise DecabenchError(f"inspect_ai is not installed. To install it, {install_hint('inspect')}.")
     from decabench.exchange import inspect_scorer
 
     return inspect_scorer.make_inspect_task(path)

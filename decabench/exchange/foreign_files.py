@@ -45,10 +45,10 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
     with reading(path):
         size = path.stat().st_size
         if not path.is_file():
-            raise SubmissionError(f"{path} is not a regular file: give a file with answers.")
-    most, advice = FILE_BYTES, "Split it"
+            raise SubmissionError(f"{path} is not a regular file. Specify a file with answers.")
+    most, advice = FILE_BYTES, "Split the file"
     if format == "squad":
-        most, advice = WHOLE_BYTES, "Keep only the answer to each id"
+        most, advice = WHOLE_BYTES, "Keep only the answer to each question id"
     if size > most:
         raise SubmissionError(f"{path.name} has {size:,} bytes, more than the limit of {most:,}. {advice}.")
     with reading(path), path.open("rb") as file:
@@ -72,7 +72,7 @@ def _refuse_packed(path: Path, format: str, start: bytes) -> None:
     if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
         return
     if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
-        raise SubmissionError(f"{path.name} is compressed ({packing}): unpack it first.")
+        raise SubmissionError(f"{path.name} is compressed ({packing}). Unpack the file first.")
 
 
 def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
@@ -130,8 +130,8 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
         else:
             given = {} if isinstance(value, _Pairs) else value
             message = (
-                f"the answer to {quoted(key)} is {kind_of(given)}, not a string: give the predictions, not the n-best "
-                "list or the no-answer probabilities"
+                f"the answer to {quoted(key)} is {kind_of(given)}, not a string; import the predictions, not the "
+                "n-best list or the no-answer probabilities"
             )
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))
 
@@ -145,7 +145,7 @@ def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
         try:
             line = raw.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            problem = ("bad-encoding", f"byte {error.start + 1} is not UTF-8: save the file as UTF-8")
+            problem = ("bad-encoding", f"byte {error.start + 1} is not valid UTF-8; save the file as UTF-8")
             yield ForeignAnswer(number, problem=problem)
         else:
             yield ForeignAnswer(number, None, line)
@@ -158,7 +158,9 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     """Yield the rows of a CSV file with a heading. Quoted fields may contain line breaks, as in RFC 4180."""
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise DecabenchError(f"The delimiter is {delimiter!r}: give one character, such as a comma or a tab.")
+        raise DecabenchError(
+            f"The delimiter must be a single character, such as a comma or a tab, but got {delimiter!r}."
+        )
     try:
         with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv_rows(file, delimiter, LINE_BYTES)
@@ -171,15 +173,14 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
                     message = (
-                        f"it has {len(cells)} fields, but the heading has {len(heading)}: put fields that contain "
+                        f"the row has {len(cells)} fields, but the header has {len(heading)}; put fields that contain "
                         f"{delimiter!r} in quotation marks"
                     )
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except BrokenCsvError as error:
         raise SubmissionError(
-            f"{path.name}:{error.first}: from here on, this isn't CSV with {delimiter!r} between fields "
-            f"({error}). Put each field that contains a quotation mark in quotation marks, and double "
-            "the marks inside it."
+            f"{path.name}:{error.first}: from this line on, the file isn't CSV with the delimiter {delimiter!r} "
+            f"({error}). Put each field that contains a quotation mark in quotation marks, and double the marks inside."
         ) from error
 
 
@@ -192,7 +193,7 @@ class _Table:
         """
         if not heading:
             raise SubmissionError(
-                f"{name} is empty: its first line must name the columns, such as id,answer."
+                f"{name} is empty. The first line must list the columns, such as id,answer."
             )
         counts = {column: list(heading).count(column) for column in (places.id, places.answer)}
         faults = [
@@ -203,7 +204,7 @@ class _Table:
         self._problem: tuple[str, str] | None = None
         if faults:
             listed = ", ".join(quoted(each, 30) for each in heading[:12])
-            sentence = f"{name} has {' and '.join(faults)}. Its columns are {listed}.{_advise(heading)}"
+            sentence = f"{name} has {' and '.join(faults)}. The columns are {listed}.{_advise(heading)}"
             has_no_ids = counts[places.id] == 0 and counts[places.answer] == 1 and places.id == Places.id
             if not has_no_ids or len(heading) < 2:
                 raise HeadingError(sentence, tuple(heading))
@@ -257,8 +258,8 @@ def _advise(heading: Sequence[str]) -> str:
         for delimiter in ";\t|":
             if delimiter in heading[0]:
                 shown = "$'\\t'" if delimiter == "\t" else f"'{delimiter}'"
-                return f" If that separates the columns, add --delimiter {shown}."
-    return " Name the id and answer columns with --id and --answer." if len(heading) > 1 else ""
+                return f" If the file uses a different delimiter, add --delimiter {shown}."
+    return " Specify the id and answer columns with --id and --answer." if len(heading) > 1 else ""
 
 
 def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignFile:
@@ -278,7 +279,7 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
         if table.at_id is not None:
             id_ = cells[table.at_id] = as_id(given[table.at_id])
             if id_ is None:
-                message = f"the id is {kind_of(given[table.at_id])}: give strings or whole numbers"
+                message = f"the id is {kind_of(given[table.at_id])}; ids must be strings or whole numbers"
                 yield ForeignAnswer(number, problem=("non-string-id", message))
                 continue
         if not isinstance(answer, str):
@@ -287,7 +288,7 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
             answer = ""
         if answer is None:
             asked = "" if id_ is None else f" to {quoted(id_)}"
-            message = f"the answer{asked} is {kind_of(given[table.at_answer])}: give a string"
+            message = f"the answer{asked} is {kind_of(given[table.at_answer])}; answers must be strings"
             yield ForeignAnswer(number, id_, problem=("non-string-answer", message))
         else:
             cells[table.at_answer] = answer

@@ -172,9 +172,9 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         require_machine(error, path)
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise SubmissionError(f"{path} can't be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise SubmissionError(f"{path.name} is not UTF-8: save it as UTF-8.") from error
+        raise SubmissionError(f"{path.name} is not valid UTF-8. Save the file as UTF-8.") from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -188,7 +188,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
             for number, raw in lines:
                 if raw is None:
                     raise SubmissionError(
-                        f"{path.name}:{number}: the line is longer than {LINE_BYTES:,} bytes."
+                        f"{path.name}:{number}: the line is longer than the limit of {LINE_BYTES:,} bytes."
                     )
                 yield number, raw
     except BrokenFileError as error:
@@ -203,7 +203,7 @@ def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
     try:
         return json.loads(text, object_pairs_hook=pairs)
     except RecursionError:
-        raise ValueError("its brackets are nested too deeply") from None
+        raise ValueError("the brackets are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except ValueError as error:

@@ -21,14 +21,16 @@ def push_card(model_index: str, repository: str) -> str:
     Hub rejects the change.
     """
     if find_spec("huggingface_hub") is None:
-        raise DecabenchError(f"--push needs huggingface_hub: {install_hint('hf')}.")
+        raise DecabenchError(
+            f"--push requires huggingface_hub, which is not installed. To install it, {install_hint('hf')}."
+        )
     from huggingface_hub import HfApi, ModelCard, ModelCardData, errors, get_token
     from huggingface_hub.repocard_data import model_index_to_eval_results
     from yaml import safe_load
 
     if not get_token():
         raise DecabenchError(
-            "--push needs a Hugging Face token with write access: set HF_TOKEN, or run hf auth login."
+            "--push requires a Hugging Face token with write access. Set HF_TOKEN, or run hf auth login."
         )
     name, results = model_index_to_eval_results(safe_load(model_index)["model-index"])
     api = HfApi()
@@ -52,8 +54,8 @@ def push_card(model_index: str, repository: str) -> str:
         )
     except errors.RepositoryNotFoundError:
         raise ModelError(
-            f"This token can't write to a model {repository} on the Hugging Face Hub: create the model first, or "
-            "check the token."
+            f"Can't write to the model {repository} on the Hugging Face Hub with this token. Create the model "
+            "first, or check that the token has write access."
         ) from None
     except errors.HfHubHTTPError as error:  # its message may contain the token
         raise ModelError(
@@ -61,12 +63,12 @@ def push_card(model_index: str, repository: str) -> str:
             f"(HTTP {getattr(error.response, 'status_code', 'error')})."
         ) from None
     except errors.HFValidationError:
-        raise DecabenchError(f"{repository!r} is not a valid model name: write it as owner/name.") from None
+        raise DecabenchError(
+            f"{repository!r} is not a valid model name. Write the name as owner/name."
+        ) from None
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise ModelError(
-            f"The Hugging Face Hub cannot be reached ({cause}): run the command again."
-        ) from None
+        raise ModelError(f"The Hugging Face Hub can't be reached ({cause}). Run the command again.") from None
     return str(made.commit_url)
 
 

@@ -158,12 +158,11 @@ def import_answers(
         if all(examples.find(cell) is None for cell in error.heading):
             raise
         raise SubmissionError(
-            f"{given.title} starts with an answer instead of column names: add a first line such as "
-            "id,answer."
+            f"{given.title} starts with an answer instead of column names. Add a header line such as id,answer."
         ) from error
     if not matched.rows:
         raise SubmissionError(
-            f"{given.title} has no answers to the {len(ids):,} {split} examples of {chosen.name}. Check the task "
+            f"{given.title} has no answers to the {len(ids):,} {split} examples in {chosen.name}. Check the task "
             "and the split."
         )
     if not settings.labels:
@@ -171,7 +170,7 @@ def import_answers(
     matched = _with_letters(matched, examples)
     is_raw = given.file.is_raw if settings.extract is None else settings.extract
     if settings.reasoning_tags and not is_raw:
-        raise DecabenchError("--reasoning-tags applies only to extracted answers: add --extract.")
+        raise DecabenchError("--reasoning-tags applies only to extracted answers. Add --extract.")
     replaced: set[str] = set()
     lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings, replaced))
     if faults := list(_unwritable(lines, given.title, matched.rows)):
@@ -202,7 +201,7 @@ def import_answers(
         is_repeated = is_there and is_same and not changed
         if is_there and not is_repeated and not settings.force:
             raise SubmissionError(
-                f"{folder} already has other {split} answers for {chosen.name}: add --force to replace them."
+                f"{folder} already has different {split} answers for {chosen.name}. Add --force to replace them."
             )
         removed = () if is_repeated else _write(folder, info, pair, lines, changed)
     report = check_submission(
@@ -236,7 +235,7 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
         return _Source(opened, "The table", "table", {"name": type(source).__name__})
     path = Path(source)
     if not format:
-        raise UnknownNameError(f"The format of {path.name} is not given: choose one of {', '.join(FORMATS)}.")
+        raise UnknownNameError(f"Specify the format of {path.name}: {', '.join(FORMATS)}.")
     opened = open_foreign(path, format, settings.places)
     origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return _Source(opened, path.name, format, origin)
@@ -265,37 +264,37 @@ def _check_settings(settings: ImportSettings, task: Task) -> None:
     check_reasoning_tags(settings.reasoning_tags)
     if len(settings.note) > _NOTE_LENGTH:
         raise DecabenchError(
-            f"The note has {len(settings.note):,} characters: write at most {_NOTE_LENGTH:,}."
+            f"The note has {len(settings.note):,} characters, but the limit is {_NOTE_LENGTH:,}."
         )
     names = task.output.names if isinstance(task.output, Label) else ()
     if names and (strange := sorted(set(settings.labels.values()) - set(names))):
         raise DecabenchError(
-            f"{task.name} has no label {' or '.join(map(quoted, strange))}: choose from {', '.join(names)}."
+            f"{task.name} has no label {' or '.join(map(quoted, strange))}. Choose from {', '.join(names)}."
         )
 
 
 def _occupant(folder: Path, name: str) -> SubmissionInfo:
     if folder.is_dir() and names_in(folder) and not (folder / METADATA_NAME).exists():
         raise SubmissionError(
-            f"{folder} contains other files and is not a submission: choose another folder."
+            f"{folder} contains other files and is not a submission. Choose another folder."
         )
     if folder.exists() and not folder.is_dir():
-        raise SubmissionError(f"{folder} is a file: give a folder.")
+        raise SubmissionError(f"{folder} is a file, but must be a folder.")
     if not (folder / METADATA_NAME).exists():
         if not name:
-            raise DecabenchError(f"{folder} is a new submission: name it with --name.")
+            raise DecabenchError(f"A new submission in {folder} must have a name. Add --name.")
         return SubmissionInfo(name)
     info, faults = read_metadata(folder)
     if info is None:
-        raise SubmissionError(f"{folder} contains a submission that cannot be read: {faults[0]}.")
+        raise SubmissionError(f"{folder} contains a submission that can't be read: {faults[0]}.")
     if info.predictor.get("name") != IMPORTED:
         raise SubmissionError(
-            f"{folder} contains the submission {quoted(info.name)}, whose answers were not imported: choose "
+            f"{folder} contains the submission {quoted(info.name)}, whose answers were not imported. Choose "
             "another folder."
         )
     if name and name != info.name:
         raise SubmissionError(
-            f"{folder} already contains the submission {quoted(info.name)}: leave out --name, or choose "
+            f"{folder} already contains the submission {quoted(info.name)}. Leave out --name, or choose "
             "another folder."
         )
     return info
@@ -313,8 +312,8 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"{name} has right answers that differ from the examples' in all {len(matched.rows):,} rows, such "
-        f"as {quoted(row.golds[-1])} instead of {own}. Its labels may be in a different order: map them "
+        f"The right answers in {name} differ from those of the examples in all {len(matched.rows):,} rows, such as "
+        f"{quoted(row.golds[-1])} instead of {own}. The labels in the file may be in a different order. Map them "
         "with --label FILE=DATASET."
     )
 
@@ -417,7 +416,7 @@ def _unwritable(
         else:
             if size <= most:
                 continue
-            fault, reason = "too-large", f"takes {size:,} bytes; at most {most:,} are allowed"
+            fault, reason = "too-large", f"takes {size:,} bytes, but at most {most:,} are allowed"
         yield Fault(fault, f"the answer to {quoted(line['id'])} {reason}", name, row)
 
 

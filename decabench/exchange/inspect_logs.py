@@ -28,7 +28,9 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
-        raise DecabenchError(f"inspect_ai is not installed: {install_hint('inspect')}.") from error
+        raise DecabenchError(
+            f"inspect_ai is not installed. To install it, {install_hint('inspect')}."
+        ) from error
     _bound_archive(path)
     try:
         log = read_eval_log(str(path), resolve_attachments=True)
@@ -41,7 +43,8 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
         places = replace(places, choice=_CHOICE)  # the completions contain only option letters
     elif not places.choice and samples and all(_names_a_letter(sample) for sample in samples):
         raise SubmissionError(
-            f"{path.name} has option letters but no scores of {_CHOICE!r}: score it first with inspect score."
+            f"The answers in {path.name} are option letters, but they have not been scored with {_CHOICE!r}. "
+            "Run 'inspect score' on the log first."
         )
     if places.choice and all(_repeats_completion(sample, places.choice) for sample in samples):
         places = replace(places, choice="")  # a scorer that extracts nothing, such as model_graded_qa
@@ -103,7 +106,7 @@ def _inspect_rows(
 ) -> Iterator[ForeignAnswer]:
     epochs = sorted({sample.epoch for sample in samples})
     if len(epochs) > 1 and not places.epoch:
-        raise SubmissionError(f"{name} has {len(epochs)} epochs: choose one with --epoch.")
+        raise SubmissionError(f"{name} has {len(epochs)} epochs. Choose an epoch with --epoch.")
     for number, sample in enumerate(samples, 1):
         if places.epoch and sample.epoch != places.epoch:
             continue
@@ -121,7 +124,10 @@ def _inspect_rows(
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
             listed = ", ".join(map(printable, sample.scores or {})) or "none"
-            message = f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; its scorers are: {listed}"
+            message = (
+                f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; the sample has these scorers: "
+                f"{listed}"
+            )
             yield about._replace(problem=("missing-field", message))
         else:
             options = sample.choices or ()
@@ -152,8 +158,8 @@ def _scored_answer(
     letters = {option_letter(at): option for at, option in enumerate(options)}
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:
-        named = f"{quoted(about.id or '')} names several options ({answer})"
-        message = f"the answer to {named}; decabench accepts one option per example"
+        named = f"{quoted(about.id or '')} lists several options ({answer})"
+        message = f"the answer to {named}, but decabench accepts only one option per example"
         return about._replace(problem=("bad-record", message))
     text = answer if chosen[0] is None else chosen[0]
     letter = None if chosen[0] is None else answer.strip()

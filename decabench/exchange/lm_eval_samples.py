@@ -37,7 +37,9 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
             yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
             continue
         if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
-            message = "the line is not an lm-eval sample (it has no 'doc'): give a samples_*.jsonl file"
+            message = (
+                "the line is not an lm-eval sample, because 'doc' is missing; import a samples_*.jsonl file"
+            )
             yield ForeignAnswer(number, problem=("bad-record", message))
             continue
         name = str(record.get("filter", "none"))
@@ -47,13 +49,13 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         if len(filters) > 1 and not places.choice:
             listed = ", ".join(printable(each) for each in filters)
             raise SubmissionError(
-                f"{path.name} has answers from several filters ({listed}): choose one with --filter."
+                f"{path.name} has answers from several filters ({listed}). Choose a filter with --filter."
             )
         yield _lm_eval_row(number, record, places)
     if places.choice and places.choice not in filters:
         listed = ", ".join(printable(each) for each in filters) or "none"
         raise SubmissionError(
-            f"{path.name} has no answers from the filter {quoted(places.choice)}: choose one of {listed}."
+            f"{path.name} has no answers from the filter {quoted(places.choice)}. Its filters are: {listed}."
         )
 
 
@@ -92,7 +94,9 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     problem = None
     if id_ is None:
         keys = ", ".join(quoted(str(key), 30) for key in list(doc)[:12])
-        message = f"its doc has no id in {quoted(places.id)}: name the field with --id. Its fields are {keys}"
+        message = (
+            f"'doc' has no id in the field {quoted(places.id)}; choose one of its fields with --id: {keys}"
+        )
         problem = ("missing-field", message)
     requests = _requests(record.get("arguments"))
     texts = texts_in([value for key, value in doc.items() if key != places.id])
@@ -158,18 +162,20 @@ def _choose(
     returned instead.
     """
     if requests and all(len(request) == 1 for request in requests):
-        return "its only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
+        return "the only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
     texts = [request[1].strip() for request in requests if len(request) > 1 and isinstance(request[1], str)]
     given = kept if isinstance(kept, list) else []
     scores = [score for score in map(_score, given) if score is not None]
     if not texts or not len(scores) == len(given) == len(texts) == len(requests):
         if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
-            return "it has several responses to a request: use --filter to choose a filter that keeps one"
+            return "the sample has several responses to a request; choose a filter that keeps only one with --filter"
         response = kind_of(given[0] if given else None)
-        return f"its response is {response}, not text or choices: only generate_until and multiple_choice are read"
+        return (
+            f"the response is {response}, not text or choices; import only generate_until or multiple_choice"
+        )
     if len(texts) == 1:
         return (
-            "its only request is the likelihood of the right answer (loglikelihood), which is not an answer"
+            "the only request is the likelihood of the right answer (loglikelihood), which is not an answer"
         )
     asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
     choices = [texts[at] for at in asked]
@@ -177,13 +183,13 @@ def _choose(
     alone = [texts[at] for at in range(len(texts)) if at not in asked]
     if len({json.dumps(requests[at][0]) for at in asked}) > 1 or alone not in ([], choices):
         return (
-            "its requests have different contexts (multiple inputs), so their continuations are not answers"
+            "the requests have different contexts (multiple inputs), so their continuations are not answers"
         )
     values = [scores[at] for at in asked]
     for number, value in enumerate(values, 1):
         if math.isnan(value) or value == math.inf:
             shown = "NaN" if math.isnan(value) else "infinite"
-            return f"the log-likelihood of its choice {number} is {shown}, so no choice is the likeliest"
+            return f"the log-likelihood of choice {number} is {shown}, so no choice is the likeliest"
     best = values.index(max(values))
     target = str(record.get("target"))
     if (
@@ -192,8 +198,8 @@ def _choose(
         and (best == int(target[:9])) != bool(record["acc"])
     ):
         return (
-            f"its likeliest choice is number {best} and its target is number {target}, but its acc is "
-            f"{record['acc']}, so its requests are not an ordinary multiple choice"
+            f"the likeliest choice is number {best} and the target is number {target}, but 'acc' is {record['acc']}, "
+            "so the requests are not an ordinary multiple choice"
         )
     return choices, best, values.count(values[best]) > 1
 

@@ -31,7 +31,7 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
     if path.is_file() and not path.name.lower().endswith(ARCHIVE_SUFFIXES):
         kinds = ", ".join(ARCHIVE_SUFFIXES)
         raise DecabenchError(
-            f"{path} has no results: give the folder of a submission, a results.json, or an archive ({kinds})."
+            f"{path} has no results. Specify a submission's folder, a results.json or an archive ({kinds})."
         )
     found = [read_results_file(each) for each in results_files(path)]
     of_split = [each for each in found if each.split == split and each.answers == "extracted"]
@@ -40,7 +40,7 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
     listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found}))
     many = "several" if of_split else "no"
     raise DataError(
-        f"{path} has {many} results on {split}. It has results on {listed}. Give the path of a results.json."
+        f"{path} has {many} results on {split}. The folder has results on {listed}. Specify the path to a results.json."
     )
 
 
@@ -54,7 +54,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
         raise DecabenchError(
-            f"A model card describes one model, not {len(results)} results: export them separately."
+            f"A model card describes one model, but got {len(results)} results. Export each result separately."
         )
     _require_comparable(results)
     return make(results)
@@ -81,7 +81,7 @@ def _require_comparable(results: Sequence[Results]) -> None:
             elif one.signature != another.signature:
                 faults.append(f"{name} and {owner} were scored by different metrics on {task}")
     if faults:
-        raise DataError(f"These results cannot be shown in one table: {'; '.join(sorted(faults))}.")
+        raise DataError(f"These results can't be shown in one table: {'; '.join(sorted(faults))}.")
 
 
 # Model card

@@ -25,7 +25,7 @@ _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 _IN_QUOTES = (
-    "a quotation mark here opens a field that swallows the following rows: put such fields in "
+    "a quotation mark here opens a field that swallows the following rows; put such fields in "
     "quotation marks, and double the marks inside them"
 )
 
@@ -40,7 +40,9 @@ class RefusedImportError(SubmissionError):
         kinds = alike[: 3 if reason else _SHOWN]
         shown = "".join(f"\n  {sentence}" for sentence, _ in kinds)
         rest = len(faults) - sum(count for _, count in kinds)
-        more = f"\n  … and {rest:,} more: write all of them to a file with --report FILE" if rest > 0 else ""
+        more = (
+            f"\n  … and {rest:,} more. To write all faults to a file, add --report FILE." if rest > 0 else ""
+        )
         rows = "1 row doesn't" if len(faults) == 1 else f"{len(faults):,} rows don't"
         why = reason or f"{rows} answer exactly one example"
         if not reason and any(fault.code == "unknown-id" for fault in faults):
@@ -145,7 +147,7 @@ class _Matching:
         for number, row in enumerate(self.opened.rows):
             if number == most:
                 raise SubmissionError(
-                    f"{self.name} has more than {most:,} rows for {len(self.examples.ids):,} examples."
+                    f"{self.name} has more than {most:,} rows, but there are only {len(self.examples.ids):,} examples."
                 )
             if row.answer is None and row.problem is not None:
                 self._fault(row, *row.problem)
@@ -200,14 +202,13 @@ class _Matching:
         most = len(self.examples.ids)
         if not self.opened.has_order:
             raise SubmissionError(
-                f"{self.name} lists its samples by id, and does not record the order of the data: leave out "
-                "--in-order."
+                f"{self.name} lists samples by id and does not record the order of the data. Leave out --in-order."
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
-            message = f"{size:,} rows for {most:,} examples: matching by order needs one row for each example"
+            message = f"{size:,} rows for {most:,} examples, but matching by order requires exactly one row per example"
             self.faults.append(Fault("wrong-count", message, self.name))
-            self._refuse("it does not have one row for each example")
+            self._refuse("the file does not have exactly one row for each example")
         if self.faults:
             self._refuse()
         places = {
@@ -217,18 +218,18 @@ class _Matching:
         if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
-                f"{self.name} is not in the order of the data: its numbered ids start with {listed}. Sort its "
-                "rows by the numbers in their ids."
+                f"The rows in {self.name} are not in the order of the data. The numbered ids start with {listed}. "
+                "Sort the rows by the numbers in their ids."
             )
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
                 f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
-                "heading and --delimiter, or remove the numbers if the lines are in the order of the data."
+                "header line and --delimiter, or remove the numbers if the lines are in the order of the data."
             )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(
-                f"{self.name} has a JSON object on every line instead of an answer: write only the "
-                "answers, or choose the format of the program that wrote the file."
+                f"{self.name} has a JSON object on every line instead of an answer. Write only the answers, or choose "
+                "the format of the program that wrote the file."
             )
         for number, place in places.items():
             row = self.rows[number]
@@ -236,15 +237,17 @@ class _Matching:
                 self._fault(
                     row,
                     "unknown-id",
-                    f"it is for example number {place:,} (counted from 0), but there are {most:,}",
+                    f"the row is for example number {place:,} (counted from 0), but there are only {most:,} examples",
                 )
             elif self.is_by_id and self.examples.find(row.id) not in (None, place):
                 id_, expected = quoted(row.id or ""), quoted(self.examples.ids[place])
                 self._fault(
-                    row, "other-text", f"it has the id {id_}, but the example in its place has {expected}"
+                    row,
+                    "other-text",
+                    f"the row has the id {id_}, but the example in the same position has {expected}",
                 )
         if self.faults:
-            self._refuse("its rows are not in the order of the data", self._advise())
+            self._refuse("the rows are not in the order of the data", self._advise())
         return places
 
     def _by_id(self) -> dict[int, int]:
@@ -252,7 +255,7 @@ class _Matching:
         for number, row in enumerate(self.rows):
             example = self.examples.find(row.id)
             if row.id is None:
-                self._fault(row, *(row.problem or ("missing-field", "it has no id")))
+                self._fault(row, *(row.problem or ("missing-field", "the row has no id")))
             elif example is not None:
                 places[number] = example
             elif not self.ignore_unknown or not self.has_ids:
@@ -282,11 +285,13 @@ class _Matching:
                 ids = ", ".join(quoted(self.examples.ids[each]) for each in examples[:3])
                 more = f" and {len(examples) - 3:,} more" if len(examples) > 3 else ""
                 self._fault(
-                    row, "other-text", f"its text is shared by {ids}{more}: give the row one of their ids"
+                    row,
+                    "other-text",
+                    f"the row's text is shared by {ids}{more}; add the id of the right example",
                 )
             elif not examples and not self.ignore_unknown:
                 says = quoted(max(row.texts, key=len, default=""))
-                self._fault(row, "unknown-id", f"no example has its id or its text {says}")
+                self._fault(row, "unknown-id", f"no example has the row's id or text {says}")
         if not any(found.values()):
             self._refuse_all("the id or the text", False)
         return dict(sorted(places.items()))
@@ -295,7 +300,7 @@ class _Matching:
         ids = self.examples.ids
         like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
         is_ordered = is_ordered and self.opened.has_order and not self.words
-        rows = f"its {len(self.rows):,} rows"
+        rows = f"the {len(self.rows):,} rows"
         self._refuse(
             f"none of {rows} has {what} of an example ({like})",
             f"{_CHECK} {_IN_ORDER}" if is_ordered else _CHECK,
@@ -315,7 +320,7 @@ class _Matching:
         for each in compared.differences if compared else ():
             whose = "" if each.other is None else f", which is the text of {quoted(ids[each.other])}"
             mine = quoted(ids[places[each.row]])
-            message = f"its text is {quoted(each.says)}{whose}, but {mine} has {quoted(each.expected)}"
+            message = f"the row's text is {quoted(each.says)}{whose}, but {mine} has {quoted(each.expected)}"
             self._fault(self.rows[each.row], "other-text", message)
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
@@ -323,11 +328,11 @@ class _Matching:
         other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
         for number, gold in () if differ else other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
-            message = f"its right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
+            message = f"the row's right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
         what = "text" if differ or (len(words) >= len(rest) and not other) else "right answer"
         if self.faults:
-            rows = "1 of its rows has" if len(self.faults) == 1 else f"{len(self.faults):,} of its rows have"
+            rows = "1 row has" if len(self.faults) == 1 else f"{len(self.faults):,} rows have"
             way = "in the same position" if self.in_order else "with the same id"
             self._refuse(f"{rows} a different {what} from the example {way}", self._advise())
         if what == "text":
@@ -336,9 +341,9 @@ class _Matching:
 
     def _advise(self) -> str:
         if self.in_order and self.is_by_id:
-            return "Leave out --in-order, so that rows are matched by their ids."
+            return "Leave out --in-order to match rows by their ids."
         if self.in_order and self.words:
-            return "Leave out --in-order, so that rows are matched by their texts."
+            return "Leave out --in-order to match rows by their texts."
         return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
@@ -356,8 +361,9 @@ class _Matching:
             is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
             if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
                 raise SubmissionError(
-                    f"{self.name} has only correct answers, so they may be the labels. It also has the column "
-                    f"{quoted(column)}: name the column of the model's answers with --answer, or remove this one."
+                    f"{self.name} has only correct answers, so they may be the labels. The file also has the column "
+                    f"{quoted(column)}. Name the column with the model's answers with --answer, or remove "
+                    f"{quoted(column)}."
                 )
 
     def _golds_of_twins(

@@ -114,8 +114,8 @@ class ExportedTask:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
-                f"{self.name} has {len(answers):,} answers to {len(given):,} examples: ask each example "
-                "once, in one epoch."
+                f"{self.name} has {len(answers):,} answers to {len(given):,} examples. Ask each example "
+                "only once, in one epoch."
             )
         if unknown := given.keys() - self.rows.keys():
             raise DataError(f"{self.name} has no example {quoted(min(unknown))}.")
@@ -150,13 +150,13 @@ class ExportedTask:
 def _read(path: Path) -> ExportedTask:
     import msgspec
 
-    again = "export the task again"
+    again = "Export the task again"
     try:
         with closing(numbered_lines(path, _LIMITS)) as lines:
             records = [parse_json(raw.decode()) for _, raw in lines if raw]
         head, *rows = records
         if head["format"] != FORMAT:
-            raise ValueError(f"its format is {quoted(str(head['format']))}, not {FORMAT!r}")
+            raise ValueError(f"the format is {quoted(str(head['format']))}, not {FORMAT!r}")
         exported = ExportedTask(
             path,
             head["task"],
@@ -170,14 +170,14 @@ def _read(path: Path) -> ExportedTask:
             {row["id"]: row for row in rows},
         )
         if len(exported.rows) != head["rows"]:
-            raise ValueError(f"it has {len(exported.rows):,} of {head['rows']:,} examples")
+            raise ValueError(f"the file has only {len(exported.rows):,} of {head['rows']:,} examples")
     except (BrokenFileError, ValueError, KeyError, TypeError, LookupError) as error:
-        raise DataError(f"{path} is not an exported task ({error}): {again}.") from error
+        raise DataError(f"{path} is not an exported task ({error}). {again}.") from error
     for name, signature in head["signatures"].items():
         now = find_metric(name).full_signature
         if now != signature:
             raise DataError(
-                f"{path.name} was exported for the metric {signature}, but this version has {now}: {again}."
+                f"{path.name} was exported for the metric {signature}, but this version has {now}. {again}."
             )
     return exported
 
@@ -209,13 +209,13 @@ def export_tasks(
     names = {_identifier(task.name): task.name for task in chosen}
     if not chosen or len(names) < len(chosen):
         raise UnknownNameError(
-            f"Give at least one task, and each task only once (given: {', '.join(names.values()) or 'none'})."
+            f"Specify at least one task, and each task only once, but got {', '.join(names.values()) or 'none'}."
         )
     folder, store = Path(output), Store(home_folder(home))
     store.require(chosen, split)  # check all tasks before writing anything
     if hidden := [task.name for task in chosen if store.hides(task, split)]:
         raise DataError(
-            f"The {split} labels of {', '.join(hidden)} are hidden, and other harnesses cannot score without them. "
+            f"The {split} labels of {', '.join(hidden)} are hidden, and other harnesses can't score without them. "
             "Export another split, or use decabench predict and evaluate."
         )
     files = write(chosen, split, chat)
@@ -231,13 +231,13 @@ def export_tasks(
 
 def _require_own(folder: Path, names: set[str]) -> None:
     if folder.exists() and not folder.is_dir():
-        raise DecabenchError(f"{folder} is a file: give a folder.")
+        raise DecabenchError(f"{folder} is a file, but must be a folder.")
     sweep_temporary(folder, recursive=True)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     found = {name for name in found if "__pycache__" not in name and not is_temporary(PurePath(name).name)}
     if others := sorted(found - names):
         raise DecabenchError(
-            f"{folder} contains other files ({excerpt(', '.join(others), 100)}): choose a separate folder for "
+            f"{folder} contains other files ({excerpt(', '.join(others), 100)}). Choose a separate folder for "
             "these tasks."
         )
     require_within(folder, *(folder / name for name in names))

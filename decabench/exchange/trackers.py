@@ -79,9 +79,7 @@ class Trackers:
             with atomic_file(tracked) as file:
                 file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
         except DecabenchError as error:
-            warnings.warn(
-                f"If this run is resumed, the trackers will show it as a new run: {error}", stacklevel=2
-            )
+            warnings.warn(f"If you resume this run, the trackers will show a new run: {error}", stacklevel=2)
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
         """Log numbers to every tracker."""
@@ -100,7 +98,7 @@ class Trackers:
             except (Exception, SystemExit) as error:
                 del self._trackers[which]
                 warnings.warn(
-                    f"{which} failed to {what} ({describe_error(error)}): the run continues without it.",
+                    f"{which} failed to {what} ({describe_error(error)}). The run continues without {which}.",
                     stacklevel=3,
                 )
 
@@ -114,7 +112,7 @@ def make_trackers(names: Iterable[str]) -> Trackers:
     for name in chosen:
         package, _ = TRACKERS[require_name(name, TRACKERS, "tracker")]
         if find_spec(package) is None:
-            raise DecabenchError(f"{name} is not installed: run pip install {package}.")
+            raise DecabenchError(f"{name} is not installed. Run pip install {package}.")
     return Trackers({name: TRACKERS[name][1]() for name in chosen})
 
 

@@ -348,7 +348,7 @@ def test_numbers_for_labels_are_told_of_the_option(command, home, tmp_path):
         home,
     ]
     path.write_text(rows)
-    assert "add a first line such as id,answer" in said(command(*given))
+    assert "a header line such as id,answer" in said(command(*given))
     path.write_text(f"id,answer\n{rows}")
     assert "--label FILE=DATASET" in command(*given).stdout
 

@@ -10,7 +10,7 @@ def test_the_choices_of_a_missing_option_are_one_sentence(command, tmp_path):
 def test_what_has_no_results_is_no_archive(command, tmp_path):
     (tmp_path / "README.md").touch()
     done = command("export", "results", tmp_path / "README.md")
-    assert "README.md has no results: give the folder of a submission, a results.json, or" in done.stderr
+    assert "README.md has no results. Specify" in done.stderr
 
 
 def test_only_a_model_index_can_be_pushed(command, tmp_path):

@@ -106,11 +106,11 @@ def test_results_join_the_card_and_replace_older_ones(hub: Hub) -> None:
 
 
 def test_refusals_are_plain_and_do_not_show_the_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ModelError, match="can't write to a model me/other") as refused:
+    with pytest.raises(ModelError, match="Can't write to the model me/other") as refused:
         push_card(INDEX % 50.0, "me/other")
     assert "hf_secret" not in str(refused.value)
     with pytest.raises(DecabenchError, match="'a/b/c' is not a valid model name"):
         push_card(INDEX % 50.0, "a/b/c")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    with pytest.raises(DecabenchError, match="set HF_TOKEN"):
+    with pytest.raises(DecabenchError, match="Set HF_TOKEN"):
         push_card(INDEX % 50.0, "me/mine")

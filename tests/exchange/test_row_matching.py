@@ -62,13 +62,13 @@ def test_a_table_without_known_ids_is_matched_by_texts(bring, score, examples, t
     done = bring(write_table(path, rows), "sst", "csv", force=True, in_order=True)
     assert (done.words, score(done)) == (BY_ORDER, 100.0)
     with pytest.raises(
-        RefusedImportError, match="32 of its rows have a different text from the example in the same position"
+        RefusedImportError, match="32 rows have a different text from the example in the same position"
     ) as caught:
         bring(write_table(path, moved(rows)), "sst", "csv", force=True, in_order=True)
     said = str(caught.value)
     assert len(caught.value.faults) == 32
     assert said.count("which is the text of 'sst.validation.") == 3
-    assert said.endswith("Leave out --in-order, so that rows are matched by their texts.")
+    assert said.endswith("Leave out --in-order to match rows by their texts.")
 
 
 @pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
@@ -140,10 +140,10 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
         bring(table, "sst")
     assert "by the order of the data;" in bring(table, "sst", in_order=True).words
     table = {key: sorted_as_text(column) for key, column in table.items()}
-    with pytest.raises(RefusedImportError, match="none of its 32 rows has the id of an example") as caught:
+    with pytest.raises(RefusedImportError, match="none of the 32 rows has the id of an example") as caught:
         bring(table, "sst", force=True)
     assert "--in-order" not in str(caught.value)
-    with pytest.raises(SubmissionError, match="Sort its rows by the numbers in their ids"):
+    with pytest.raises(SubmissionError, match="Sort the rows by the numbers in their ids"):
         bring(table, "sst", force=True, in_order=True)
 
 
@@ -164,7 +164,7 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
         "answer": [each.answers[0] for each in data],
         column: ["negative"] * 32,
     }
-    with pytest.raises(SubmissionError, match=f"also has the column '{column}': name"):
+    with pytest.raises(SubmissionError, match=f"also has the column '{column}'. Name"):
         bring(table, "sst")
     done = bring(table, "sst", places=Places(answer=column))
     assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
