@@ -32,7 +32,7 @@ def find_plan(name: str) -> Path:
     if path.exists() or (path := Path(name)).is_file():
         return path
     names = sorted(path.parent.name for path in PLANS.glob("*/plan.toml"))
-    raise DecabenchError(f"There is no plan {name!r}: choose from {', '.join(names)}, or give a plan's file.")
+    raise DecabenchError(f"Unknown plan {name!r}: choose from {', '.join(names)}, or give a plan's file.")
 
 
 def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
@@ -44,7 +44,7 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
             near = near_matches(name, names)
             own = [run.name for run in plan.runs if run.title == name]
             advice = f"its row has the runs {', '.join(own)}" if own else f"did you mean {' or '.join(near)}?"
-            raise DecabenchError(f"There is no run {name!r}: {advice if own or near else ', '.join(names)}")
+            raise DecabenchError(f"Unknown run {name!r}: {advice if own or near else ', '.join(names)}")
     wanted = [seed.strip() for seed in seeds.split(",") if seed.strip()]
     known = {str(seed) for run in plan.runs for seed in plan.seeds_of(run)}
     if strange := [seed for seed in wanted if seed not in known]:

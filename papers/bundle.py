@@ -43,10 +43,10 @@ def write_bundle(
 ) -> str:
     """Write a bundle for built-in tasks, and return instructions. Raises DecabenchError."""
     if folder.exists() and any(folder.iterdir()):
-        raise DecabenchError(f"{folder} is not empty: choose another folder.")
+        raise DecabenchError(f"{folder} is not empty. Choose another folder.")
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))
     if made.init:
-        raise DecabenchError("A bundle's run starts from random weights: leave out init.")
+        raise DecabenchError("A bundle's run starts from random weights. Leave out init.")
     store, known = Store(home_folder(home)), known_tasks(())
     chosen = {name: get_task(name, known) for name in made.tasks}
     for split in ("train", "validation"):

@@ -147,7 +147,7 @@ def write_claims(folder: Path, page: Path) -> None:
     """
     files = read_findings(folder)
     if not any(own.claims for own in files.values()):
-        raise DataError(f"{folder} has no findings: `python -m papers page PLAN` writes them.")
+        raise DataError(f"{folder} has no findings. Write them with `python -m papers page PLAN`.")
     page.write_text(make_claims(files), encoding="utf-8")
 
 
@@ -162,7 +162,7 @@ def read_findings(folder: Path) -> dict[str, FindingsFile]:
             found[path.stem] = msgspec.json.decode(path.read_bytes(), type=FindingsFile)
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(
-                f"{path} does not contain the findings of a page ({error}): make the page again with "
+                f"{path} does not contain the findings of a page ({error}). Write the page again with "
                 "`python -m papers page`."
             ) from None
     return dict(sorted(found.items(), key=lambda item: (item[1].paper, item[1].title)))

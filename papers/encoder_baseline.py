@@ -35,7 +35,7 @@ class LabelClassifier:
 
     def __init__(self, setting: Setting) -> None:
         if not isinstance(setting.task.output, Label):
-            raise DecabenchError(f"{setting.task.name} has no fixed labels: choose another task.")
+            raise DecabenchError(f"{setting.task.name} has no fixed labels. Choose another task.")
         if not (folder := os.environ.get("ENCODER")):
             raise DecabenchError("Set ENCODER to the encoder's folder.")
         self.encoder = Path(folder)

@@ -54,7 +54,7 @@ def encoder_activations(model: TrainedModel, task: Task, example: Example) -> di
     modules = dict(encoder.named_modules()) if encoder is not None else {}
     if not all(name in modules for name, _ in LAYERS.values()):
         raise DecabenchError(
-            f"The model {model.config.name} does not have MQAN's layers: choose an MQAN model."
+            f"The model {model.config.name} does not have MQAN's layers. Choose an MQAN model."
         )
     batch: Any = model.make_batch(task, [model.encode(example, task)])
     seen: dict[str, Any] = {}
@@ -140,17 +140,17 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
     trace = getattr(network, "trace", None)
     if trace is None:
         raise DecabenchError(
-            f"The model {model.config.name} does not read word by word: choose a recurrent model, such as arc-i or "
+            f"The model {model.config.name} does not read word by word. Choose a recurrent model, such as arc-i or "
             "lstm."
         )
     model.check_task(task)
     if not isinstance(output, Label):
         raise DecabenchError(
-            f"The output of {task.name} is {type(output).__name__}, not labels: choose a task with labels."
+            f"The output of {task.name} is {type(output).__name__}, not labels. Choose a task with labels."
         )
     item = model.encode(example, task)
     if not len(item["text"]):
-        raise DecabenchError(f"{example.id} of {task.name} has no words: choose another example with --id.")
+        raise DecabenchError(f"{example.id} of {task.name} has no words. Choose another example with --id.")
     batch: Any = model.make_batch(task, [item])
     network.eval()
     with autocast(model.device, model.precision):
@@ -218,7 +218,9 @@ def measure_changes(model: TrainedModel, task: Task, example: Example) -> Matrix
     """
     network: Any = model.network
     if model.config.name != "meta-lstm":
-        raise DecabenchError(f"The model {model.config.name} generates no matrices: choose a meta-lstm.")
+        raise DecabenchError(
+            f"The model {model.config.name} generates no matrices. Choose a meta-lstm model."
+        )
     model.check_task(task)
     item = model.encode(example, task)
     batch: Any = model.make_batch(task, [item])
@@ -338,7 +340,7 @@ def _analyze_routes(model: TrainedModel, samples: Samples, output: Path) -> Iter
     config = model.config
     if not getattr(config, "is_modular", False):
         raise DecabenchError(
-            f"The model {config.name} has no routes: analyze a model trained with model.extension=rmn or rrn."
+            f"The model {config.name} has no routes. Analyze a model trained with model.extension=rmn or rrn."
         )
     found = {}
     for name, (task, examples) in samples.items():

@@ -511,7 +511,7 @@ def write_page(plan: Plan, place: Place, page: Path) -> None:
     before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0
     if (now := _count_runs(describe_progress(plan, place))) < before:
         raise DataError(
-            f"{page} shows {before} runs, but only {now} are here: restore the missing records, or choose "
+            f"{page} shows {before} runs, but only {now} are here. Restore the missing records, or choose "
             "another --page."
         )
     for path, text in make_page(plan, place, page).items():

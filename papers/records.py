@@ -108,7 +108,7 @@ def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
                 if (content := archive.extractfile(member)) is not None:
                     yield _safe(member.name), content.read()
     except (OSError, EOFError, ValueError, tarfile.TarError) as error:
-        raise DataError(f"{path} cannot be read ({error}): restore it with `git checkout`.") from None
+        raise DataError(f"{path} cannot be read ({error}). Restore it with `git checkout`.") from None
 
 
 def write_archive(path: Path, files: Mapping[str, bytes]) -> None:

@@ -225,7 +225,7 @@ def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> floa
         return scores[measure.task]
     total = suite_of(measure.suite, place.include).combine(scores)
     if total is None:
-        raise DataError(f"The suite {measure.suite} has no total: measure its tasks separately.")
+        raise DataError(f"The suite {measure.suite} has no total. Measure its tasks separately.")
     return total
 
 
@@ -464,7 +464,7 @@ def compare_rows(
         return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spreads or {}, str(error))
     combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
-        raise DataError(f"The suite {measure.suite} has no total: contrast its tasks separately.")
+        raise DataError(f"The suite {measure.suite} has no total. Contrast its tasks separately.")
     pairs = [[average([samples[row, task] for row in side]) for side in sides] for task in tasks]
     return Tested(
         difference=difference,

@@ -33,7 +33,9 @@ CLOSEST = 5
 
 def _network(model: TrainedModel) -> Any:
     if model.config.name != "jmt":
-        raise DecabenchError(f"The model {model.config.name} does not have a JMT's layers: choose a jmt.")
+        raise DecabenchError(
+            f"The model {model.config.name} does not have a JMT's layers. Choose a jmt model."
+        )
     model.network.eval()
     return model.network
 
@@ -66,7 +68,7 @@ def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Exam
     """Score a model's tags or trees, and separately for unknown words. Raises DecabenchError for other tasks."""
     known = _network(model).embed.parts.words
     if not isinstance(task.output, Tags | Tree):
-        raise DecabenchError(f"{task.name} has neither tags nor trees: choose another task.")
+        raise DecabenchError(f"{task.name} has neither tags nor trees. Choose another task.")
     replies = [reply.text for reply in model.answer(task, examples)]
     is_known = [[word.lower() in known for word in each.context.split()] for each in examples]
     if isinstance(task.output, Tree):
@@ -137,7 +139,7 @@ def closest_words(model: TrainedModel, word: str, whole: bool = True) -> dict[st
     numbers = np.arange(len(SPECIALS), lexicon.size)
     forms = [form.strip() for form in lexicon.words[len(SPECIALS) : lexicon.size]]
     if word not in forms:
-        raise DecabenchError(f"The word {word!r} is not in the vocabulary: choose another.")
+        raise DecabenchError(f"The word {word!r} is not in the vocabulary. Choose another word.")
     embed = network.embed
     x = embed.words[embed.parts.rows(numbers).to(embed.words.device)]
     width = x.shape[1]
@@ -199,7 +201,7 @@ class Roots:
 def count_roots(model: TrainedModel, task: Task, examples: Sequence[Example]) -> Roots:
     """Count the roots in each sentence's parse. Raises DecabenchError for tasks without trees."""
     if not isinstance(task.output, Tree):
-        raise DecabenchError(f"{task.name} has no trees: choose a parsing task.")
+        raise DecabenchError(f"{task.name} has no trees. Choose a parsing task.")
     counts = [
         sum(token.partition(":")[0] == "0" for token in reply.text.split())
         for reply in model.answer(task, examples)

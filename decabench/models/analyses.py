@@ -75,7 +75,7 @@ def make_figure(
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DecabenchError(f"Plots need matplotlib: {install_hint('train')}.") from error
+        raise DecabenchError(f"Plots require matplotlib: {install_hint('train')}.") from error
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 

@@ -119,7 +119,7 @@ class TextReader:
         if text != self._first_question:
             raise DataError(
                 f"The question {text!r:.200} differs from the question of earlier examples, and this "
-                "model reads only contexts: set question_varies=True in the task, or choose another "
+                "model reads only contexts. Set question_varies=True in the task, or choose another "
                 "model, such as classifier."
             )
 

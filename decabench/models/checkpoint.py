@@ -52,7 +52,7 @@ MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
-_UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
+_UNREADABLE = "{path} cannot be read ({error}). Use an unmodified copy of the checkpoint."
 
 
 def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], tasks: Sequence[Task]) -> None:
@@ -160,7 +160,7 @@ def find_checkpoint(path: Path) -> Path:
     """
     if path.is_file():
         raise DataError(
-            f"{path} is a file, not the folder of a checkpoint or of a training run: give the folder "
+            f"{path} is a file, not the folder of a checkpoint or training run. Specify the folder "
             "that holds the weights."
         )
     if (path / RECORD).is_file():
@@ -173,10 +173,10 @@ def find_checkpoint(path: Path) -> Path:
             "same command, or write checkpoints sooner with --set checkpoint_every=STEPS."
         )
     if not path.is_dir():
-        raise MissingDataError(f"There is no folder {path}: train a model with decabench train.")
+        raise MissingDataError(f"The folder {path} doesn't exist. Train a model with decabench train.")
     raise MissingDataError(
-        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): give the "
-        "folder that decabench train wrote."
+        f"{path} is neither a checkpoint nor the folder of a training run (it contains no {RECORD} or {BEST}). "
+        "Specify the folder that decabench train wrote."
     )
 
 
@@ -211,8 +211,8 @@ def _read_pointer(pointer: Path) -> Path | None:
         return None
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder, or, to resume the "
-            f"run from the newest checkpoint, delete {LATEST} and {BEST}."
+            f"{pointer} does not point to a checkpoint ({error}). Specify the checkpoint's own folder. To "
+            f"resume the run from the newest checkpoint, delete {LATEST} and {BEST}."
         ) from error
 
 
@@ -221,17 +221,17 @@ def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
 
     Raises DataError if the file is damaged or contains NaN or infinity.
     """
-    path, advice = folder / name, "use an unchanged copy of the checkpoint"
+    path, advice = folder / name, "Use an unmodified copy of the checkpoint"
     try:
         found = {
             key: value.float() if value.is_floating_point() and value.dtype != torch.float64 else value
             for key, value in load_file(path).items()
         }
     except (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise DataError(f"{path} cannot be read ({error}): {advice}.") from error
+        raise DataError(f"{path} cannot be read ({error}). {advice}.") from error
     for key, value in found.items():
         if value.is_floating_point() and not value.isfinite().all():
-            raise DataError(f"{path} has a value in {key!r} that is not a finite number: {advice}.")
+            raise DataError(f"{path} has a value in {key!r} that is not a finite number. {advice}.")
     return found
 
 
@@ -257,7 +257,7 @@ def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None
             return network
         fault = f"{size:,} weights"
     raise DecabenchError(
-        f"The network of these settings is too large for this machine ({fault}): give smaller sizes, such as "
+        f"A network with these settings is too large for this machine ({fault}). Choose smaller sizes, for example for "
         "model.dimension or model.layers."
     )
 
@@ -282,7 +282,7 @@ def output_record(output: Output) -> dict[str, Any]:
 def _output_from_record(record: Mapping[str, Any]) -> Output:
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
-        raise ValueError(f"an output has the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
+        raise ValueError(f"an output is of type {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
     return msgspec.convert({key: value for key, value in record.items() if key != "kind"}, _OUTPUTS[kind])
 
 
@@ -332,10 +332,10 @@ class CheckpointRecord:
             record = msgspec.convert(read_json(path, format=FORMAT), cls)
             config = msgspec.convert(record.config, _Config)
             if record.step < 0:
-                raise ValueError(f"its step is {record.step}")
+                raise ValueError(f"'step' is {record.step}, but must be at least 0")
             for task, limit in config.cut_context.items():
                 if limit < 1:
-                    raise ValueError(f"its cut_context of {task[:60]} is {limit}")
+                    raise ValueError(f"'cut_context' for {task[:60]} is {limit}, but must be at least 1")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(_UNREADABLE.format(path=path, error=error)) from error
         return record
@@ -380,7 +380,7 @@ class Checkpoint:
             folder = find_checkpoint(Path(path).expanduser())
         except (OSError, RuntimeError) as error:  # long name, loop of links, unknown user's home
             require_machine(error, Path(path))
-            raise MissingDataError(f"There is no checkpoint {str(path)[:200]} ({error}).") from error
+            raise MissingDataError(f"The checkpoint doesn't exist: {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:
@@ -421,7 +421,7 @@ class Checkpoint:
         files = [self.folder / MODEL, self.folder / VOCABULARY]
         if missing := [path.name for path in files if not path.is_file()]:
             raise DataError(
-                f"{self.folder} lacks {', '.join(missing)}: use a complete copy of the checkpoint."
+                f"{self.folder} lacks {', '.join(missing)}. Use a complete copy of the checkpoint."
             )
         return files
 
@@ -442,7 +442,7 @@ class Checkpoint:
             if (wanted or path.name == MODEL) and path.is_file() and (found := file_digest(path)) != wanted:
                 raise DataError(
                     f"{path} is not the file that was saved: its digest is {found}, and {RECORD} has {wanted}. Use "
-                    "an unchanged copy of the checkpoint."
+                    "an unmodified copy of the checkpoint."
                 )
 
     def lexicon(self) -> Lexicon:
@@ -466,7 +466,7 @@ class Checkpoint:
         if vectors.digest != self.record.vectors:
             raise DecabenchError(
                 f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, but {self.folder} was "
-                f"trained with {self.record.vectors}: use those vectors."
+                f"trained with {self.record.vectors}. Use those vectors."
             )
         return vectors
 
@@ -493,7 +493,7 @@ class Checkpoint:
             raise
         except Exception as error:  # impossible sizes
             raise DataError(
-                f"The weights of {self.folder} do not fit its {RECORD} ({error}): use an unchanged copy of the "
+                f"The weights in {self.folder} don't match {RECORD} ({error}). Use an unmodified copy of the "
                 "checkpoint."
             ) from error
         cuts = dict(self.record.config["cut_context"])
@@ -518,7 +518,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
     except SafetensorError as error:  # also raised if the disk is full, instead of an OSError
         raise StorageError(
-            f"{path} cannot be written ({error}): free some space, or choose another folder."
+            f"{path} can't be written ({error}). Free up disk space, or choose another folder."
         ) from error
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -23,7 +23,7 @@ _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 def check_name(device: str) -> None:
     """Check that a device name is valid. Raises DecabenchError."""
     if not _NAME.fullmatch(device):
-        raise DecabenchError(f"Unknown device {device!r}: give auto, cpu, mps, cuda or cuda:N as --device.")
+        raise DecabenchError(f"Unknown device {device!r}. Choose auto, cpu, mps, cuda or cuda:N.")
 
 
 def first_device() -> str:
@@ -43,7 +43,7 @@ def require_device(device: str) -> None:
     count = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(kind, 1)
     if int(number or 0) >= count:
         raise DecabenchError(
-            f"torch finds no {device} on this machine: use --device cpu, which is slower but works everywhere."
+            f"torch finds no {device} device on this machine. Use --device cpu, which is slower but works everywhere."
         )
 
 

@@ -260,14 +260,14 @@ class Family:
             can = ", ".join(kind.__name__ for kind in self.outputs)
             which = ", ".join(f"{task.name} ({type(task.output).__name__})" for task in wrong)
             raise DecabenchError(
-                f"The model {name} supports outputs of type {can}, not {which}: leave these tasks out, "
+                f"The model {name} supports outputs of type {can}, not {which}. Leave these tasks out, "
                 "or choose another model."
             )
         for task in tasks:
             if self.has_heads and isinstance(task.output, Label) and not task.output.names:
                 raise DecabenchError(
                     f"The model {name} chooses among the labels of a task, but each question of "
-                    f"{task.name} has its own: leave this task out, list the labels in its output, or "
+                    f"{task.name} has its own. Leave this task out, list the labels in its output, or "
                     "choose another model."
                 )
 

@@ -85,7 +85,7 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
 def _check_count(answer: str, tokens: int, what: str) -> None:
     if len(answer.split()) != tokens:
         raise DataError(
-            f"The answer has {len(answer.split())} {what}, but the context has {tokens} tokens: give "
+            f"The answer has {len(answer.split())} {what}, but the context has {tokens} tokens. Provide "
             f"one for each token, separated by spaces ({answer!r:.200})."
         )
 

@@ -141,7 +141,7 @@ class JointManyTaskConfig:
         if not self.vertical and not self.shortcuts:
             raise DecabenchError(
                 "Without shortcuts and vertical connections, only the first layer would read the "
-                "words: set model.shortcuts or model.vertical to true."
+                "words. Set model.shortcuts or model.vertical to true."
             )
 
     @property
@@ -183,7 +183,7 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         first, second = context, question.question.strip()
     else:
         raise DataError(
-            f"jmt compares two sentences, but the context {context!r:.200} does not have two lines: put "
+            f"jmt compares two sentences, but the context {context!r:.200} does not have two lines. Put "
             "each sentence on its own line, or set question_varies=True in the task if the second is in the question."
         )
     named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
@@ -305,7 +305,7 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
         own = [NoVectors(config.word_dimension)]
     if (given := sum(part.dimension for part in own)) != config.word_dimension:
         raise DecabenchError(
-            f"model.word_dimension is {config.word_dimension}, but the word vectors have {given} dimensions: set it "
+            f"model.word_dimension is {config.word_dimension}, but the word vectors have {given} dimensions. Set it "
             f"to {given}, or choose other vectors."
         )
     made = torch.empty(len(parts.words) + 2, config.word_dimension).uniform_(-0.01, 0.01)
@@ -323,7 +323,7 @@ def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int
     own = [part for part in vectors if isinstance(part, NgramVectors)]
     if own and (given := sum(part.dimension for part in own)) != dimension:
         raise DecabenchError(
-            f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions: set it to {given}, "
+            f"model.ngram_dimension is {dimension}, but the n-gram vectors have {given} dimensions. Set it to {given}, "
             "or choose other vectors."
         )
     start = 0

@@ -88,7 +88,7 @@ class MQANConfig:
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"model.lstm_dropout is {self.lstm_dropout}: give 0 or more and less than 1, or -1 for model.dropout."
+                f"model.lstm_dropout is {self.lstm_dropout}, but must be -1 (for model.dropout) or from 0 to below 1."
             )
 
     @property

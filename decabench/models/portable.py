@@ -173,7 +173,7 @@ def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bo
                 _write_ngrams(folder / names[-1], part, wanted, kind)
             else:
                 raise DecabenchError(
-                    f"{type(part).__name__} cannot be written to files: use vectors of words or of n-grams."
+                    f"{type(part).__name__} cannot be written to files. Use word vectors or n-gram vectors."
                 )
     if names == ["vectors-1.npy"]:  # earlier versions use this name too
         names = ["vectors.npy"]
@@ -188,7 +188,7 @@ def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind:
     grams = [gram for gram in vectors.index if gram in used]
     if not grams:
         raise DecabenchError(
-            "None of the n-grams of the model's words has a vector: train n-gram vectors again."
+            "None of the n-grams in the model's words has a vector. Train the n-gram vectors again."
         )
     values = _as_kind(vectors.matrix[[vectors.index[gram] for gram in grams]], kind)
     index = {gram: row for row, gram in enumerate(grams)}

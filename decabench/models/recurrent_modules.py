@@ -129,10 +129,10 @@ class RecurrentModulesConfig:
 
     def __post_init__(self) -> None:
         if self.name == "sluice" and self.hidden % 2:
-            raise DecabenchError(f"model.hidden is {self.hidden}: give an even number for sluice.")
+            raise DecabenchError(f"model.hidden is {self.hidden}, but must be even for sluice.")
         if self.word_range and not self.train_embeddings:
             raise DecabenchError(
-                f"model.word_range is {self.word_range}, but train_embeddings is false: random vectors have to be "
+                f"model.word_range is {self.word_range}, but train_embeddings is false. Random vectors have to be "
                 "trained."
             )
 
@@ -643,12 +643,12 @@ class RecurrentModules(HeadedNetwork):
         if config.name == "girnet" and (config.primary not in self.tasks or len(self.tasks) < 2):
             raise DecabenchError(
                 "girnet needs a primary task and at least one other, but model.primary is "
-                f"{config.primary!r} and the tasks are {given}: name one of the tasks, and give at "
+                f"{config.primary!r} and the tasks are {given}. Set it to one of the tasks, and train at "
                 "least two."
             )
         if config.primary and config.primary not in self.tasks:
             raise DecabenchError(
-                f"model.primary is {config.primary!r}, but the tasks are {given}: name one of them."
+                f"model.primary is {config.primary!r}, but the tasks are {given}. Set it to one of them."
             )
         if config.extension == "direct" and len(self.tasks) < 2:
             raise DecabenchError(

@@ -735,7 +735,7 @@ class ConvolutionNetwork(TextClassifier):
         m = words.dimension
         if m < 2:
             raise DecabenchError(
-                "mt-cnn splits word vectors in two, but these have only one dimension: choose longer vectors."
+                "mt-cnn splits word vectors in two, but these have only one dimension. Choose longer vectors."
             )
         super().__init__(config, words, slice(m // 2))
         self.heads = TaskHeads(

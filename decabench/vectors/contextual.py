@@ -67,7 +67,7 @@ class ContextualVectors:
             self._room = longest - len(marks)
             if self._room < 1:
                 raise ValueError(
-                    f"its tokenizer puts {len(marks)} marks around a text, but the model has only {longest} "
+                    f"the tokenizer puts {len(marks)} marks around a text, but the model has only {longest} "
                     "positions"
                 )
             self.dimension = int(self._states(tokenizer.encode("film").ids).shape[1])
@@ -139,13 +139,13 @@ class ContextualVectors:
         known = self._encoder.get_input_embeddings().num_embeddings
         if max(pieces, default=0) >= known:
             raise ValueError(
-                f"its tokenizer has a piece {max(pieces):,}, but its weights have only {known:,} pieces"
+                f"the tokenizer uses token ID {max(pieces):,}, but the weights have only {known:,} rows"
             )
         with torch.inference_mode(), torch.autocast("cpu", enabled=False):
             found = self._encoder(input_ids=torch.tensor([pieces]))
             states: Matrix = found.last_hidden_state[0].numpy()
         if not np.isfinite(states).all():
-            raise ValueError("its states are not finite")
+            raise ValueError("the encoder's states are not finite")
         return states
 
 
@@ -162,25 +162,25 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"There is no folder {name}: give the folder of a transformers encoder; a checkpoint's "
+            f"The folder {name} doesn't exist. Specify the folder of a transformers encoder. A checkpoint's "
             "encoder may also be in the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
-            f"{name} has no {' and no '.join(missing)}: give the folder of a transformers encoder."
+            f"{name} has no {' and no '.join(missing)}. Specify the folder of a transformers encoder."
         )
     if find_spec("transformers") is None:
-        raise MissingDataError(f"{name} needs transformers: pip install 'decabench[hf]'.")
+        raise MissingDataError(f"{name} requires transformers. Run pip install 'decabench[hf]'.")
     with _errors(name):
         config = read_json(folder / "config.json")
         kind = config.get("model_type")
         if kind not in KINDS:
-            raise ValueError(f"its model_type is {str(kind)[:60]!r}, not one of {', '.join(KINDS)}")
+            raise ValueError(f"'model_type' is {str(kind)[:60]!r}, not one of {', '.join(KINDS)}")
         if "quantization_config" in config:
-            raise ValueError("its weights are quantized: save them unquantized")
+            raise ValueError("the weights are quantized; save them unquantized")
         if asked := [key for key in config if key.endswith("_implementation")]:
             raise ValueError(
-                f"config.json has {asked[0]}, which may refer to code on the hub: remove that line"
+                f"config.json has {asked[0]}, which may refer to code on the hub; remove that line"
             )
         encoder, tokenizer, longest = _load(folder)
         digest = file_digest(*(folder / file for file in _FILES))

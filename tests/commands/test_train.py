@@ -134,7 +134,7 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
     [
         (("--set", "stepps=3"), "Did you mean steps"),
         (("--tasks", "squid"), "Did you mean squad"),
-        (("--init", "nowhere"), "There is no folder nowhere"),
+        (("--init", "nowhere"), "nowhere"),
         (("--stop-after", "nan"), "'nan' is not a finite number"),
         (("--set", "model.dimension=100000000"), "is too large for this machine"),
         (("--freeze", "encoder", "--set", "model.dimension=100000000"), "is too large for this machine"),

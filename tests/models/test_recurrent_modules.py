@@ -206,7 +206,7 @@ def test_the_interleaved_recurrence_against_autograd():
         (
             {"name": "girnet", "primary": "hi"},
             {"hi": TAGGING["hi"]},
-            "the tasks are hi: name one of the tasks",
+            "the tasks are hi",
         ),
         ({"primary": "fr"}, TAGGING, "model.primary is 'fr'"),
         ({"extension": "direct"}, {"hi": TAGGING["hi"]}, "hi is the only task"),

@@ -195,7 +195,7 @@ def test_options_it_cannot_honour(options, words):
 
 
 def test_damaged_checkpoints(trained, tmp_path):
-    with pytest.raises(MissingDataError, match=r"There is no folder .*none"):
+    with pytest.raises(MissingDataError, match=r"The folder .*none"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
     with pytest.raises(DecabenchError, match="trained: does not name a checkpoint"):
         backend("", OPTIONS)
@@ -248,7 +248,7 @@ def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("device", "words"), [("foo", "Unknown device 'foo': give auto"), ("cuda:99", "no cuda:99")]
+    ("device", "words"), [("foo", "Unknown device 'foo'. Choose auto"), ("cuda:99", "no cuda:99")]
 )
 def test_devices_that_are_not_here(trained, device, words):
     with (

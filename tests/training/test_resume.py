@@ -56,7 +56,7 @@ def test_where_a_checkpoint_is(run, tmp_path):
     best = find_checkpoint(run.output)
     assert best.parent == run.output / "checkpoints"
     assert find_checkpoint(best) == best
-    with pytest.raises(MissingDataError, match=r"There is no folder .*x: train a model"):
+    with pytest.raises(MissingDataError, match=r"The folder .*x doesn.t exist"):
         find_checkpoint(tmp_path / "nowhere" / "x")
     (tmp_path / "empty").mkdir()
     with pytest.raises(MissingDataError, match="neither a checkpoint nor"):

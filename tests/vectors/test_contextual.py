@@ -93,9 +93,9 @@ def change(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model_type": "llama"}, "its model_type is 'llama', not one of albert, bert"),
-        ({"model_type": "custom", "auto_map": {"AutoModel": "evil.Model"}}, "its model_type is 'custom'"),
-        ({"quantization_config": {"quant_method": "gptq"}}, "its weights are quantized"),
+        ({"model_type": "llama"}, "'model_type' is 'llama', not one of albert, bert"),
+        ({"model_type": "custom", "auto_map": {"AutoModel": "evil.Model"}}, "'model_type' is 'custom'"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "weights are quantized"),
         (
             {"attn_implementation": "somebody/kernels"},
             "has attn_implementation, which may refer to code on the hub",
@@ -105,7 +105,7 @@ def change(folder, **changes):
             {"hidden_size": 12},
             r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)",
         ),
-        ({"layer_norm_eps": -5.0}, "its states are not finite"),
+        ({"layer_norm_eps": -5.0}, "states are not finite"),
         ({"chunk_size_feed_forward": 3}, "has to be a multiple of the chunk size 3"),
     ],
 )
@@ -122,7 +122,7 @@ def test_names_of_vectors(encoder):
     assert joined.digest == f"none:4+{joined.contextual[0].digest}"
     with pytest.raises(DataError, match=f"The contextual vectors contextual:{encoder} must come last"):
         join_vectors([f"contextual:{encoder}", "none:4"])
-    with pytest.raises(DataError, match="has no vectors for the words of answers"):
+    with pytest.raises(DataError, match="has no vectors for the words in answers"):
         join_vectors([f"contextual:{encoder}"])
 
 

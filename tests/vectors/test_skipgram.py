@@ -68,7 +68,7 @@ def test_training_is_repeatable_and_kept(trained, tmp_path):
 @pytest.mark.parametrize("changes", [{"window": 2_000}, {"minimum": 100}, {"frequent": 1e-9}])
 def test_what_trains_nothing(trained, changes):
     lexicon, ids, how, _ = trained
-    with pytest.raises(DataError, match="are left to train on: give a longer text"):
+    with pytest.raises(DataError, match="are left to train on"):
         train_ngrams(lexicon.words, ids, replace(how, **changes))
 
 
@@ -77,10 +77,10 @@ def test_vectors_without_end_are_not_written():
     lexicon = Lexicon(words)
     text = np.array(list(range(4, 44)) * 5, dtype=np.int32)
     how = NgramTraining(dimension=4, steps=5, batch=16, frequent=0.0, learning_rate=1e38)
-    with pytest.raises(DecabenchError, match="no longer finite: give a lower learning rate than 1e\\+38"):
+    with pytest.raises(DecabenchError, match=r"a lower learning rate than 1e\+38"):
         train_ngrams(lexicon.words, text, how)
     for wrong in ({"learning_rate": float("nan")}, {"seed": 2**63}):
-        with pytest.raises(DecabenchError, match=f"{min(wrong)} is .*: give"):
+        with pytest.raises(DecabenchError, match=f"{min(wrong)} is .*, but must"):
             NgramTraining(**wrong)
 
 

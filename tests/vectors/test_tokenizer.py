@@ -53,8 +53,8 @@ def test_there_and_back():
     [
         ("{", ""),
         ("[]", ""),
-        ('{"format": "x", "words": []}', "its format is 'x'"),
-        ('{"format": "decabench.vocabulary/1", "words": [1]}', "not all of its words are strings"),
+        ('{"format": "x", "words": []}', "'format' is 'x'"),
+        ('{"format": "decabench.vocabulary/1", "words": [1]}', "not all words are strings"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, said):
@@ -64,5 +64,5 @@ def test_other_files_are_refused(tmp_path, content, said):
 
 
 def test_a_word_twice():
-    with pytest.raises(DataError, match="twice"):
+    with pytest.raises(DataError, match="more than once"):
         Lexicon([" a ", " a "])

@@ -71,10 +71,10 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
 @pytest.mark.parametrize(
     ("name", "content", "error", "words"),
     [
-        ("x.txt", "", DataError, "is empty: each line"),
+        ("x.txt", "", DataError, "is empty. Each line"),
         ("x.txt", "A text.\nAnother\n", DataError, "is not a file of word vectors: line 2 has no numbers"),
-        ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers; expected 2"),
-        ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers; expected 3"),
+        ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers instead of 2"),
+        ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers instead of 3"),
         (
             "x.txt",
             "a 1 2\nb 1 x\n",
@@ -86,10 +86,10 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
             "x.vec",
             "3 2\na 1 2\nb 1 2\n",
             DataError,
-            "has 2 of the 3 words that its first line states: use a complete",
+            "has 2 of the 3 words",
         ),
         ("x.json", '{"dimensions":2}', DataError, "is not a file of wink"),
-        ("x.json", WINK, DataError, "ends in the middle, after 2 words: use a complete copy"),
+        ("x.json", WINK, DataError, "ends in the middle, after 2 words. Use a complete copy"),
         ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has 4 of 5 words with numbers"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
         ("x.npy", "", MissingDataError, "has no index"),
@@ -104,7 +104,7 @@ def test_damaged_files(tmp_path, name, content, error, words):
 def test_a_file_without_a_last_newline_may_have_been_cut(tmp_path):
     path = tmp_path / "x.vec"
     path.write_text("2 2\na 1.5 2.5\nb 0.5 0.25")
-    with pytest.warns(UserWarning, match="may have been cut off: use a complete copy"):
+    with pytest.warns(UserWarning, match="may have been cut off. Use a complete copy"):
         assert open_vectors(str(path)).matrix.tolist() == [[1.5, 2.5], [0.5, 0.25]]
 
 
@@ -123,7 +123,7 @@ def test_a_first_word_with_spaces_where_the_file_states_how_many_numbers(tmp_pat
 def test_no_pickle_is_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "x.txt").write_text("a\n")
-    with pytest.raises(DataError, match="it holds pickled objects, which are never"):
+    with pytest.raises(DataError, match="it contains pickled objects, which are never"):
         open_vectors(str(tmp_path / "x.npy"))
 
 

@@ -208,7 +208,7 @@ def test_weights_that_lack_a_part_are_refused(copy: Path) -> None:
         ({"model": "x"}, "does not use --model"),
         ({"requests_per_minute": 3.0}, "does not use --requests-per-minute"),
         ({"dtype": "int8"}, "--dtype must be one of auto, float32"),
-        ({"device": "gpu"}, "Unknown device 'gpu': give auto, cpu, mps"),
+        ({"device": "gpu"}, "Unknown device 'gpu'. Choose auto, cpu, mps"),
         ({"device": "cpu", "device_map": "auto"}, "leave out --device"),
         ({"batch_size": 0}, "--batch-size must be 1 or more"),
         ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be 1 or more"),
