@@ -31,7 +31,6 @@ from decabench.predictors.protocol import (
 from decabench.prompts import Prompting
 from decabench.tasks import Question
 from decabench.text import describe_error
-from decabench.untrusted import parse_json
 
 __all__ = ["InspectBackend", "backend"]
 
@@ -101,10 +100,8 @@ class InspectBackend:
             raise ModelError(f"Inspect cannot run {self.target}: {describe_error(error)}") from error
 
         def make(setting: Setting) -> InspectPredictor:
-            if setting.prompting is None:
-                raise DecabenchError(f"inspect: needs a prompt, but {setting.task.name} has none.")
             own = replace(options, seed=setting.seed)
-            return InspectPredictor(model, loop, setting.prompting, own)
+            return InspectPredictor(model, loop, setting.require_prompting("inspect:"), own)
 
         with LoopThread() as loop:
             yield make
@@ -153,7 +150,7 @@ class InspectPredictor:
             "max_tokens": max_tokens,
             "stop_seqs": list(self.prompting.chat_stop) or None,
             "reasoning_effort": options.reasoning_effort,
-            "extra_body": parse_json(options.body) if options.body else None,
+            "extra_body": options.parameters or None,
         }
         omitted = {"stop_seqs" if name == "stop" else name for name in options.omit}
         config = GenerateConfig(**{name: value for name, value in settings.items() if name not in omitted})

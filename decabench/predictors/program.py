@@ -200,7 +200,11 @@ class CommandPredictor:
             }
             return json.dumps(row).encode() + b"\n"
 
-        secrets = [name for name in _secret_names() if name not in self.env]
+        secrets = sorted(
+            name
+            for name, value in os.environ.items()
+            if name not in self.env and (_SECRET.search(name) or _ADDRESS.search(value))
+        )
         environment = {
             **{name: value for name, value in os.environ.items() if name not in secrets},
             "DECABENCH_TASK": self.task,
@@ -235,12 +239,6 @@ _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 """A URL that contains a password."""
 
 
-def _secret_names() -> list[str]:
-    return sorted(
-        name for name, value in os.environ.items() if _SECRET.search(name) or _ADDRESS.search(value)
-    )
-
-
 class _Replies:
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
@@ -254,8 +252,10 @@ class _Replies:
         Raises ModelError for a line that doesn't answer a pending question, since later lines can't be
         trusted either.
         """
-        text = line.decode("utf-8", "replace")
-        broken = _first_broken_byte(line)
+        try:
+            text, broken = line.decode(), None
+        except UnicodeDecodeError as error:
+            text, broken = line.decode("utf-8", "replace"), error.start
         try:
             row = parse_json(text, surrogates=True)
         except ValueError as error:
@@ -279,14 +279,6 @@ class _Replies:
             return id_, _parse_outcome(row, length)
         except ValueError as error:
             return id_, Failure(f"Line {number} of the program's output cannot be used: {error}.")
-
-
-def _first_broken_byte(line: bytes) -> int | None:
-    try:
-        line.decode()
-    except UnicodeDecodeError as error:
-        return error.start
-    return None
 
 
 def _stray(number: int, text: str, fault: str) -> ModelError:
@@ -315,7 +307,8 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
     status = process.status()
     how = "closed its output" if status is None else f"ended with status {status}"
     if status is not None and status < 0:
-        how = f"was killed by {_signal_name(-status)}"
+        name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
+        how = f"was killed by {name}"
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
@@ -323,13 +316,6 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         f" It was not given {', '.join(named)}: pass the variables that it needs with --env." if named else ""
     )
     raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}{hint}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _last_words(process: Process) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -178,6 +179,12 @@ class Setting:
     """How questions are turned into prompts, for language models."""
     training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
     """Yields every training question with its first answer. Raises the same errors as `training_answers`."""
+
+    def require_prompting(self, predictor: str) -> Prompting:
+        """Return the prompting. Raises DecabenchError if the task has none."""
+        if self.prompting is None:
+            raise DecabenchError(f"{predictor} needs a prompt, but {self.task.name} has none.")
+        return self.prompting
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
@@ -422,6 +429,8 @@ def check_ranges(options: Any) -> None:
 MODEL = "Model"
 SERVER = "Servers and programs"
 
+_model, _server = partial(option, section=MODEL), partial(option, section=SERVER)
+
 REASONING_TOKENS = 4_096
 """The number of additional tokens for reasoning if a reasoning effort is set."""
 
@@ -481,166 +490,120 @@ class ModelOptions:
     value out of range.
     """
 
-    model: str | None = option(
-        None, "Name of the model, as the server lists it (openai:).", section=MODEL, metavar="NAME"
+    model: str | None = _model(None, "Name of the model, as the server lists it (openai:).", metavar="NAME")
+    revision: str | None = _model(
+        None, "Commit or tag on the hub (hf:); for other predictors, any text that identifies the weights."
     )
-    revision: str | None = option(
-        None,
-        "Commit or tag on the hub (hf:); for other predictors, any text that identifies the weights.",
-        section=MODEL,
+    chat: bool | None = _model(
+        None, "Use the model's chat template (hf:).", flag="--chat/--no-chat", unset="if it has one"
     )
-    chat: bool | None = option(
-        None,
-        "Use the model's chat template (hf:).",
-        section=MODEL,
-        flag="--chat/--no-chat",
-        unset="if it has one",
-    )
-    reasoning_effort: str | None = option(
+    reasoning_effort: str | None = _model(
         None,
         "How much the model reasons before it answers (openai:, and hf: chat templates). Any value except "
         f"none allows {REASONING_TOKENS:,} more tokens.",
-        section=MODEL,
         choices=("none", "minimal", "low", "medium", "high", "xhigh"),
         unset="the model's",
     )
-    dtype: str | None = option(
+    dtype: str | None = _model(
         None,
         "Number format of the weights in memory (hf:, trained:).",
-        section=MODEL,
         choices=("auto", "float32", "bfloat16", "float16"),
         unset="auto",
     )
-    device: str | None = option(
-        None,
-        "Device: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).",
-        section=MODEL,
-        metavar="NAME",
-        unset="auto",
+    device: str | None = _model(
+        None, "Device: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).", metavar="NAME", unset="auto"
     )
-    device_map: str | None = option(
-        None,
-        "How to spread the weights over several devices: auto, balanced, … (hf:).",
-        section=MODEL,
-        metavar="NAME",
+    device_map: str | None = _model(
+        None, "How to spread the weights over several devices: auto, balanced, … (hf:).", metavar="NAME"
     )
-    adapter: str | None = option(
-        None,
-        "PEFT adapter of the model: a folder, or its name on the hub (hf:).",
-        section=MODEL,
-        metavar="NAME",
+    adapter: str | None = _model(
+        None, "PEFT adapter of the model: a folder, or its name on the hub (hf:).", metavar="NAME"
     )
-    quantize: str | None = option(
-        None,
-        "Quantize the weights with bitsandbytes when they are loaded (hf:).",
-        section=MODEL,
-        choices=("4bit", "8bit"),
+    quantize: str | None = _model(
+        None, "Quantize the weights with bitsandbytes when they are loaded (hf:).", choices=("4bit", "8bit")
     )
-    batch_size: int | None = option(
+    batch_size: int | None = _model(
         None,
         "Questions per batch. auto grows the batch while it fits in memory (hf:); Python objects get 64.",
-        section=MODEL,
         metavar="N|auto",
         at_least=1,
         unset="auto",
         parse=parse_batch_size,
     )
-    max_new_tokens: int | None = option(
+    max_new_tokens: int | None = _model(
         None,
         "Maximum length of an answer in tokens, for every task.",
-        section=MODEL,
         metavar="N",
         at_least=1,
         unset="the template's",
     )
-    max_prompt_tokens: int | None = option(
+    max_prompt_tokens: int | None = _model(
         None,
         "Maximum length of a prompt in tokens; longer contexts are cut, and their answers are marked.",
-        section=MODEL,
         metavar="N",
         at_least=1,
         unset="the model's limit",
     )
-    temperature: float = option(
-        0.0, "Sampling temperature; 0 is greedy decoding.", section=MODEL, metavar="T", at_least=0
+    temperature: float = _model(0.0, "Sampling temperature; 0 is greedy decoding.", metavar="T", at_least=0)
+    top_p: float | None = _model(
+        None, "Nucleus sampling; needs a temperature above 0.", metavar="P", above=0, at_most=1
     )
-    top_p: float | None = option(
-        None,
-        "Nucleus sampling; needs a temperature above 0.",
-        section=MODEL,
-        metavar="P",
-        above=0,
-        at_most=1,
-    )
-    beam: int | None = option(
-        None, "Beam width (trained:).", section=MODEL, metavar="N", at_least=1, unset="1, greedy"
-    )
-    seed: int = option(
-        0, "Seed for sampling, for the choice of shots, and for the baseline random.", section=MODEL
-    )
-    api: str | None = option(
-        None, "API to use (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
-    )
-    omit: tuple[str, ...] = option(
+    beam: int | None = _model(None, "Beam width (trained:).", metavar="N", at_least=1, unset="1, greedy")
+    seed: int = _model(0, "Seed for sampling, for the choice of shots, and for the baseline random.")
+    api: str | None = _server(None, "API to use (openai:).", choices=("chat", "completions"), unset="chat")
+    omit: tuple[str, ...] = _server(
         (),
         "Parameter to leave out of requests because the model rejects it (openai:); may be repeated.",
-        section=SERVER,
         choices=OMITTED,
     )
-    body: str | None = option(
+    body: str | None = _server(
         None,
         "Additional parameters for every request, as a JSON object (openai:); they are recorded.",
-        section=SERVER,
         metavar="JSON",
         parse=parse_body,
     )
-    header: tuple[Header, ...] = option(
+    header: tuple[Header, ...] = _server(
         (),
         "Header for every request (openai:); may be repeated. The value is never recorded; env:NAME reads it from the "
         "environment.",
-        section=SERVER,
         metavar="'NAME: VALUE'",
         parse=parse_header,
     )
-    env: tuple[str, ...] = option(
+    env: tuple[str, ...] = _server(
         (),
         "Environment variable with a key that the program needs (command:); may be repeated. No other "
         "variables that look like secrets are passed on.",
-        section=SERVER,
         metavar="NAME",
     )
-    batch_api: bool = option(
-        False,
-        "Use the provider's batch API, which is cheaper but may take hours (inspect:).",
-        section=SERVER,
+    batch_api: bool = _server(
+        False, "Use the provider's batch API, which is cheaper but may take hours (inspect:)."
     )
-    concurrency: int | None = option(
-        None, "Number of requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"
+    concurrency: int | None = _server(
+        None, "Number of requests in flight at once.", metavar="N", at_least=1, unset="8"
     )
-    requests_per_minute: float | None = option(
-        None,
-        "Maximum number of requests per minute, including retries.",
-        section=SERVER,
-        metavar="N",
-        above=0,
-        unset="none",
+    requests_per_minute: float | None = _server(
+        None, "Maximum number of requests per minute, including retries.", metavar="N", above=0, unset="none"
     )
-    timeout: float | None = option(
+    timeout: float | None = _server(
         None,
         "Time limit for a whole request, or for the next answer from a program.",
-        section=SERVER,
         metavar="SECONDS",
         above=0,
         unset="120 for a request, none for a program",
     )
-    retries: int | None = option(
-        None, "Number of times to retry a failed request.", section=SERVER, metavar="N", at_least=0, unset="5"
+    retries: int | None = _server(
+        None, "Number of times to retry a failed request.", metavar="N", at_least=0, unset="5"
     )
 
     def new_tokens(self, usual: int) -> int:
         """Return the maximum number of tokens in an answer. `usual` is the limit set by the template."""
         reasons = self.reasoning_effort not in (None, "none")
         return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The additional parameters given as `body`."""
+        return dict(parse_json(self.body or "{}"))
 
     @property
     def reasoning_room(self) -> int:
@@ -659,7 +622,7 @@ class ModelOptions:
             "max_new_tokens": self.max_new_tokens,
             "max_prompt_tokens": self.max_prompt_tokens,
             "omitted": sorted(set(self.omit)) or None,
-            "body": parse_json(self.body) if self.body else None,
+            "body": self.parameters if self.body else None,
             "headers": sorted({header.name.lower() for header in self.header}) or None,
         }
         sent = {"temperature": self.temperature, "seed": self.seed}

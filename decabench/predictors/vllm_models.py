@@ -28,7 +28,6 @@ from decabench.predictors.protocol import (
 )
 from decabench.tasks import Question
 from decabench.text import describe_error
-from decabench.untrusted import parse_json
 from decabench.vectors import quiet_transformers
 
 __all__ = ["VllmBackend", "VllmPredictor", "backend"]
@@ -68,7 +67,11 @@ class VllmBackend(HfBackend):
         These are the model, weights, prompting, decoding and engine arguments, without any paths.
         """
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
-        return {**own, "vllm": version("vllm"), **({"engine": self._arguments} if self._arguments else {})}
+        return {
+            **own,
+            "vllm": version("vllm"),
+            **({"engine": self.options.parameters} if self.options.parameters else {}),
+        }
 
     @property
     def label(self) -> str:
@@ -78,12 +81,7 @@ class VllmBackend(HfBackend):
     @property
     def gpus(self) -> float:
         """The number of GPUs per worker."""
-        return float(self._arguments.get("tensor_parallel_size", 1))
-
-    @property
-    def _arguments(self) -> dict[str, Any]:
-        arguments: dict[str, Any] = parse_json(self.options.body or "{}")
-        return arguments
+        return float(self.options.parameters.get("tensor_parallel_size", 1))
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -96,7 +94,11 @@ class VllmBackend(HfBackend):
         with quiet_transformers():
             folder = local_folder(self.source)
             self._require_same(folder)
-            given = {"dtype": self.options.dtype or "auto", "seed": self.options.seed, **self._arguments}
+            given = {
+                "dtype": self.options.dtype or "auto",
+                "seed": self.options.seed,
+                **self.options.parameters,
+            }
             try:
                 engine = LLM(model=str(folder), trust_remote_code=False, **given)
             except Exception as error:
@@ -106,9 +108,7 @@ class VllmBackend(HfBackend):
             yield lambda setting: self._predictor_of(engine, setting)
 
     def _predictor_of(self, engine: Any, setting: Setting) -> VllmPredictor:
-        if setting.prompting is None:
-            raise DecabenchError(f"vllm: needs a prompt, but {setting.task.name} has none.")
-        prompter, decoding = self.plan(setting, setting.prompting, engine.get_tokenizer())
+        prompter, decoding = self.plan(setting, setting.require_prompting("vllm:"), engine.get_tokenizer())
         return VllmPredictor(engine, prompter, decoding)
 
 

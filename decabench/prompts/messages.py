@@ -72,15 +72,7 @@ class Prompting:
     @property
     def stop(self) -> tuple[str, ...]:
         """Stop sequences for plain-text prompts."""
-        return (CLOSING, *self.template.stop) if self._is_tagged else self.template.stop
-
-    @property
-    def _is_tagged(self) -> bool:
-        return self.protocol == "tag"
-
-    @property
-    def _is_json(self) -> bool:
-        return self.protocol == "json"
+        return (CLOSING, *self.template.stop) if self.protocol == "tag" else self.template.stop
 
     def schema(self, question: Question, context: str) -> dict[str, Any]:
         """Return the JSON schema for the answer to a question."""
@@ -88,7 +80,8 @@ class Prompting:
 
     @property
     def _instruction(self) -> str:
-        request = TAG_REQUEST if self._is_tagged else json_request(self.form.kind) if self._is_json else ""
+        request = TAG_REQUEST if self.protocol == "tag" else ""
+        request = json_request(self.form.kind) if self.protocol == "json" else request
         return " ".join(filter(None, (self.template.instruction, request)))
 
     @property
@@ -101,10 +94,10 @@ class Prompting:
         return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:
-        if self._is_json:
+        if self.protocol == "json":
             return write_json(shot.answer, self.form.kind)
         shown = self.template.shown(shot.context, shot.answer)
-        return f"{OPENING}{shown}{CLOSING}" if self._is_tagged else shown
+        return f"{OPENING}{shown}{CLOSING}" if self.protocol == "tag" else shown
 
     @property
     def chat_stop(self) -> tuple[str, ...]:
@@ -123,12 +116,10 @@ class Prompting:
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
-        return replace(form, markers=markers, stop=(*self.template.stop, *self._headings()))
-
-    def _headings(self) -> list[str]:
-        """Return other text at the start of an example, such as `Country:` for `Country: {question}`."""
-        known = {text.strip() for text in (*self.template.stop, self.template.answer)}
-        return [f"\n{heading}" for heading in _HEADING.findall(self.template.input) if heading not in known]
+        # Other text at the start of an example, such as `Country:` for `Country: {question}`.
+        known = {text.strip() for text in (*self.template.stop, own)}
+        headings = [f"\n{text}" for text in _HEADING.findall(self.template.input) if text not in known]
+        return replace(form, markers=markers, stop=(*self.template.stop, *headings))
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
         """Return the chat messages for a question.
@@ -156,7 +147,7 @@ class Prompting:
             self.template.layout(shot.question, shot.context) + space + self._shown(shot)
             for shot in self.shots
         ]
-        last = self._layout(question, context) + (f"{space}{OPENING}" if self._is_tagged else "")
+        last = self._layout(question, context) + (f"{space}{OPENING}" if self.protocol == "tag" else "")
         return "\n\n".join(part for part in (self.system, self._instruction, *shots, last) if part)
 
     def describe(self) -> dict[str, Any]:

@@ -46,13 +46,12 @@ __all__ = [
     "LONGEST_PAUSE",
     "Client",
     "FilteredError",
-    "GaveUpError",
     "LoopThread",
     "Pace",
     "PromptOverflowError",
-    "RefusedError",
     "RequestClock",
     "RequestLimits",
+    "UnansweredError",
     "UnsupportedError",
     "draw_back_off",
     "parse_retry_after",
@@ -159,8 +158,8 @@ MOST_SAID = 20
 """The maximum number of messages to log, since a server may name a different model in every answer."""
 
 
-class RefusedError(Exception):
-    """Raised if the server rejects a question. A retry would not help."""
+class UnansweredError(Exception):
+    """Raised if a question gets no answer. Other questions may get one."""
 
 
 class UnsupportedError(Exception):
@@ -171,11 +170,7 @@ class FilteredError(Exception):
     """Raised if a question is blocked by the server's content filter."""
 
 
-class GaveUpError(Exception):
-    """Raised if all attempts at a question failed."""
-
-
-class PromptOverflowError(Exception):
+class PromptOverflowError(UnansweredError):
     """Raised if a prompt is too long for the server."""
 
     def __init__(self, overflow: Overflow, message: str) -> None:
@@ -263,9 +258,8 @@ class Client:
     ) -> ServedAnswer:
         """Send a POST request, retrying until the reply contains an answer.
 
-        With `is_optional`, rejected parameters raise UnsupportedError. RefusedError, FilteredError,
-        GaveUpError and PromptOverflowError affect only this question. ModelError is raised if all other
-        questions would fail too.
+        With `is_optional`, rejected parameters raise UnsupportedError. UnansweredError and FilteredError affect
+        only this question. ModelError is raised if all other questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
@@ -273,7 +267,7 @@ class Client:
                 self._compare(served)
                 return served
             except ToolCallError as error:
-                raise RefusedError(excerpt(self._key.redact(str(error)))) from None
+                raise UnansweredError(excerpt(self._key.redact(str(error)))) from None
             except UnreadableReplyError as error:
                 said = excerpt(self._key.redact(str(error)))
                 fault = _RetryableError(f"sent a reply that does not fit this API: {said}")
@@ -292,7 +286,7 @@ class Client:
                 f"{self.url} never answered; after {tries}, it {fault}. Check that the server is running."
             )
             raise ModelError(self._stopped)
-        raise GaveUpError(f"No answer after {tries}: the server {fault}.")
+        raise UnansweredError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
         """Log a warning about several questions only once. `about` identifies the warning."""
@@ -380,7 +374,7 @@ class Client:
         if reply.status in RETRIED or reply.status >= 500:
             wait = parse_retry_after(reply.headers.get("retry-after"), self._limits.clock)
             raise _RetryableError(f"answered with status {reply.status}: {said}", wait, reply.status == 429)
-        raise RefusedError(f"The server refused the request with status {reply.status}: {said}.")
+        raise UnansweredError(f"The server refused the request with status {reply.status}: {said}.")
 
     async def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> ServerReply:
         """Send a request and read the whole reply."""
@@ -414,7 +408,10 @@ class Client:
         """Return why all other questions would fail too, or an empty string if they might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
-            only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if self._keeps_a_key() else ""
+            keeps_a_key = (
+                not self._key.value and VARIABLE not in os.environ and os.environ.get(OPENAI_VARIABLE)
+            )
+            only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if keeps_a_key else ""
             return (
                 f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid "
                 f"key, or give the header that the server needs with --header.{only}"
@@ -442,16 +439,15 @@ class Client:
         )
         return f"{url} does not accept {name} with {self.model}: {said}. {remedy}"
 
-    def _keeps_a_key(self) -> bool:
-        """Whether an OpenAI key is set but was not sent because this isn't an OpenAI server."""
-        return not self._key.value and VARIABLE not in os.environ and bool(os.environ.get(OPENAI_VARIABLE))
-
     async def _explain_not_found(self, url: str, said: str) -> str:
         """Return an explanation of whether the model or the URL is unknown."""
         try:
-            models = _list_models(await self._send("GET", "/models"))
+            content = (await self._send("GET", "/models")).content
         except _RetryableError:
-            models = []
+            content = None
+        rows = content.get("data") if content else None
+        names = [row.get("id") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        models = [name for name in names if isinstance(name, str)]
         missing = f"{url} was not found (status 404: {said})"
         if not models:
             return f"{missing}: base URLs usually end in /v1, unlike {self.url}."
@@ -461,13 +457,6 @@ class Client:
         listed = ", ".join(map(excerpt, near or models[:10]))
         hint = f"did you mean {listed}?" if near else f"it has {listed}."
         return self._key.redact(f"The server at {self.url} has no model {self.model}: {hint}")
-
-
-def _list_models(reply: ServerReply) -> list[str]:
-    """Return the model names from a GET /models reply, or an empty list if it can't be read."""
-    data = (reply.content or {}).get("data")
-    rows = data if isinstance(data, list) else []
-    return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
 
 class LoopThread:

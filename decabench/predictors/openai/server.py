@@ -15,12 +15,11 @@ from decabench.predictors.openai.choices import ServedAnswer, UnreadableReplyErr
 from decabench.predictors.openai.client import (
     Client,
     FilteredError,
-    GaveUpError,
     LoopThread,
     PromptOverflowError,
-    RefusedError,
     RequestClock,
     RequestLimits,
+    UnansweredError,
     UnsupportedError,
 )
 from decabench.predictors.openai.keys import read_key
@@ -41,7 +40,6 @@ from decabench.predictors.protocol import (
 )
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
-from decabench.untrusted import parse_json
 
 __all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
 
@@ -96,8 +94,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
             raise DecabenchError(f"--omit {name} and {flag} contradict each other: give only one.")
     if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
-    body = parse_json(options.body or "{}")
-    if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
+    if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in options.parameters]:
         raise DecabenchError(f"--body must not contain {', '.join(taken)}: use the options in parentheses.")
     return OpenAIBackend(url, options)
 
@@ -209,11 +206,9 @@ class OpenAIBackend:
         client = Client(self.url, options.model or "", read_key(options.header, self.url), limits)
 
         def make(setting: Setting) -> OpenAIPredictor:
-            if setting.prompting is None:
-                raise DecabenchError(f"openai: needs a prompt, but {setting.task.name} has none.")
-            ways = _WAYS.get(setting.prompting.protocol, ())
-            own = replace(options, seed=setting.seed)
-            return OpenAIPredictor(client, loop, setting.prompting, own, 2 * limits.concurrency, [*ways])
+            prompting, own = setting.require_prompting("openai:"), replace(options, seed=setting.seed)
+            ways = [*_WAYS.get(prompting.protocol, ())]
+            return OpenAIPredictor(client, loop, prompting, own, 2 * limits.concurrency, ways)
 
         with LoopThread() as loop:
             try:
@@ -270,7 +265,7 @@ class OpenAIPredictor:
         asked = _Asked(question, self.prompting)
         try:
             outcome = await self._answer(asked)
-        except (GaveUpError, RefusedError, PromptOverflowError, PromptTooLongError) as error:
+        except (UnansweredError, PromptTooLongError) as error:
             return Failure(str(error))
         return add_tokens(outcome, asked.discarded) if isinstance(outcome, Answer) else outcome
 
@@ -323,7 +318,7 @@ class OpenAIPredictor:
                 answer = await (self._ask_choices(asked) if way == "echo" else self._ask_text(asked, way))
             except UnsupportedError as error:
                 if way in self.heeded:
-                    raise RefusedError(f"The server refused the request: {error}.") from None
+                    raise UnansweredError(f"The server refused the request: {error}.") from None
                 if way in self.ways:
                     self.ways.remove(way)
                     following = self.ways[0] if self.ways else ""
@@ -343,12 +338,12 @@ class OpenAIPredictor:
     @cached_property
     def _fixed(self) -> dict[str, Any]:
         """The parameters that every request has."""
-        return {**parse_json(self.options.body or "{}"), "model": self.client.model}
+        return {**self.options.parameters, "model": self.client.model}
 
     async def _ask_choices(self, asked: _Asked) -> Answer:
         labels, gap = asked.prompting.labels(asked.question), asked.prompting.gap
         if not labels:
-            raise RefusedError("The question has no labels to choose from.")
+            raise UnansweredError("The question has no labels to choose from.")
         if new := [label for label in labels if label not in self.alone]:
             before = asked.prompting.template.answer or "Answer:"
             scored = await self._score(before, gap, new, {})
