@@ -41,16 +41,19 @@ def test_numbers_say_what_the_texts_said(encoded, home):
             assert FAMILY.sizes(data.lengths)[at] == size
 
 
+def count_words(home, tasks, *splits):
+    """How often each word stands in the tasks' texts and first answers."""
+    rows = (row for task in tasks for split in splits for row in Store(home).examples(task, split))
+    texts = (text for row in rows for text in (row.context, row.question, row.answers[0]))
+    return Counter(token for text in texts for token in tokenize(text.lower()))
+
+
 def test_the_vocabulary_is_the_most_frequent_words(home):
     config = replace(
         TINY, tasks=("sst", "schema"), train_examples=0, model=replace(TINY.model, vocabulary=20)
     )
     lexicon, _ = encode_tasks(Store(home), config)
-    counts = Counter()
-    for task in config.tasks:
-        for row in Store(home).examples(task, "train"):
-            for text in (row.context, row.question, row.answers[0]):
-                counts.update(tokenize(text.lower()))
+    counts = count_words(home, config.tasks, "train")
     kept = lexicon.words[len(SPECIALS) : lexicon.size]
     assert len(kept) == 20
     assert min(counts[word] for word in kept) >= max(counts[word] for word in counts.keys() - set(kept))
@@ -124,12 +127,7 @@ def test_answers_of_validation_are_learned_as_they_are(home, forms):
 def test_words_of_validation_may_count_too(home):
     config = replace(TINY, tasks=("sst", "schema"), train_examples=0, validation_words=True)
     lexicon, _ = encode_tasks(Store(home), config)
-    counts = Counter()
-    for task in config.tasks:
-        for split in ("train", "validation"):
-            for row in Store(home).examples(task, split):
-                for text in (row.context, row.question, row.answers[0]):
-                    counts.update(tokenize(text.lower()))
+    counts = count_words(home, config.tasks, "train", "validation")
     known = lexicon.words[len(SPECIALS) :]
     assert set(known) == counts.keys()
     assert [counts[word] for word in known] == sorted(counts.values(), reverse=True)
