@@ -127,6 +127,8 @@ class _Reading:
         if not all(isinstance(held, str) and re.fullmatch("[0-9]{1,6}", str(key)) for key, held in pairs):
             return None
         first = self._first(int(key) for key, _ in pairs)
+        if any(int(key) < first for key, _ in pairs):
+            return None
         numbered = ((int(key) + 1 - first, held) for key, held in pairs)
         found = {number: item for number, held in numbered if (item := self.item(held, number))}
         return found if self._are_mostly_known([*found.values()]) else None
@@ -175,10 +177,12 @@ class _Reading:
         if self._names:
             items = [self.item(cell, number) for number, cell in enumerate(cells, 1)]
             others = [cell for cell in cells if not self._name(cell)]
-            if 2 * sum(cell.strip(_AROUND) in self.words for cell in others) > len(others):
+            if 2 * sum(cell.strip(_AROUND + ":") in self.words for cell in others) > len(others):
                 return False  # the words themselves
             is_complete = len(cells) == len(self.words)
-            return self._are_mostly_known(items) and (is_complete or 4 * self._known(items) > 3 * len(items))
+            return self._are_mostly_known(items) and (
+                is_complete or (self._name(cells[0]) is not None and 4 * self._known(items) > 3 * len(items))
+            )
         return len(cells) == len(self.words) or not self.words
 
     def _are_mostly_known(self, items: Sequence[str | None]) -> bool:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import labels_for, match_label
-from decabench.prompts.markup import find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
@@ -48,10 +48,16 @@ _CORRECTS = re.compile(
 """Words between two tags which show that the second replaces the first."""
 _TAKES_BACK = re.compile(
     r"(?:^|[.!?]\s)\W{0,9}(?:(?:hmm|oh|no|sorry)\W{1,9})?(?:wait|actually|correction|scratch that|oops|on reflection"
-    r"|on second thought|let me correct|i made a mistake)\b",
+    r"|on second thought|let me correct|i made a mistake|my mistake|apologies|edit:|update:|i misread)(?!\w)",
     re.IGNORECASE | re.MULTILINE,
 )
 """The beginning of a sentence that withdraws the answer before it."""
+_DENIES = re.compile(
+    r"\b(?:not|never|nor|anything but|opposite of|\w+n['\u2019]t)\s+(?:\w+\s+){0,2}\Z"
+    r"|\b(?:wrong|incorrect)\b[^.\n]{0,20}\Z",
+    re.IGNORECASE,
+)
+"""The words before a tag that say that it has another answer, as in `It is not <answer>…`."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
@@ -79,7 +85,8 @@ def read_tagged(
         answer = read(read_json(inner, form.kind) or inner)
         is_cut = not (tags[-1]["end"] or is_finished)
         others = {read(_introduced(line, form.markers), False) for line in lines_of(rest)} - {None, answer}
-        is_taken_back = _TAKES_BACK.search(rest) or (others and form.kind in _FIXED)
+        is_denied = _DENIES.search(own[max(tags[-1].start() - 80, 0) : tags[-1].start()])
+        is_taken_back = is_denied or _TAKES_BACK.search(rest) or (others and form.kind in _FIXED)
         if not answer or is_cut or is_taken_back or not _are_consistent(tags):
             return "", f"tag+{_fault(inner)}"
         return answer, "tag"
@@ -101,10 +108,13 @@ def _fault(text: str, loosely: bool = False) -> str:
 
 
 def _own_example(text: str, form: AnswerForm) -> str:
-    """Return the text up to another example that follows a tag at its start."""
+    """Return the text up to another example that follows a tag at its start, or is in one that isn't closed."""
     first = _TAG.match(text)
+    if not first:
+        return text
+    begin = first.end() if first["end"] else first.start("inner")
     names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_OTHER_SPEAKERS) if stop.strip())
-    other = first and re.compile(rf"^[ \t>*_#]*(?:{names})", re.MULTILINE).search(text, first.end())
+    other = re.compile(rf"^[ \t>*_#]*(?:{names})", re.MULTILINE).search(text, begin)
     return text[: other.start()] if other else text
 
 
@@ -139,7 +149,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "number":
             return _number(line, form.scale)
         case "sql":
-            return _statement(_introduced(text, form.markers)) if is_tagged else _query(text)
+            return _statement(_introduced(text, form.markers), context) if is_tagged else _query(text)
         case "state":
             return read_state(line, form.labels)
         case "tags" | "tree":
@@ -161,9 +171,9 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a text that starts with a quotation mark, so that its translation does too."""
 _MARKUP = re.compile(
-    r"</?[a-z][^<>]*>|</\w*\s*\Z|<\\|\[/\w+\]|\\(?:boxed|text\w*)\b|~~|&(?:quot|amp|lt|gt|nbsp|#\d+);",
-    re.IGNORECASE,
+    r"[<>{}\\`~|=]|(?<!\w)\*\*\b|\u3010|&(?:quot|amp|lt|gt|nbsp|#\d+);|^#{1,6} ", re.IGNORECASE
 )
+"""Matches markup, which belongs to an answer only if its context has it too."""
 _AROUND = re.compile(
     r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
     r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)"
@@ -172,6 +182,16 @@ _AROUND = re.compile(
     re.IGNORECASE,
 )
 """Matches an introduction, such as `Here is the answer:`, or a remark on a later line."""
+_SENTENCES = re.compile(r"[.!?]\s+[A-Z]\w+\s")
+_NO_SPAN = re.compile(
+    r"\b(?:not|n['\u2019]t|no)\b.*\b(?:mention|specif|stat|provid|given|answer)", re.IGNORECASE
+)
+_HEADED = re.compile(
+    r"[\W_]*(?:(?:final|correct|short) )?(?:answer|span|translation|german|english|deutsch|tl;dr|key points"
+    r"|(?:hier ist die )?\u00fcbersetzung)\W{0,3}[:=]|the answer is\b",
+    re.IGNORECASE,
+)
+"""Matches a heading, such as `Final answer:`."""
 _PARAGRAPHS = re.compile(r"\S[ \t]*\n\s*\n")
 
 
@@ -181,16 +201,23 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
     Markup from the context is part of an answer.
     """
     lines = lines_of(text)
-    is_long = form.kind == "line" and _PARAGRAPHS.search(text)
-    is_list = form.kind == "span" and (len(lines) > 1 or text.startswith("["))
+    source, own = bare(context).casefold(), text.casefold()
+    says_more: object
+    if form.kind == "span":
+        is_listed = len(lines) > 1 or BULLET.match(text) or re.search(r"[\[\u2022]", text)
+        says_more = is_listed or _SENTENCES.search(text) or (form.labels and _NO_SPAN.search(text))
+    else:
+        is_copy = len(source.split()) > 2 and source in own and source != own
+        has_marker = any(_introduced(each, form.markers) != each for each in lines[1:])
+        says_more = form.kind == "line" and (is_copy or has_marker or _PARAGRAPHS.search(text))
     return bool(lines) and not (
-        is_long
-        or is_list
+        says_more
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
         or _AROUND.search(text)
+        or _HEADED.match(_introduced(text, form.markers))
         or is_refusal(text)
-        or match_label(re.split("[(.,:;]", text)[0], form.labels)
+        or any(re.search(rf"\b{re.escape(label)}\b", text, re.IGNORECASE) for label in form.labels)
     )
 
 
@@ -229,14 +256,19 @@ _CLAUSE = re.compile(
     r"\s|(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]|```", re.IGNORECASE
 )
 _COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
+_REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026")
+"""Matches a possible remark in a query, unless the context has it."""
 
 
-def _statement(text: str) -> str | None:
+def _statement(text: str, context: str) -> str | None:
     """Return the only statement in a tag on a single line, or None. Comments would be read as part of it."""
     first, *others = [line for line in text.splitlines() if not line.startswith("```")] or [""]
     query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).removesuffix(";").rstrip()
     is_one = all(map(_CLAUSE.match, others)) and not _COMMENT.search(text)
-    return query if is_one and re.match(r"select\s", query, re.IGNORECASE) else None
+    is_plain = all(
+        bare(found).casefold() in " ".join(context.split()).casefold() for found in _REMARK.findall(query)
+    )
+    return query if is_one and is_plain and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
 
 
 _QUERY = re.compile(r"select\s[^();#\n]*?(?:\([^();#\n]*\)[^();#\n]*?)?\sfrom\s[^();#\n]+", re.IGNORECASE)
@@ -259,7 +291,8 @@ NO_CHANGE = "None"
 """The answer for a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
 NO_VALUE = re.compile(
-    r"yes|no|true|false|none|null|unknown|any|unchanged|requested|asked|n/?a|unspecified|empty|-+|not\b.*",
+    r"yes|no|true|false|none|null|unknown|any|unchanged|requested|asked|n/?a|unspecified|empty|[-_]+|not\b.*"
+    r"|tbd|value|missing|same|(?:left )?blank|undefined",
     re.IGNORECASE,
 )
 """Matches words for the lack of a value in a state, such as `none` or `not mentioned`."""

@@ -108,7 +108,12 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         # withdrawn in prose
         ("<answer>positive</answer>\n\nWait, it mocks the film, so it is negative.", ""),
         ("<answer>positive</answer>\nAnswer: negative", ""),
+        ("<answer>positive</answer>\nEDIT: on second reading this is negative.", ""),
         ("<answer>positive</answer>\nThe actors actually try.", "positive"),
+        # denied in the words before it
+        ("It is not <answer>positive</answer>.", ""),
+        ("The opposite of <answer>positive</answer>", ""),
+        ("The plot is not bad: <answer>positive</answer>", "positive"),
         # another example that the model invents
         ("<answer>positive</answer>\n\nReview: Dull.\nAnswer: <answer>negative</answer>", "positive"),
         ("<answer>positive</answer>\nUser: And this?\n<answer>negative</answer>", "positive"),
@@ -158,10 +163,38 @@ def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
         ("Sure! Here is the answer: Denver Broncos", ""),
         ("I'm sorry, but I can't answer that.", ""),
         ("[insert answer here]", ""),
+        ("Final answer: Denver Broncos", ""),
+        ("The answer is Denver Broncos.", ""),
+        ("- Denver Broncos", ""),
+        ("Denver Broncos [1]", ""),
+        ("**Denver** Broncos", ""),
+        ("Denver Broncos. They won the title.", ""),
     ],
 )
 def test_a_span_has_nothing_around_it(inner, answer):
     assert read("squad", f"<answer>{inner}</answer>", "Who?", SQUAD)[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>The cat sat down. = Die Katze saß.</answer>", ""),
+        ("<answer>The cat sat down.\nDie Katze saß.</answer>", ""),
+        ("<answer>Deutsch: Die Katze saß.</answer>", ""),
+        ("<answer>Die Katze saß.\nTranslation: x</answer>", ""),
+        ("<answer>Die Katze saß.\nSentence: Next.", "Die Katze saß."),
+        ("<answer>The cat sat down.</answer>", "The cat sat down."),
+    ],
+)
+def test_a_translation_has_no_source_or_heading_next_to_it(text, answer):
+    assert read("iwslt.en.de", text, context="The cat sat down.")[0] == answer
+
+
+@pytest.mark.parametrize(
+    "said", ["The director is not mentioned.", "It is unanswerable", "unanswerable or Bob"]
+)
+def test_a_sentence_is_not_unanswerable(said):
+    assert read("zre", f"<answer>{said}</answer>", "Who?", "A film.")[0] == ""
 
 
 def test_markup_and_quotation_marks_of_the_context_belong_to_the_answer():
@@ -203,7 +236,7 @@ def test_states_in_json(constraints, requests, answer):
     assert read("woz.en", json.dumps(value))[0] == answer
 
 
-@pytest.mark.parametrize("said", ["not mentioned", "n/a", "-", "unspecified"])
+@pytest.mark.parametrize("said", ["not mentioned", "n/a", "-", "unspecified", "TBD", "value"])
 def test_words_for_no_value_and_repeated_slots_are_no_state(said):
     assert read("woz.en", f"<answer>food: thai, area: {said};</answer>")[0] == ""
     assert read("woz.en", "<answer>food: thai, food: greek;</answer>")[0] == ""
@@ -217,6 +250,9 @@ def test_words_for_no_value_and_repeated_slots_are_no_state(said):
         (f"SQL: {QUERY}", QUERY),
         (f"{QUERY} -- the answer", ""),
         (f"/* a */ {QUERY}", ""),
+        (f"{QUERY} (a number)", ""),
+        (f"{QUERY}. This query selects a.", ""),
+        ("Select the players", ""),
         (f"{QUERY}; SELECT b FROM table", ""),
         (f"{QUERY}\nThis query selects a.", ""),
         ("I need the schema.", ""),
@@ -239,6 +275,8 @@ def test_a_tag_has_a_single_query_without_comments(inner, answer):
         ("\n".join(f"{at} {tag}" for at, tag in enumerate(POS.split())), POS),
         (f"<answer>{json.dumps(WORDS.split())}</answer>", ""),
         ('<answer>{"nouns": ["AP", "story"]}</answer>', ""),
+        (f"<answer>Tags: {POS}</answer>", ""),
+        ("<answer>From: ADP\nstory: NOUN\nAP: PROPN :</answer>", ""),
     ],
 )
 def test_lists_of_tags(text, answer):
