@@ -126,6 +126,8 @@ class _Reading:
         pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value, 1))
         if not all(isinstance(held, str) and re.fullmatch("[0-9]{1,6}", str(key)) for key, held in pairs):
             return None
+        if not self.is_tree and any(sum(map(bool, map(self._name, held.split()))) > 1 for _, held in pairs):
+            return None
         first = self._first(int(key) for key, _ in pairs)
         if any(int(key) < first for key, _ in pairs):
             return None

@@ -48,13 +48,14 @@ _CORRECTS = re.compile(
 """Words between two tags which show that the second replaces the first."""
 _TAKES_BACK = re.compile(
     r"(?:^|[.!?]\s)\W{0,9}(?:(?:hmm|oh|no|sorry)\W{1,9})?(?:wait|actually|correction|scratch that|oops|on reflection"
-    r"|on second thought|let me correct|i made a mistake|my mistake|apologies|edit:|update:|i misread)(?!\w)",
+    r"|on second thought|let me correct|i made a mistake|my mistake|apologies|edit:|update:|i misread"
+    r"|strike that|sorry|i meant|i change|i take (?:that|it) back|hmm\W{1,9}no)(?!\w)",
     re.IGNORECASE | re.MULTILINE,
 )
 """The beginning of a sentence that withdraws the answer before it."""
 _DENIES = re.compile(
-    r"\b(?:not|never|nor|anything but|opposite of|\w+n['\u2019]t)\s+(?:\w+\s+){0,2}\Z"
-    r"|\b(?:wrong|incorrect)\b[^.\n]{0,20}\Z",
+    r"\b(?:not|never|nor|anything but|opposite of|refuse to|\w+n['\u2019]t)\s+(?:\w+\s+){0,2}\Z"
+    r"|\b(?:wrong|incorrect)(?:\s\w+)?:?\s*\Z",
     re.IGNORECASE,
 )
 """The words before a tag that say that it has another answer, as in `It is not <answer>…`."""
@@ -84,7 +85,10 @@ def read_tagged(
         inner, rest = bare(tags[-1]["inner"]), own[tags[-1].end() :]
         answer = read(read_json(inner, form.kind) or inner)
         is_cut = not (tags[-1]["end"] or is_finished)
-        others = {read(_introduced(line, form.markers), False) for line in lines_of(rest)} - {None, answer}
+        lines = [_introduced(line, form.markers) for line in lines_of(rest)]
+        if form.kind == "label":  # after a heading, such as `Sentiment:`
+            lines = [line.rpartition(":")[2] for line in lines]
+        others = {read(line, False) for line in lines} - {None, answer}
         is_denied = _DENIES.search(own[max(tags[-1].start() - 80, 0) : tags[-1].start()])
         is_taken_back = is_denied or _TAKES_BACK.search(rest) or (others and form.kind in _FIXED)
         if not answer or is_cut or is_taken_back or not _are_consistent(tags):
@@ -171,7 +175,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a text that starts with a quotation mark, so that its translation does too."""
 _MARKUP = re.compile(
-    r"[<>{}\\`~|=]|(?<!\w)\*\*\b|\u3010|&(?:quot|amp|lt|gt|nbsp|#\d+);|^#{1,6} ", re.IGNORECASE
+    r"[<>{}\\`~|=]|(?<!\w)\*\*\b|[\u3010\ufffd]|&(?:quot|amp|lt|gt|nbsp|#\d+);|^#{1,6} ", re.IGNORECASE
 )
 """Matches markup, which belongs to an answer only if its context has it too."""
 _AROUND = re.compile(
@@ -210,7 +214,7 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
         is_copy = len(source.split()) > 2 and source in own and source != own
         has_marker = any(_introduced(each, form.markers) != each for each in lines[1:])
         says_more = form.kind == "line" and (is_copy or has_marker or _PARAGRAPHS.search(text))
-    return bool(lines) and not (
+    return bool(re.search(r"\w", text)) and not (
         says_more
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
@@ -263,7 +267,7 @@ _REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+
 def _statement(text: str, context: str) -> str | None:
     """Return the only statement in a tag on a single line, or None. Comments would be read as part of it."""
     first, *others = [line for line in text.splitlines() if not line.startswith("```")] or [""]
-    query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).removesuffix(";").rstrip()
+    query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).rstrip("; ")
     is_one = all(map(_CLAUSE.match, others)) and not _COMMENT.search(text)
     is_plain = all(
         bare(found).casefold() in " ".join(context.split()).casefold() for found in _REMARK.findall(query)

@@ -109,6 +109,8 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("<answer>positive</answer>\n\nWait, it mocks the film, so it is negative.", ""),
         ("<answer>positive</answer>\nAnswer: negative", ""),
         ("<answer>positive</answer>\nEDIT: on second reading this is negative.", ""),
+        ("<answer>positive</answer>\n\nSorry, I meant negative.", ""),
+        ("<answer>positive</answer>\n\n**Sentiment:** negative", ""),
         ("<answer>positive</answer>\nThe actors actually try.", "positive"),
         # denied in the words before it
         ("It is not <answer>positive</answer>.", ""),
@@ -166,6 +168,7 @@ def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
         ("Final answer: Denver Broncos", ""),
         ("The answer is Denver Broncos.", ""),
         ("- Denver Broncos", ""),
+        ("?", ""),
         ("Denver Broncos [1]", ""),
         ("**Denver** Broncos", ""),
         ("Denver Broncos. They won the title.", ""),
@@ -276,6 +279,7 @@ def test_a_tag_has_a_single_query_without_comments(inner, answer):
         (f"<answer>{json.dumps(WORDS.split())}</answer>", ""),
         ('<answer>{"nouns": ["AP", "story"]}</answer>', ""),
         (f"<answer>Tags: {POS}</answer>", ""),
+        (json.dumps({"answer": ["ADP DET", "PROPN VERB", "DET NOUN PUNCT"]}), ""),
         ("<answer>From: ADP\nstory: NOUN\nAP: PROPN :</answer>", ""),
     ],
 )
