@@ -65,7 +65,7 @@ class Tags:
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
-            raise DataError(f"There is no tagging scheme {self.scheme!r}: use one of {', '.join(SCHEMES)}.")
+            raise DataError(f"There is no tagging scheme {self.scheme!r}. Use one of {', '.join(SCHEMES)}.")
         _check_names("tag", self.names)
         _check_limit(self.max_tokens)
 
@@ -109,19 +109,21 @@ Output = Text | Label | Tags | Tree | Number
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if not all(isinstance(name, str) and name.strip() for name in names):
-        raise DataError(f"Each {kind} must be a non-empty string; given {', '.join(map(repr, names))}.")
+        raise DataError(f"Each {kind} must be a non-empty string, but got {', '.join(map(repr, names))}.")
     if kind != "label" and (spaced := [name for name in names if len(name.split()) > 1]):
         raise DataError(
-            f"A {kind} cannot contain a space, as in {spaced[0]!r}, because spaces separate the items "
+            f"A {kind} can't contain a space, as in {spaced[0]!r}, because spaces separate the items "
             "of an answer."
         )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"Each {kind} may be named only once; {', '.join(repeated)} is named more than once.")
+        raise DataError(
+            f"Each {kind} must be listed only once, but {', '.join(repeated)} is listed more than once."
+        )
 
 
 def _check_limit(max_tokens: int) -> None:
     if max_tokens < 1:
-        raise DataError(f"max_tokens is {max_tokens}: give 1 or more.")
+        raise DataError(f"'max_tokens' must be at least 1, but got {max_tokens}.")
 
 
 def default_metric(output: Output) -> str:
@@ -186,13 +188,13 @@ def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
         alone = Item((answer,), example.id, example.units, example.meta)
         for metric in built_in:
             if fault := _read_by(metric, alone):
-                return f"Its answer has {fault}."
+                return f"The answer has {fault}."
         scheme = output.scheme if isinstance(output, Tags) else "plain"
         if fault := _find_scheme_fault(answer.split(), scheme, metrics):
             return fault
     first = built_in[0] if built_in and built_in[0].name == metrics[0] else None
     if len(set(example.answers)) > 1 and first and (first.find_fault or "|refs:first" in first.signature):
-        return f"It has {len(example.answers)} answers, but {first.name} reads only the first: give only one."
+        return f"There are {len(example.answers)} answers, but {first.name} reads only the first. Keep only one answer."
     return ""
 
 
@@ -206,12 +208,12 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
             return _find_label_fault(answer, names, metrics[0])
         case Number(low=low, high=high):
             if _read_by(METRICS["mse"], Item((answer,))) or not low <= float(answer) <= high:
-                return f"Its answer {answer[:60]!r} is not a number from {low:g} to {high:g}."
+                return f"The answer {answer[:60]!r} is not a number from {low:g} to {high:g}."
         case Tags() | Tree():
             items, words = answer.split(), context.split()
             if len(items) != len(words):
                 kind = "tags" if isinstance(output, Tags) else "heads"
-                return f"Its answer has {len(items):,} {kind} for {len(words):,} words."
+                return f"The answer has {len(items):,} {kind} for {len(words):,} words."
             if isinstance(output, Tags):
                 return _find_tag_fault(items, output.names)
             return _find_tree_fault(items, output.relations)
@@ -228,13 +230,13 @@ def _find_text_fault(answer: str, metric: str) -> str:
     """Catches answers whose metric counts characters that models and extraction never write."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
-        return f"Its answer {answer[:60]!r} has spaces around it, which {metric} counts: remove them."
+        return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."
     if _ACCENT.search(answer):
         composed = unicodedata.normalize("NFC", answer)
         if composed != answer and not _are_alike(metric, composed, answer):
             return (
-                f"Its answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} distinguishes from the usual "
-                "form: write NFC."
+                f"The answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} distinguishes from the usual "
+                "form. Convert the text to NFC."
             )
     return ""
 
@@ -246,9 +248,9 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
     name = next((name for name in names if name == answer), None) or _folded(names).get(fold_label(answer))
     if name is None:
-        return f"Its answer {answer[:60]!r} is not one of the labels {', '.join(names)}."
+        return f"The answer {answer[:60]!r} is not one of the labels {', '.join(names)}."
     if name != answer and metric in METRICS and not _are_alike(metric, name, answer):
-        return f"Its answer {answer[:60]!r} is the label {name[:60]!r} in another form, which {metric} counts as wrong."
+        return f"The answer {answer[:60]!r} is the label {name[:60]!r} in another form, which {metric} counts as wrong."
     return ""
 
 
@@ -292,7 +294,9 @@ def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
     if found is None and isinstance(output, Label) and len(names) <= _MOST_COMPARED:
         found = next((pair for pair in combinations(names, 2) if _are_alike(metric, *pair)), None)
     return (
-        f"{metric} does not distinguish {found[0]!r} from {found[1]!r}: rename one of them." if found else ""
+        f"{metric} does not distinguish {found[0]!r} from {found[1]!r}. Rename one of the two."
+        if found
+        else ""
     )
 
 
@@ -302,15 +306,15 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
         head, _, relation = item.partition(":")
         if not re.fullmatch("[0-9]{1,6}", head) or not relation.partition(":")[0] or int(head) > len(items):
             return (
-                f"{item[:60]!r} in its answer is not `head:relation` with a head from 0 to {len(items):,}. "
+                f"{item[:60]!r} in the answer is not `head:relation` with a head from 0 to {len(items):,}. "
                 "Words are numbered from 1, and 0 is the root."
             )
         if relations and relation not in relations:
-            return f"The relation {relation[:60]!r} in its answer is not one of {', '.join(relations)}."
+            return f"The relation {relation[:60]!r} in the answer is not one of {', '.join(relations)}."
         heads.append(int(head))
     if lost := find_lost_word(heads):
         return (
-            f"Word {lost:,} of its answer never reaches the root (0), because its heads form a loop. "
+            f"Word {lost:,} in the answer never reaches the root (0), because the heads form a loop. "
             "Words are numbered from 1."
         )
     return ""
@@ -339,7 +343,7 @@ def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
     told = []
     for fault, places in faults.items():
         others = len(places) - 1
-        more = f" The same in {others:,} more row{'s' if others > 1 else ''}." if others else ""
+        more = f" The same fault is in {others:,} more row{'s' if others > 1 else ''}." if others else ""
         told.append(f"{places[0]}: {fault}{more}")
     if len(told) == 1:
         return f"{name}, {told[0]}"
@@ -361,8 +365,8 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
     spelled = re.compile(f"[oO]|[{letters}{letters.lower()}](?:-.+)?")
     if strange := [name for name in names if not spelled.fullmatch(name)]:
         raise DataError(
-            f"The tags of {scheme} are O and {', '.join(f'{letter}-kind' for letter in letters)}, not "
-            f"{', '.join(map(repr, strange[:5]))}: rename the tags, or choose another scheme."
+            f"{scheme} allows only the tags O and {', '.join(f'{letter}-kind' for letter in letters)}, but got "
+            f"{', '.join(map(repr, strange[:5]))}. Rename the tags, or choose another scheme."
         )
 
 
@@ -387,9 +391,9 @@ def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
 
 def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
     if "_" in tags:
-        return "The tag '_' in its answer stands for a missing tag in predictions: rename it."
+        return "The tag '_' in the answer stands for a missing tag in predictions. Rename the tag."
     others = [tag for tag in tags if names and tag not in names]
-    return f"The tag {others[0][:60]!r} in its answer is not one of {', '.join(names)}." if others else ""
+    return f"The tag {others[0][:60]!r} in the answer is not one of {', '.join(names)}." if others else ""
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
@@ -402,12 +406,12 @@ def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[st
             or not schemes
         ):
             return ""
-        return f"Its tags follow none of the schemes that sequence_f1 reads: {', '.join(schemes)}."
+        return f"The tags follow none of the schemes that sequence_f1 reads: {', '.join(schemes)}."
     written = write_chunks(tags, scheme)
     place = next((at for at, tag in enumerate(written) if tag.lower() != lowered[at]), None)
     if place is None:
         return ""
     return (
-        f"Tag {place + 1:,} of its answer is {tags[place][:60]!r}, but {scheme} requires "
+        f"Tag {place + 1:,} in the answer is {tags[place][:60]!r}, but {scheme} requires "
         f"{written[place][:60]!r}."
     )

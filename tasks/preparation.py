@@ -73,7 +73,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.mirror and self.sample:
-            raise DecabenchError("--mirror and --sample cannot be combined: choose one.")
+            raise DecabenchError("Use either --mirror or --sample, not both.")
 
     @property
     def lacks_folder(self) -> bool:
@@ -86,7 +86,7 @@ class Request:
         """Raise DecabenchError if the mirror is a folder that doesn't exist."""
         if self.lacks_folder:
             raise DecabenchError(
-                f"--mirror needs a folder or an http(s) URL, but there is no folder {self.mirror}."
+                f"--mirror must be a folder or an http(s) URL, but the folder {self.mirror} does not exist."
             )
 
     @property
@@ -248,7 +248,7 @@ def _prepare_in_processes(
                     end(future.result())
                 except BrokenProcessPool:  # a single killed process breaks the whole pool
                     sentence = (
-                        f"{name} is not prepared: a process was killed, perhaps because memory ran out. "
+                        f"{name} is not prepared. A process was killed, perhaps because memory ran out. "
                         "Run again with --jobs 1."
                     )
                     end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
@@ -268,8 +268,8 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
-            f"{task.name} could not be read ({type(error).__name__}: {error}): its files do not have "
-            "the expected format. Run again with --debug for the traceback."
+            f"{task.name} can't be read ({type(error).__name__}: {error}). The files do not have the "
+            "expected format. Run again with --debug for the traceback."
         )
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
@@ -296,7 +296,7 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
     requested = requested_splits(task, request)
     if not requested:
         raise MissingDataError(
-            f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
+            f"{describe_absent(task, request.split or '')}. Available splits: {', '.join(available_splits(task))}."
         )
     records = Store(request.home).records(task.name)
     return {split: records[split] for split in requested if split in records}
@@ -357,7 +357,7 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         return
     if origins:
         raise DecabenchError(
-            f"{task.name} is already prepared from {' and '.join(sorted(origins))} in {request.home}: choose "
+            f"{task.name} is already prepared from {' and '.join(sorted(origins))} in {request.home}. Choose "
             "another folder for the sample with --home, or replace the data with --force."
         )
 
@@ -393,10 +393,10 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         if lacking:
             raise MissingDataError(
                 f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
-                f"{missing} is not prepared; the other splits are."
+                f"{missing} is not prepared. The other splits are prepared."
             )
         raise MissingDataError(
-            f"{task.name}: the only working source ({opened.source.name}) has no split {missing}; the other "
+            f"{task.name}: the only working source ({opened.source.name}) has no split {missing}. The other "
             "splits are prepared."
         )
 
@@ -411,8 +411,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
-                    f"The bundled sample does not include {task.name}, because its texts cannot be redistributed: "
-                    "prepare it without --sample, or with --mirror."
+                    f"The bundled sample does not include {task.name}, because its texts can't be redistributed. "
+                    f"Prepare {task.name} without --sample, or with --mirror."
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
@@ -448,7 +448,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     if split in task.hidden:
         before = records.get(split)
         salt = (before and before.salt) or secrets.token_hex(16)
-    instead = DataError(f"The {split} split of {task.name} cannot be prepared. {HIDDEN_ADVICE}")
+    instead = DataError(f"The {split} split of {task.name} can't be prepared. {HIDDEN_ADVICE}")
     with unquoted(bool(salt) and not request.hidden, instead):
         rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)
     record = SplitRecord(
@@ -511,8 +511,8 @@ class _SplitFacts:
         for example in examples:
             if not self.rows and task.unit_names and len(task.unit_names) != len(example.units):
                 raise DataError(
-                    f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
-                    f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each unit."
+                    f"{task.name} has the unit names {', '.join(task.unit_names)}, but an example has "
+                    f"{len(example.units)} units: {', '.join(map(repr, example.units))}. Use one name for each unit."
                 )
             if example.answers:
                 for find, first in classes:
@@ -539,7 +539,8 @@ class _SplitFacts:
                 raise DataError(f"{name}: {error}") from error
         if self.rows < self.least:
             raise DataError(
-                f"{name}, has only {self.rows:,} of {self.least:,} examples: fetch it again with --force."
+                f"The {self.split} split of {task.name} has only {self.rows:,} of {self.least:,} examples. "
+                "Fetch the files again with --force."
             )
 
     @property

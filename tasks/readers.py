@@ -49,7 +49,9 @@ class Record:
         except (KeyError, TypeError, IndexError):
             if isinstance(self.value, Mapping):
                 raise self.fault(f"{key!r} is missing") from None
-            raise self.fault(f"it must be an object with {key!r}, not {_kind_of(self.value)}") from None
+            raise self.fault(
+                f"the value must be an object with {key!r}, not {_kind_of(self.value)}"
+            ) from None
 
     def text(self, key: str) -> str:
         """Return a text field. Raises DataError for any other type."""
@@ -78,7 +80,7 @@ class Record:
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.fault(f"{key!r} must be a whole number, not {_kind_of(value)}")
         if not low <= value <= high:
-            raise self.fault(f"{key!r} must be from {low} to {high}, not {value!r:.20}")
+            raise self.fault(f"{key!r} must be between {low} and {high}, not {value!r:.20}")
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
@@ -124,7 +126,7 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
             yield file
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{path.name}, line {_first_broken_line(path)}, is not UTF-8: save it as UTF-8."
+                f"{path.name}, line {_first_broken_line(path)}, is not valid UTF-8. Save the file as UTF-8."
             ) from error
 
 
@@ -185,7 +187,7 @@ def stream_items(path: Path, prefix: str) -> Iterator[Any]:
         except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
             reason = str(error).partition("\n")[0]  # the next lines only point at the position
             raise DataError(
-                f"{path.name} is not valid JSON ({reason}): prepare again with --force."
+                f"{path.name} is not valid JSON ({reason}). Prepare again with --force."
             ) from error
 
 
@@ -220,16 +222,16 @@ def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
         try:
             _, _, header = next(rows, (1, 1, []))
             if absent := [column for column in columns if column not in header]:
-                raise DataError(f"{path.name}, line 1: the header must name the column {', '.join(absent)}.")
+                raise DataError(f"{path.name}, line 1: the header has no column {', '.join(absent)}.")
             for _, line, row in rows:
                 if not row:
                     continue
                 record = Record(dict(zip(header, row, strict=False)), path.name, "line", line)
                 if len(row) != len(header):
-                    raise record.fault(f"it has {len(row)} cells, but the header has {len(header)}")
+                    raise record.fault(f"the row has {len(row)} cells, but the header has {len(header)}")
                 yield record
         except BrokenCsvError as error:
-            raise DataError(f"{path.name}, line {error.last}: it is not CSV ({error}).") from error
+            raise DataError(f"{path.name}, line {error.last}, is not valid CSV ({error}).") from error
 
 
 def column_blocks(
@@ -262,7 +264,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
     cells = line.split(separator)
     record = Record(cells, name, "line", number)
     if len(cells) != columns:
-        raise record.fault(f"it has {len(cells)} columns, but each line must have {columns}")
+        raise record.fault(f"the line has {len(cells)} columns, but must have {columns}")
     return record
 
 

@@ -91,17 +91,19 @@ Brought = TypeVar("Brought", Task, Suite)
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError, listing similar names."""
     if name not in tasks and name in SUITES:
-        raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
+        raise UnknownNameError(
+            f"{name} is a suite, not a task. Choose the tasks in the suite with --suite {name}."
+        )
     several = name.split(",")
     if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
-        raise UnknownNameError(f"{name} names {len(several)} tasks: give only one.")
+        raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one is allowed.")
     return tasks[_require(name, tasks, "task")]
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
     """Return a suite by name. Raises UnknownNameError, listing similar names."""
     if name not in suites and name in TASKS:
-        raise UnknownNameError(f"{name} is a task, not a suite: choose it with --tasks {name}.")
+        raise UnknownNameError(f"{name} is a task, not a suite. Choose the task with --tasks {name}.")
     return suites[_require(name, suites, "suite")]
 
 
@@ -109,7 +111,7 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
     try:
         return require_name(name, known, kind)
     except UnknownNameError as error:
-        raise UnknownNameError(f"{error} For a {kind} of your own, give its file with --include.") from None
+        raise UnknownNameError(f"{error} To use your own {kind}, specify its file with --include.") from None
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
@@ -160,10 +162,10 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
     doesn't exist, and DataError for a TOML file with faults.
     """
     if not path.exists():
-        several = ": give --include once for each file" if os.pathsep in str(path) else ""
+        several = " Use --include once for each file." if os.pathsep in str(path) else ""
         variable = os.environ.get("DECABENCH_INCLUDE", "").split(os.pathsep)
         source = "The variable DECABENCH_INCLUDE" if str(path) in variable else "--include"
-        raise UnknownNameError(f"{source} names {path}, which does not exist{several}.")
+        raise UnknownNameError(f"{source} lists {path}, which does not exist.{several}")
     content = file_digest(path) if path.is_file() else ""
     return _load_once(path, path.absolute(), content)
 
@@ -174,14 +176,14 @@ def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":
-        raise UnknownNameError(f"--include takes a .toml or a .py file, not {path}.")
+        raise UnknownNameError(f"--include requires a .toml or .py file, but got {path}.")
     own = [*TASKS.values(), *SUITES.values()]
     found: list[Task | Suite] = []
     for value in vars(load_file(path)).values():
         if isinstance(value, Task | Suite) and value not in (*own, *found):
             found.append(value)
     if not found:
-        raise UnknownNameError(f"{path} defines no decabench.tasks.Task or Suite at its top level.")
+        raise UnknownNameError(f"{path} does not define a decabench.tasks.Task or Suite at the top level.")
     return tuple(replace(value, origin="user") for value in found)
 
 
@@ -193,14 +195,14 @@ def _from_toml(path: Path) -> Task | Suite:
         return task_from_toml(content, path)
     given = f"format {content['format']!r:.60}" if "format" in content else "no format"
     raise UnknownNameError(
-        f"{path} has {given}: write format = {TASK_FORMAT!r} for a task, or {SUITE_FORMAT!r} for a suite."
+        f"{path} has {given}. Write format = {TASK_FORMAT!r} for a task, or {SUITE_FORMAT!r} for a suite."
     )
 
 
 def _all_included(include: Paths) -> list[Task | Suite]:
     paths = as_paths(include)
     if repeated := [path for at, path in enumerate(paths) if path in paths[:at]]:
-        raise UnknownNameError(f"{repeated[0]} is included twice: give it only once.")
+        raise UnknownNameError(f"{repeated[0]} is included more than once. Include each file only once.")
     return [item for path in paths for item in load_included(path)]
 
 
@@ -215,7 +217,7 @@ def _known(
     for added in items:
         if isinstance(added, kind):
             if added.name in known:
-                raise UnknownNameError(f"There are two {word}s named {added.name!r}: rename yours.")
+                raise UnknownNameError(f"There are two {word}s named {added.name!r}. Rename your {word}.")
             known[added.name] = added
     return known
 

@@ -184,7 +184,8 @@ class Store:
                     writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not rows:
                 raise DataError(
-                    f"{name} has no examples: its files are empty or do not have the expected format."
+                    f"The {split} split of {task} has no examples. The files are empty or do not have the expected "
+                    "format."
                 )
         return rows, f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
@@ -204,7 +205,7 @@ class Store:
                     yield row
         except (OSError, ValueError) as error:
             raise DataError(
-                f"The prepared data of {task}, {split}, is damaged ({error}): {prepare_again(task, record)}."
+                f"The {split} split of {task} is damaged ({error}). {prepare_again(task, record)}."
             ) from error
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
@@ -214,8 +215,8 @@ class Store:
             for name in filled:
                 if not row[name]:
                     raise DataError(
-                        f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
-                        f"{name}): {prepare_again(task, self.record(task, split))}."
+                        f"The {split} split of {task} is damaged (the example {quoted(row['id'])} has no "
+                        f"{name}). {prepare_again(task, self.record(task, split))}."
                     )
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
@@ -249,7 +250,7 @@ class Store:
         record = self.record(task, split)
         if not self.is_unaltered(task, split):
             raise DataError(
-                f"The prepared data of {task}, {split}, does not match its record: {prepare_again(task, record)}."
+                f"The {split} split of {task} does not match its record. {prepare_again(task, record)}."
             )
 
     def require_current(self, task: Task, split: str) -> None:
@@ -266,7 +267,7 @@ class Store:
                 path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
             ):
                 raise DataError(
-                    f"{file['name']} has changed since {task.name} was prepared from it: run decabench "
+                    f"{file['name']} has changed since {task.name} was prepared. Run decabench "
                     f"prepare {task.name}{include_option(task)} again."
                 )
 
@@ -282,7 +283,7 @@ class Store:
             return {}
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path} is damaged ({error}): run decabench prepare {task} again, with the --mirror or --sample that "
+                f"{path} is damaged ({error}). Run decabench prepare {task} again, with the --mirror or --sample that "
                 "you used."
             ) from error
 
@@ -304,7 +305,7 @@ class Store:
         """Raise MissingDataError if a prepared split contains only questions."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
-                f"The labels of {task}, {split}, are hidden and not available here: only their keeper can score "
+                f"The {split} labels of {task} are hidden and not available here. Only their keeper can score "
                 "this split."
             )
 
@@ -322,7 +323,7 @@ class Store:
             found = [_find(task) for task in missing]
             offline = "" if all(map(_is_local, found)) else ", with --mirror or --sample if you are offline"
             raise MissingDataError(
-                f"The data of {', '.join(names)} is not prepared in {self.home} ({split}): run decabench prepare "
+                f"The {split} splits of {', '.join(names)} are not prepared in {self.home}. Run decabench prepare "
                 f"{' '.join(names)}{''.join(map(include_option, found))}{offline}."
             )
 
@@ -334,28 +335,28 @@ class Store:
         name, task = _name(given), _find(given)
         if task is not None and task.sources:
             if not _has_split(task, split):
-                use = f"use --split {' or --split '.join(available_splits(task))}"
-                return f"{describe_absent(task, split)}{'; ' if split in task.hidden else ': '}{use}."
+                use = f"Use --split {' or --split '.join(available_splits(task))}"
+                return f"{describe_absent(task, split)}. {use}."
             if _is_local(task):
-                prepare = f"run decabench prepare {name}{include_option(task)}"
-                return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
+                prepare = f"Run decabench prepare {name}{include_option(task)}"
+                return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
             if not any(source.urls for source in task.sources):
                 sources = [source.files[split] for source in task.sources if split in source.files]
                 names = "; or ".join(
                     dict.fromkeys(short_list([file.name for file in files]) for files in sources)
                 )
                 return (
-                    f"{name}, {split}, is not prepared in {self.home}. Its files cannot be downloaded: "
-                    f"put your own copies ({names}) into the folder DIR/{task.shared_folder or name} "
+                    f"The {split} split of {name} is not prepared in {self.home}, and the files can't be downloaded. "
+                    f"Put your own copies ({names}) into the folder DIR/{task.shared_folder or name} "
                     f"and run decabench prepare {name} --mirror DIR."
                 )
         if task is None:
-            prepare = f"run decabench prepare {name} --include FILE, where FILE defines the task"
-            return f"{name}, {split}, is not prepared in {self.home}: {prepare}."
+            prepare = f"Run decabench prepare {name} --include FILE, where FILE defines the task"
+            return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
         has_sample = (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (
-            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}{include_option(task)}, "
-            f"with --mirror{' or --sample' if has_sample else ''} if you are offline."
+            f"The {split} split of {name} is not prepared in {self.home}. Run decabench prepare "
+            f"{name}{include_option(task)}, with --mirror{' or --sample' if has_sample else ''} if you are offline."
         )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
@@ -507,13 +508,13 @@ def include_option(task: Task | None) -> str:
 def prepare_again(task: str, record: SplitRecord) -> str:
     """Return a hint on how to prepare data again that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
-    return f"run decabench prepare {task}{option}, and add --force if that changes nothing"
+    return f"Run decabench prepare {task}{option}, and add --force if that changes nothing"
 
 
 def _parse_meta(text: str) -> dict[str, Any]:
     meta = parse_json(text)
     if not isinstance(meta, dict):
-        raise ValueError("its meta is not a JSON object")
+        raise ValueError("'meta' is not a JSON object")
     return meta
 
 
@@ -525,12 +526,12 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
         if not number:
             are_bare = may_lack and not example.answers
         if fault := _find_fault(example, are_bare):
-            raise DataError(f"{name}, example {number}: {fault}; given {example!r:.200}.")
+            raise DataError(f"{name}, example {number}: {fault}. Got {example!r:.200}.")
         levels = levels or len(example.units)
         if len(example.units) != levels:
             raise DataError(
                 f"{name}: example {number} has {len(example.units)} units, but earlier examples have "
-                f"{levels}: give every example the same number."
+                f"{levels}. All examples must have the same number of units."
             )
         first = seen.setdefault(hashlib.blake2b(example.id.encode(), digest_size=8).digest(), number)
         if first != number:
@@ -543,13 +544,13 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
 
 def _find_fault(example: Example, is_bare: bool) -> str:
     if is_bare and example.answers:
-        return "it has an answer, but the examples before it have none"
+        return "the example has an answer, but the examples before have none"
     if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
-        return "its answers must be one or more texts"
+        return "'answers' must contain one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
-        return "it needs an id and a question"
+        return "'id' and 'question' must be non-empty texts"
     if not isinstance(example.units, tuple | list) or not example.units:
-        return "its units must be one or more texts, outermost first, such as ('article', 'paragraph')"
+        return "'units' must contain one or more texts, outermost first, such as ('article', 'paragraph')"
     try:  # JSON escapes may contain half of a surrogate pair, which UTF-8 can't encode
         for text in (example.question, example.context, *example.units, example.id, *example.answers):
             if not str.isascii(text):
@@ -596,7 +597,9 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     try:
         import datasets
     except ImportError as error:
-        raise DecabenchError(f"decabench.load needs datasets: {install_hint('datasets')}.") from error
+        raise DecabenchError(
+            f"decabench.load requires datasets, which is not installed. To install it, {install_hint('datasets')}."
+        ) from error
 
     store = Store(home_folder(home))
     require_name(split, SPLITS, "split")
@@ -620,4 +623,4 @@ def _write_arrow(source: Path, target: Path, remedy: str) -> None:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{source} is damaged ({error}): {remedy}.") from error
+        raise DataError(f"{source} is damaged ({error}). {remedy}.") from error

@@ -74,22 +74,22 @@ class Suite:
                 f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
             )
         if not self.tasks:
-            faults.append("It has no tasks: name at least one.")
+            faults.append("'tasks' must list at least one task.")
         if repeated := sorted(task for task, count in Counter(self.tasks).items() if count > 1):
-            faults.append(f"It names {', '.join(repeated)} more than once: name each task once.")
+            faults.append(f"'tasks' lists {', '.join(repeated)} more than once. List each task only once.")
         if self.total not in get_args(Combination):
-            faults.append(f"Its total must be sum, mean or none, not {self.total!r}.")
+            faults.append(f"'total' must be sum, mean or none, not {self.total!r}.")
         for row in self.published:
             if strange := [task for task in row.scores if task not in self.tasks]:
                 faults.append(
                     f"The published row {row.name!r} has scores for {', '.join(strange)}, which are not "
-                    "tasks of the suite."
+                    "tasks in the suite."
                 )
         for key in ("title", "total_name", "description", "source"):
             if not getattr(self, key).isprintable():
-                faults.append(f"Its {key} has characters that cannot be printed: remove them.")
+                faults.append(f"{key!r} contains characters that can't be printed. Remove these characters.")
         if self.source_url and not self.source_url.startswith(("https://", "http://")):
-            faults.append("Its source_url must begin with https:// or http://.")
+            faults.append("'source_url' must begin with https:// or http://.")
         if faults:
             raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
 
@@ -114,8 +114,8 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
         near = {name: near_matches(name, tasks, 1) for name in unknown}
         named = [f"{name} (did you mean {near[name][0]}?)" if near[name] else name for name in unknown]
         raise UnknownNameError(
-            f"Suite {suite.name!r} names unknown tasks: {', '.join(named)}. For tasks of your own, give "
-            "their files with --include too."
+            f"Suite {suite.name!r} lists unknown tasks: {', '.join(named)}. For your own tasks, also "
+            "specify their files with --include."
         )
     if suite.total == "none":
         return
@@ -123,8 +123,8 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     lower = [name for name, metric in metrics.items() if not metric.higher_is_better]
     if lower and len(lower) < len(metrics):
         raise DataError(
-            f"Suite {suite.name!r}: its total is a {suite.total}, but lower is better for the metrics "
-            f"of {', '.join(lower)}, and higher is better for the others: write total = 'none', or "
+            f"Suite {suite.name!r} has the total {suite.total!r}, but lower is better for the metrics "
+            f"of {', '.join(lower)}, and higher is better for the others. Write total = 'none', or "
             "choose metrics with the same direction."
         )
 

@@ -164,11 +164,9 @@ class ContextLimit:
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
-            raise DataError(f"The limit for a context must be 1 token or more, not {self.tokens}.")
+            raise DataError(f"The limit for a context must be at least 1 token, but got {self.tokens}.")
         if self.longer not in ("skip", "cut"):
-            raise DataError(
-                f"Longer contexts can be skipped or cut: give 'skip' or 'cut', not {self.longer!r}."
-            )
+            raise DataError(f"'longer' must be 'skip' or 'cut', but got {self.longer!r}.")
 
 
 @dataclass(frozen=True)
@@ -283,22 +281,22 @@ class Task:
             except UnknownNameError as error:
                 yield str(error)
         if self.shared_folder and not is_task_name(self.shared_folder):
-            yield f"A shared folder must be named like a task, not {self.shared_folder!r}."
+            yield f"'shared_folder' must have the form of a task name, but got {self.shared_folder!r}."
         if not self.sources:
-            yield "It has no source: give at least one."
+            yield "The task must have at least one source."
         splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}
         if unknown := sorted(splits - set(SPLITS)):
-            yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
+            yield f"A split must be one of {', '.join(SPLITS)}, not {', '.join(unknown)}."
         if not self.languages or not all(map(_LANGUAGE.fullmatch, self.languages)):
             yield (
-                f"Its languages must be one or more codes such as en, de or pt-BR, not "
+                f"'languages' must be one or more codes such as en, de or pt-BR, not "
                 f"{', '.join(map(repr, self.languages)) or 'none'}."
             )
         if "train" in self.hidden:
-            yield "Its train split cannot be hidden: models, baselines and prompts reveal training answers."
+            yield "The train split can't be hidden, because models, baselines and prompts reveal training answers."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            yield f"Each variant must have its own name; {', '.join(repeated)} is used more than once."
+            yield f"Each variant must have its own name, but {', '.join(repeated)} is used more than once."
         if isinstance(self.output, Label) and self.output.names:
             for variant in self.variants:
                 if strange := sorted(set(variant.labels.values()) - set(self.output.names)):
@@ -308,11 +306,11 @@ class Task:
                     )
         for name, form in self.target_forms.items():
             if not isinstance(name, str) or not name:
-                yield f"A target form's name must be a string, not {name!r}."
+                yield f"The name of a target form must be a non-empty string, not {name!r}."
             elif not callable(form):
                 yield f"The target form {name} must be a function (example, earlier), not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):
-            yield f"Its curriculum must be easy, hard or None, not {self.curriculum!r}."
+            yield f"'curriculum' must be easy, hard or None, not {self.curriculum!r}."
 
 
 def require_metric(name: str) -> str:
@@ -358,9 +356,9 @@ def _kept_elsewhere(task: Task, split: str) -> list[str]:
 def describe_absent(task: Task, split: str) -> str:
     """Explain why a task has no public split of this name: its labels are hidden, or the task doesn't define it."""
     if task.definition is not None and split not in task.hidden:
-        advice = f'to add one, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
+        advice = f'to add this split, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
         return f"{task.name} has no {split} split ({advice})"
-    why = ": its labels are hidden" if split in task.hidden else ""
+    why = ", because its labels are hidden" if split in task.hidden else ""
     if absent := _kept_elsewhere(task, split):
         why += f", and {', '.join(absent)} is not in {task.folder}"
     is_public = task.folder is None or split in task.hidden

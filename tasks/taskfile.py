@@ -132,20 +132,20 @@ def _about(name: str) -> dict[str, str]:
 
 def _read_files(file: TomlTable) -> dict[str, str]:
     if not isinstance(file.content.get("files"), dict) or not file.content["files"]:
-        file.fault(f"[files] must name a file for one or more of {', '.join(SPLITS)}.")
+        file.fault(f"[files] must list a file for at least one of {', '.join(SPLITS)}.")
         return {}
     table = file.table("files")
     table.refuse_unknown(SPLITS)
     files = {split: table.string(split) for split in SPLITS if split in table}
     for name in filter(None, files.values()):
         if not name.endswith(_SUFFIXES):
-            table.fault(f"a file must be .jsonl, .csv, .tsv or .parquet, not {name!r}.")
+            table.fault(f"a file name must end in .jsonl, .csv, .tsv or .parquet, not {name!r}.")
     return files
 
 
 def _read_metric(file: TomlTable, output: Output) -> str:
     if "metric" not in file and "output" not in file:
-        file.fault("'metric' is missing: name a metric, or give the type of the answers with 'output'.")
+        file.fault("'metric' is missing. Name a metric, or specify the type of the answers with 'output'.")
     metric = file.string("metric", default_metric(output))
     with file.noting():
         require_metric(metric)
@@ -156,14 +156,15 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
     """Note a fault if the metric scores groups of examples but no column identifies the groups."""
     if not units and metric in METRICS and METRICS[metric].scope == "group":
         file.fault(
-            f"'units' is missing: {metric} scores whole dialogues, so name the column with each turn's dialogue."
+            f"'units' is missing. {metric} scores whole dialogues, so name the column with each turn's "
+            "dialogue."
         )
 
 
 def _read_units(file: TomlTable) -> tuple[str, ...]:
     columns = file.strings("units", ())
     if len(set(columns)) < len(columns):
-        file.fault(f"'units' must name each column once, not {', '.join(columns)}.")
+        file.fault(f"'units' must list each column only once, but got {', '.join(columns)}.")
     return columns
 
 
@@ -240,7 +241,8 @@ def _read_variants(file: TomlTable, question: str, output: Output) -> list[Varia
         is_fixed = "{question}" not in asked and not _PLACEHOLDER.search(question)
         if is_fixed and (found := _PLACEHOLDER.findall(asked)):
             table.fault(
-                f"'question' names the column {found[0]!r}, but only the main question can: use {{question}} here."
+                f"'question' contains the column {found[0]!r}, but only the main question can contain columns. Use "
+                "{question} here."
             )
         elif asked:
             with table.noting():
@@ -273,7 +275,7 @@ class _Columns:
         given = found if isinstance(found, list) else [found]
         answers = tuple(_text(answer, self.answer) for answer in given if answer is not None)
         if not answers and not is_bare:
-            raise DataError(f"It has no answer in the column {self.answer!r}.")
+            raise DataError(f"The row has no answer in the column {self.answer!r}.")
         id = _text(_cell(row, self.id), self.id) if self.id else f"{self.task}.{split}.{index}"
         units = tuple(_text(_cell(row, column), column) for column in self.units) or (id,)
         made = Example(id, _fill(self.question, row), _fill(self.context, row), answers, units)
@@ -284,9 +286,9 @@ class _Columns:
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
-        raise DataError(f"It must be an object with columns, not {json.dumps(row)[:80]}.")
+        raise DataError(f"The row must be an object with columns, not {json.dumps(row)[:80]}.")
     if row.get(column) is None:
-        raise DataError(f"It has no {column!r}; it has {', '.join(map(str, row))}.")
+        raise DataError(f"The row has no {column!r}. Its columns are {', '.join(map(str, row))}.")
     return row[column]
 
 
@@ -298,7 +300,7 @@ def _text(value: Any, column: str) -> str:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return str(value)
     kind = _KINDS.get(type(value), type(value).__name__)
-    raise DataError(f"Its {column!r} must be text, a number or a date, not {kind}: {value!r:.60}.")
+    raise DataError(f"{column!r} must be text, a number or a date, not {kind}: {value!r:.60}.")
 
 
 _KINDS: Mapping[type, str] = {bool: "a boolean", list: "a list", dict: "an object", float: "NaN or infinity"}
@@ -335,8 +337,8 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number ending in .0, as pandas writes columns with gaps, but models leave out the .0: "
-    "write 1945 instead of 1945.0, or use the output kind number."
+    "Every answer is a whole number ending in .0, as pandas writes columns with gaps, but models leave out the .0. "
+    "Write 1945 instead of 1945.0, or use the output kind 'number'."
 )
 
 
@@ -367,7 +369,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 column for column in dict.fromkeys(filter(None, header)) if header.count(column) > 1
             ]:
                 raise DataError(
-                    f"{name}, line 1: the column {repeated[0]!r} occurs more than once: rename it."
+                    f"{name}, line 1: the column {repeated[0]!r} occurs more than once. Give each column its own name."
                 )
             for first, last, cells in rows:
                 if not cells:
@@ -376,12 +378,12 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
                 if not fault and not row.get(answer, answer).strip():
                     fault = (
-                        f"Its {answer!r} is empty: write the answer. If an empty text is the right "
+                        f"The column {answer!r} is empty. Write the answer. If an empty text is the right "
                         "answer, store the rows as JSON lines."
                     )
                 if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
                     fault = (
-                        f"Its {answer!r} is a list or an object written as text, {text:.40}: store "
+                        f"The column {answer!r} has a list or an object written as text, {text:.40}. Store "
                         "rows with lists as JSON lines or parquet, where a list means several answers."
                     )
                 yield f"line {first:,}", DataError(fault) if fault else row
@@ -396,17 +398,17 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
     if len(cells) < columns:
         return (
-            f"It has {len(cells)} cells, but the first line names {columns} columns: a cell or a "
+            f"The row has {len(cells)} cells, but the header has {columns} columns. A cell or a "
             "separator is missing."
         )
     if len(cells) > columns:
         return (
-            f"It has {len(cells)} cells, but the first line names {columns} columns: put cells that "
+            f"The row has {len(cells)} cells, but the header has {columns} columns. Put cells that "
             "contain the separator, a quotation mark or a line break in quotation marks."
         )
     if rows_in_quotes(cells, separator):
         return (
             f"A quotation mark opens a cell that continues to line {last:,}, across text that looks "
-            "like rows: put such cells in quotation marks, and double the marks inside them."
+            "like rows. Put such cells in quotation marks, and double the marks inside them."
         )
     return ""

@@ -167,10 +167,10 @@ def read_prompt(
     for name in names:
         if name not in ("question", "context", "words"):
             table.fault(
-                f"{{{name}}} in 'input' is not a placeholder: use {{question}}, and {{context}} or {{words}}."
+                f"{{{name}}} in 'input' is not a placeholder. Use {{question}}, and {{context}} or {{words}}."
             )
     if "question" not in names:
-        table.fault("'input' has no {question}.")
+        table.fault("'input' must contain {question}.")
     for name in _PLACEHOLDER.findall(made.instruction) if "instruction" in table else ():
         table.fault(f"{{{name}}} is in 'instruction', but placeholders work only in 'input'.")
     return made
@@ -187,12 +187,10 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
     )
     for key, kinds in _FORMS_OF_KEY.items() if named in KINDS else ():
         if table.content.get(key) and named not in kinds:
-            table.fault(
-                f"{key!r} has no effect with form = {named!r}: it works only with {', '.join(kinds)}."
-            )
+            table.fault(f"{key!r} has no effect with form = {named!r}, only with {', '.join(kinds)}.")
     has_labels = made.labels or made.labels_from_question or table.content.get("labels")
     if made.kind == "label" and not has_labels:
-        table.fault("form = 'label' needs 'labels', or labels_from_question = true.")
+        table.fault("form = 'label' requires 'labels', or labels_from_question = true.")
     return made
 
 

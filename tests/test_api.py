@@ -115,7 +115,7 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
     )
     assert "Tagging, a demonstration" in page.read_text()
     with pytest.raises(
-        UnknownNameError, match=r"no suite 'tagging-demo'\..*your own, give its file with --include"
+        UnknownNameError, match=r"no suite 'tagging-demo'\..*your own .* its file with --include"
     ):
         decabench.evaluate(submission, suite="tagging-demo", home=home)
     with pytest.raises(

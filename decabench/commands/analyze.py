@@ -88,7 +88,7 @@ def analyze(
     for name in names:
         if store.hides(known[name], split):
             raise DataError(
-                f"The labels of {name}, {split}, are hidden: take the examples from another --split."
+                f"The {split} labels of {name} are hidden. Take the examples from another --split."
             )
         rows = (row for row in store.examples(name, split) if not example or row.id == example)
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))

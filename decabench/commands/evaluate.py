@@ -194,7 +194,7 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
         stated = listed.fingerprints.get((task, split))
         if record is not None and stated not in (None, record.stated):
             raise DataError(
-                f"{path} does not match the prepared data of {task}, {split}: write it again with "
+                f"{path} does not match the {split} split of {task}. Write it again with "
                 "decabench tasks overlap --write."
             )
     return ids

@@ -717,8 +717,8 @@ def _plan_task(
     if run.predictor == "oracle":
         if run.store.hides(task, run.split):
             raise DecabenchError(
-                f"oracle would write the hidden labels of {task.name}, {run.split}, into a submission: "
-                "choose another predictor or split."
+                f"oracle would write the hidden {run.split} labels of {task.name} into a submission. "
+                "Choose another predictor or split."
             )
         gold = partial(_gold_answers, run.store, task.name, run.split)
         setting = OracleSetting(**vars(setting), gold_answers=gold)

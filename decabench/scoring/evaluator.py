@@ -364,7 +364,8 @@ def _require_same_data(
             different.append(f"{task} (made for {stated[:19]}…, prepared {prepared[:19]}…)")
     if unprepared:
         raise MissingDataError(
-            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare "
+            f"The {files[unprepared[0]].split} split of {', '.join(unprepared)} is not prepared in {store.home}. Run "
+            "decabench prepare "
             f"{' '.join(unprepared)}, or choose the tasks to score with --tasks."
         )
     if different:

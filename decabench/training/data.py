@@ -161,7 +161,7 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
         for split in _splits_read(config):
             if store.hides(tasks[name], split):
                 raise DecabenchError(
-                    f"A checkpoint would contain words from the hidden labels of {name}, {split}: leave "
+                    f"A checkpoint would contain words from the hidden {split} labels of {name}. Leave "
                     "out validation_words and learn_validation."
                 )
 

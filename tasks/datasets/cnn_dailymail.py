@@ -158,10 +158,10 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
                     database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
     except sqlite3.OperationalError as error:  # SQLite writes to the system's temporary folder
         raise StorageError(
-            f"The stories of {archive.name} cannot be indexed ({error}): free some space."
+            f"Can't index the stories in {archive.name} ({error}). Free up disk space, then run again."
         ) from error
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{archive.name} is damaged ({error}): prepare again with --force.") from error
+        raise DataError(f"{archive.name} is damaged ({error}). Prepare again with --force.") from error
 
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
@@ -179,7 +179,7 @@ def read_stories(files: Files, split: str) -> Iterator[Story]:
                     found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
                     if found is None:
                         raise DataError(
-                            f"{archive.name} has no story {id}, which its list names ({url.strip()})."
+                            f"{archive.name} has no story {id}, although the list of URLs contains it ({url.strip()})."
                         )
                     try:
                         text = found[0].decode("utf-8")

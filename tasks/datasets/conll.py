@@ -346,7 +346,7 @@ def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:
 def _row(cells: list[str], name: str, number: int) -> Record:
     row = Record(cells, name, "line", number)
     if len(cells) < _COLUMNS:
-        raise row.fault(f"it has {len(cells)} columns, but each line must have {_COLUMNS} or more")
+        raise row.fault(f"the line has {len(cells)} columns, but must have at least {_COLUMNS}")
     return row
 
 
@@ -359,7 +359,7 @@ def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if begins:
             inside = cell.strip("(*)")
             if inside not in _ONTONOTES_PLURALS:
-                raise row.fault(f"column {_ENTITY + 1} must name a type of entity, not {cell[:40]!r}")
+                raise row.fault(f"column {_ENTITY + 1} must contain a type of entity, not {cell[:40]!r}")
         tags.append(f"{'B' if begins else 'I'}-{inside}" if inside else "O")
         if cell.endswith(")"):
             inside = ""

@@ -138,7 +138,7 @@ def _fdu_lines(files: Files, name: str) -> Iterator[_Labelled]:
     for line in text_lines(files.path(name)):
         label, tab, text = line.value.partition("\t")
         if not tab or label not in ("0", "1"):
-            raise line.fault("a line must have 0 or 1, then a tab, then the review")
+            raise line.fault("the line must contain 0 or 1, a tab and the review")
         yield SENTIMENT.names[int(label)], text
 
 
@@ -292,7 +292,7 @@ def _sentence_rows(name: str, files: Files, split: str) -> Iterator[_Labelled]:
     for line in text_lines(files.path(name)):
         text, tab, label = line.value.rpartition("\t")
         if not tab or label not in ("0", "1"):
-            raise line.fault("it must be a sentence, a tab and 0 or 1")
+            raise line.fault("the line must contain a sentence, a tab and 0 or 1")
         yield SENTIMENT.names[int(label)], text.strip()
 
 

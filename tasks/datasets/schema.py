@@ -46,10 +46,10 @@ def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
     context, question, options = block
     answers = [option.strip() for option in options.split("/")]
     if len(answers) != 2 or not all(answers):
-        raise DataError(f"{_FILE}, line {line + 2}: it must be two answers separated by /.")
+        raise DataError(f"{_FILE}, line {line + 2}: expected two answers separated by '/'.")
     if not _ALTERNATIVES.search(context + question):
         raise DataError(
-            f"{_FILE}, line {line}: neither sentence nor question has two alternatives, as in [x/y]."
+            f"{_FILE}, line {line}: neither the sentence nor the question has two alternatives, as in [x/y]."
         )
     for choice in (0, 1):
         asked = f"{_resolve(question, choice)} {answers[0]} or {answers[1]}?"
@@ -65,8 +65,8 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
         ]
     if len(numbered) != _EXAMPLES:  # the splits are counted from both ends of the file
         raise DataError(
-            f"{_FILE} has {len(numbered)} examples in closed blocks, not {_EXAMPLES}: it is not the "
-            "published file, so its splits would shift."
+            f"{_FILE} has {len(numbered)} examples in closed blocks, but the published file has {_EXAMPLES}, so the "
+            "splits would shift."
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
         yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))

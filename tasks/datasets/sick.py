@@ -38,9 +38,9 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
             cells = line.rstrip("\r\n").split("\t")
             record = Record(dict(zip(header, cells, strict=False)), path.name, "line", number)
             if absent := [column for column in columns if column not in header]:
-                raise record.fault(f"the header must name the column {', '.join(absent)}")
+                raise record.fault(f"the header has no column {', '.join(absent)}")
             if len(cells) != len(header):
-                raise record.fault(f"it has {len(cells)} cells, but the header has {len(header)}")
+                raise record.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
             yield record
 
 
@@ -89,7 +89,7 @@ def _pair(row: Record, column: str, source: str) -> _Pair:
     except ValueError:
         is_on_scale = False
     if not is_on_scale:
-        raise row.fault(f"'relatedness_score' must be a number from 1 to 5, not {score[:20]!r}")
+        raise row.fault(f"'relatedness_score' must be a number between 1 and 5, not {score[:20]!r}")
     label = row.choice(column, tuple(label.upper() for label in _LABELS)).lower()
     return _Pair(row.text("pair_ID"), row.text("sentence_A"), row.text("sentence_B"), score, label, source)
 

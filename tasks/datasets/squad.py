@@ -54,7 +54,7 @@ def _example(id: str, units: tuple[str, str], question: str, context: str, answe
 
 def _answers(record: Record, answers: list[str], may_be_none: bool) -> list[str]:
     if not answers and not may_be_none:
-        raise record.fault("it has no answer")
+        raise record.fault("the question has no answer")
     return answers or [_UNANSWERABLE]
 
 

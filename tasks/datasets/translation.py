@@ -107,11 +107,13 @@ def _segments(path: Path) -> Iterator[Line]:
             elif event == "end" and element.tag == "seg":
                 place = f"segment {element.get('id', '')}"
                 if len(element):
-                    raise DataError(f"{path.name}, talk {talk}, {place}: it must contain text without tags.")
+                    raise DataError(
+                        f"{path.name}, talk {talk}, {place}: the segment must contain text without tags."
+                    )
                 yield talk, place, (element.text or "").strip()
                 element.clear()
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # or an unknown encoding
-        raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
+        raise DataError(f"{path.name} is not valid XML ({error}). Prepare again with --force.") from error
 
 
 def _tagged_lines(path: Path) -> Iterator[Line]:
@@ -196,8 +198,8 @@ def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Examp
         found = hashlib.sha256("".join(f"{pair[column]}\n" for pair in sides).encode()).hexdigest()
         if found != (expected := _DIGESTS[split][column]):
             raise DataError(
-                f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
-                "it is not the text of IWSLT 2016."
+                f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}, "
+                "so it is not the text of IWSLT 2016."
             )
     # The hub doesn't name the talks.
     talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))
@@ -359,7 +361,7 @@ def _gzip_lines(path: Path) -> Iterator[str]:
             for line in file:
                 yield line.strip()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path.name} is damaged ({error}): prepare again with --force.") from error
+        raise DataError(f"{path.name} is damaged ({error}). Prepare again with --force.") from error
 
 
 def _read_multi30k(files: Files, split: str) -> Iterator[Example]:

@@ -39,12 +39,14 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
         for index, line in enumerate(file):
             fields = line.rstrip("\r\n").split("\t")
             if len(fields) < 4:
-                raise DataError(f"{path.name}, line {index + 1}, has {len(fields)} fields, not 4 or more.")
+                raise DataError(
+                    f"{path.name}, line {index + 1}, has {len(fields)} fields, but must have at least 4."
+                )
             relation, question, subject, context, *answers = fields
             if "XXX" not in question and "XXX" in f"{relation} {subject} {context}":
                 raise DataError(
                     f"{path.name}, line {index + 1}: the question about XXX must be in the second "
-                    "field, but is in another one: the columns are not in upstream's order."
+                    "field, but is in another field, so the columns are not in upstream's order."
                 )
             yield _example(split, index, relation, question, subject, context, answers)
 

@@ -231,7 +231,7 @@ class _Transfer:
     def _require_time(self) -> None:
         limit = self.downloads.network.time_limit
         if time.monotonic() - self.began >= limit:
-            raise TransferError(f"it was not complete after {limit:.3g} s; run again to continue")
+            raise TransferError(f"the download was not complete after {limit:.3g} s; run again to continue")
 
     def _wait(self, error: InterruptedTransferError) -> None:
         network, size = self.downloads.network, self._size
@@ -259,7 +259,7 @@ class _Transfer:
                 start, total = self._place(response)
                 if total is not None and total > self._most:
                     raise TransferError(
-                        f"it would have {total:,} bytes, but at most {self._most:,} are plausible"
+                        f"the file would have {total:,} bytes, but at most {self._most:,} are plausible"
                     )
                 if start == 0:
                     tag = _validator(response)
@@ -296,9 +296,9 @@ class _Transfer:
                 return _require_success(response)
             response.close()
             if response.next_request is None:
-                raise TransferError("it redirects to something that is not an HTTP address")
+                raise TransferError("the server redirects to an address that is not HTTP")
             request = response.next_request
-        raise TransferError(f"it redirects in a loop, or more than {_MOST_REDIRECTS} times")
+        raise TransferError(f"the server redirects in a loop, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
         """Return the position in the file at which the body starts, and the file's size if known."""
@@ -324,8 +324,8 @@ class _Transfer:
         free = shutil.disk_usage(self.part.parent).free
         if total is not None and total - start > free:  # fail now rather than after an hour of downloading
             raise StorageError(
-                f"Not enough space in {self.part.parent}: {total - start:,} bytes are needed, {free:,} are free; "
-                "free some, or choose another folder with --home."
+                f"Not enough space in {self.part.parent}: {total - start:,} bytes are needed, but only {free:,} are "
+                "free. Free up disk space, or choose another folder with --home."
             )
         is_quiet = not (self.downloads.progress and sys.stderr.isatty())
         options: dict[str, Any] = {"unit": "B", "unit_scale": True, "leave": False, "disable": is_quiet}
@@ -342,7 +342,9 @@ class _Transfer:
                         raise TransferError("the server sent a web page instead of the file", is_page=True)
                     size += len(chunk)
                     if size > self._most:
-                        raise TransferError(f"it has more than {self._most:,} bytes, which is not plausible")
+                        raise TransferError(
+                            f"the file has more than {self._most:,} bytes, which is not plausible"
+                        )
                     file.write(chunk)
                     bar.update(len(chunk))
                 file.flush()
@@ -370,7 +372,7 @@ def _require_success(response: httpx2.Response) -> httpx2.Response:
         asked = response.headers.get("Retry-After", "")
         raise InterruptedTransferError(f"HTTP {status}", status, float(asked) if asked.isdecimal() else None)
     if status in (200, 206, 416):
-        raise TransferError(f"it has the encoding {encoding[:40]!r}, which was not requested")
+        raise TransferError(f"the response has the encoding {encoding[:40]!r}, which was not requested")
     raise TransferError(f"HTTP {status}", status)
 
 
@@ -392,7 +394,7 @@ def _http_errors(network: Network) -> Iterator[None]:
     except httpx2.InvalidURL as error:
         raise TransferError("not a valid address") from error
     except httpx2.UnsupportedProtocol as error:
-        raise TransferError("it redirects to something that is not an HTTP address") from error
+        raise TransferError("the server redirects to an address that is not HTTP") from error
     except httpx2.ReadTimeout as error:
         silence = f"the server sent nothing for {network.read_timeout:.3g} s"
         raise InterruptedTransferError(silence) from error
@@ -401,6 +403,6 @@ def _http_errors(network: Network) -> Iterator[None]:
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
         if isinstance(cause, ssl.SSLCertVerificationError):
-            raise TransferError("its TLS certificate is not valid") from error
+            raise TransferError("the server's TLS certificate is not valid") from error
         reason = cause.strerror.lower() if cause and cause.strerror else "the connection was lost"
         raise InterruptedTransferError(reason) from error

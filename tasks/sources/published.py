@@ -74,8 +74,8 @@ class LocalFiles(ExitStack):
         member = next((each for each in self._members if PurePosixPath(each).name == name), None)
         if member is None:
             raise MissingDataError(
-                f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
-                "prepare its split too."
+                f"{name} is not among the files for the requested splits ({', '.join(self._paths)}). "
+                "Also prepare the split that contains this file."
             )
         archive, *_ = self._paths
         if self._extracted is None:
@@ -83,7 +83,7 @@ class LocalFiles(ExitStack):
             self._extracted = extract(self.path(archive), self._members, folder)
         if member not in self._extracted:
             raise DataError(
-                f"The archive {archive} has no member {member}: it is not the file that upstream publishes; "
+                f"The archive {archive} has no member {member}, so it is not the file that upstream publishes. "
                 f"{_REMEDY}."
             )
         return _require_content(self._extracted[member], f"The member {member} of {archive}")
@@ -102,8 +102,8 @@ class LocalFiles(ExitStack):
                 present = file.schema_arrow.names
                 if absent := [column for column in columns if column not in present]:
                     raise DataError(
-                        f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
-                        "it is not the file that upstream publishes."
+                        f"{name} has no column {', '.join(absent)} (only {', '.join(present)}), "
+                        "so it is not the file that upstream publishes."
                     )
                 read = 0
                 for batch in file.iter_batches(1024, columns=list(columns or present)):
@@ -111,22 +111,22 @@ class LocalFiles(ExitStack):
                         rows = batch.to_pylist()
                     except (ValueError, OverflowError) as error:  # for example, a date out of range
                         place = f"{name}, rows {read + 1} to {read + len(batch)}"
-                        raise DataError(f"{place}, cannot be read ({describe_error(error)}).") from error
+                        raise DataError(f"{place}, can't be read ({describe_error(error)}).") from error
                     yield from rows
                     read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
-                f"{name} is not a complete parquet file ({type(error).__name__}): {_REMEDY}."
+                f"{name} is not a complete parquet file ({type(error).__name__}). {_REMEDY}."
             ) from error
 
 
-_REMEDY = "replace the file, or fetch it again with --force"
+_REMEDY = "Replace the file, or fetch it again with --force"
 
 
 def _require_content(path: Path, name: str) -> Path:
     """Upstream publishes no empty files, so an empty file raises DataError."""
     if path.exists() and path.stat().st_size == 0:
-        raise DataError(f"{name} is empty: {_REMEDY}.")
+        raise DataError(f"{name} is empty. {_REMEDY}.")
     return path
 
 
@@ -169,7 +169,7 @@ def _open_source(
         files = {file.name: file for split in splits for file in source.files.get(split, ())}
         try:
             if len(missing) == len(splits):
-                raise MissingDataError(f"it has no split {', '.join(missing)}")
+                raise MissingDataError(f"no split {', '.join(missing)}")
             provided = provide(list(files.values()))
         except MissingDataError as error:
             failures.append(f"'{source.name}': {error}")
@@ -177,7 +177,7 @@ def _open_source(
             paths = {record.name: path for path, record in provided}
             records = tuple(record for _, record in provided)
             return SourceFiles(LocalFiles(paths, scratch, source.members), source, records, missing)
-    raise MissingDataError("; ".join(failures) or "it has no sources")
+    raise MissingDataError("; ".join(failures) or "the task has no sources")
 
 
 def read_folder(
@@ -202,12 +202,12 @@ def read_folder(
         try:
             digests = file_digests(path, file.digests)
         except OSError as error:
-            raise MissingDataError(f"{file.name} cannot be read ({error.strerror})") from error
+            raise MissingDataError(f"{file.name} can't be read ({error.strerror})") from error
         expected = listed.get(f"{task}/{file.name}", digests["sha256"])
         if digests["sha256"] != expected:
             raise DataError(
-                f"{path} is damaged: its sha256 is {digests['sha256']}, but {CHECKSUMS} has {expected}; copy it again, "
-                f"or correct {CHECKSUMS}."
+                f"{path} is damaged: the sha256 is {digests['sha256']}, but {CHECKSUMS} has {expected}. Copy the file "
+                f"again, or correct {CHECKSUMS}."
             )
         return make_record(file, f"{origin}:{file.name}", path, digests)
 
@@ -224,9 +224,9 @@ def read_folder(
             if there:
                 rest = tuple(split for split in splits if split not in there)
                 return replace(_open_source([source], there, provide, scratch), missing=rest)
-        advice = "add them" if len(sources) == 1 else "add the files of one of these sources"
+        advice = "Add the missing files" if len(sources) == 1 else "Add the files for one of these sources"
         raise MissingDataError(
-            f"{folder} does not contain the files for {task}: {error}; {advice}."
+            f"{folder} does not contain the files for {task}: {error}. {advice}."
         ) from error
 
 
@@ -262,7 +262,7 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
         ]
         own = "; or ".join(short_list(list(each)) for each in names)
         raise MissingDataError(
-            f"The files for {task} are not published: put your own copies ({own}) into the folder "
+            f"The files for {task} are not published. Put your own copies ({own}) into the folder "
             f"DIR/{task} and use --mirror DIR."
         )
     make_folder(downloads.folder)
@@ -271,8 +271,8 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
         return replace(opened, downloads=downloads)
     except MissingDataError as error:
         raise MissingDataError(
-            f"The files for {task} could not be downloaded from any source: {error}; "
-            "try again later, or use --mirror with a folder or URL that has them."
+            f"The files for {task} can't be downloaded from any source: {error}. "
+            "Try again later, or use --mirror with a folder or URL that has the files."
         ) from error
 
 
@@ -319,7 +319,8 @@ def fetch_from_mirror(
         return replace(opened, downloads=kept)
     except MissingDataError as error:
         raise MissingDataError(
-            f"The mirror {shown} does not contain the files for {task}: {error}; they belong in its folder {task}."
+            f"The mirror {shown} does not contain the files for {task}: {error}. Put the files in the "
+            f"mirror's folder {task}."
         ) from error
 
 
@@ -342,14 +343,14 @@ def _read_checksums(path: Path) -> dict[str, str]:
     try:
         if path.stat().st_size > _LONGEST_LIST:
             raise DataError(
-                f"{path} is larger than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums."
+                f"{path} is larger than {_LONGEST_LIST >> 20} MiB, so it is not a list of checksums."
             )
         content = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise DataError(
-            f"{path} cannot be read ({error.strerror}): make it readable, or remove it."
+            f"{path} can't be read ({error.strerror}). Make the file readable, or remove it."
         ) from error
     return _parse_checksums(content, str(path))
 
@@ -367,7 +368,7 @@ def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
     except TransferError as error:
         if error.status in (403, 404, 410) or error.is_page:
             return {}
-        raise MissingDataError(f"{address} could not be downloaded ({error}); try again later.") from error
+        raise MissingDataError(f"{address} can't be downloaded ({error}). Try again later.") from error
     finally:
         limited.forget(file)
         limited.path(file).unlink(missing_ok=True)
@@ -384,8 +385,8 @@ def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
         found = _CHECKSUM_LINE.fullmatch(line.rstrip())
         if found is None and line.strip() and not line.startswith("#"):
             raise DataError(
-                f"{name}, line {number}, is not a checksum: each line has 64 hexadecimal digits, two spaces and a "
-                "name, as sha256sum writes it."
+                f"{name}, line {number}, is not a checksum. Each line must have 64 hexadecimal digits, two spaces and "
+                "a name, as sha256sum writes them."
             )
         if found is not None and listed.setdefault(found[2], found[1].lower()) != found[1].lower():
             raise DataError(

@@ -22,18 +22,18 @@ def test_a_hidden_split_says_so(command, home, submit, tmp_path):
     done = command("prepare", "squad", "--split", "test", "--sample", "--home", tmp_path / "home")
     assert done.exit_code == 3
     assert (
-        "squad has no public test split: its labels are hidden" in done.stderr
+        "squad has no public test split, because its labels are hidden" in done.stderr
         and "Missing: squad (test)" in done.stderr
     )
     predict = ["predict", "--predictor", "majority", "--home", home, "--output", tmp_path / "s"]
     message = said(command(*predict, "--tasks", "squad", "--split", "test"))
-    assert "squad has no public test split: its labels are hidden" in message
+    assert "squad has no public test split, because its labels are hidden" in message
     assert "--split train or --split validation" in message
     folder = submit("majority", ["squad"])
     message = said(command("evaluate", folder, "--split", "test", "--home", home))
     assert "has answers for validation: add --split validation" in message
     message = said(command("evaluate", folder, "--split", "test", "--tasks", "squad", "--home", home))
-    assert "squad has no public test split: its labels are hidden" in message
+    assert "squad has no public test split, because its labels are hidden" in message
 
 
 def test_without_any_data_all_tasks_are_named_at_once(command, submit, home, tmp_path):
@@ -276,11 +276,11 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
     for predictor in ("majority", "random"):
         asked = ["predict", "--predictor", predictor, "--tasks", "own", "--include", file, "--home", home]
         message = said(command(*asked, "--output", tmp_path / "s"))
-        assert 'own has no train split (to add one, write train = "FILE" under [files] in' in message
+        assert 'own has no train split (to add this split, write train = "FILE" under [files] in' in message
         assert "decabench prepare" not in message
     for asked in (["tasks", "validate", "own"], ["tasks", "show", "own"]):
         done = command(*asked, "--split", "test", "--include", file, "--home", home)
-        assert "own has no test split" in done.output and "use --split validation" in done.output
+        assert "own has no test split" in done.output and "Use --split validation" in done.output
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
         (["run", "--limit", "20"], "write --set predict.limit=…"),
         (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
-        (["tasks", "show", "sst,schema"], "sst,schema names 2 tasks: give only one"),
-        (["tasks", "--include", "own.toml", "--include", "own.toml"], "own.toml is included twice"),
+        (["tasks", "show", "sst,schema"], "sst,schema lists 2 tasks, but only one is allowed"),
+        (["tasks", "--include", "own.toml", "--include", "own.toml"], "own.toml is included more than once"),
         (["predict", "--predictor", "majority", "--tasks", "sst", "schema"], "--tasks sst,schema"),
         (
             ["predict", "--predictor", "majority", "--tasks", "sst", "--ids", "none.txt", "--output", "s"],
@@ -310,7 +310,7 @@ def test_own_files_are_not_to_be_fetched_again(command, own_task, home, tmp_path
     path = own_task(["a"])
     (tmp_path / "rows.jsonl").write_text("")
     message = said(command("prepare", "own", "--include", path, "--home", tmp_path / "home"))
-    assert "rows.jsonl is empty: replace the file" in message and "--mirror" not in message
+    assert "rows.jsonl is empty. Replace the file" in message and "--mirror" not in message
 
 
 def test_a_dry_run_names_the_commands_that_give_a_time(command, home):

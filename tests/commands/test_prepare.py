@@ -146,7 +146,7 @@ def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
 def test_a_mirror_that_is_no_folder_is_2(command, tmp_path):
     for mirror in (tmp_path / "nowhere", "ftp://example.org/mirror"):
         done = command("prepare", "sst", "--mirror", mirror, "--home", tmp_path / "home")
-        assert done.exit_code == 2 and "--mirror needs a folder or an http(s) URL" in done.stderr
+        assert done.exit_code == 2 and "--mirror must be a folder or an http(s) URL" in done.stderr
     assert not (tmp_path / "home").exists()
 
 

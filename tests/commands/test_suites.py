@@ -81,7 +81,7 @@ def test_an_unknown_suite(command, tmp_path):
 def test_a_suite_with_an_unknown_task(command, tmp_path):
     done = command("suites", "--include", TAGGING / "suite.toml", "--home", tmp_path)
     assert done.exit_code == 2
-    assert "Suite 'tagging-demo' names unknown tasks: pos (did you mean ud.pos?)." in done.stderr
+    assert "Suite 'tagging-demo' lists unknown tasks: pos (did you mean ud.pos?)." in done.stderr
 
 
 def test_from_prepare_to_compare(command, tagging, tmp_path):

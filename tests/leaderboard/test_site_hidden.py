@@ -698,7 +698,7 @@ def test_elsewhere_the_split_has_no_labels(kept: Keeper, tmp_path: Path) -> None
     shutil.copytree(kept.submissions, author.submissions)
     for path in (author.folder / "private").glob("*.jsonl"):
         path.unlink()
-    absent = "own.text has no public test split: its labels are hidden, and own.text.jsonl is not in"
+    absent = "own.text has no public test split, because its labels are hidden, and own.text.jsonl is not in"
     assert absent in author.run("prepare", "own.text", code=3).stderr
     author.run("evaluate", author.submissions / "half", "--tasks", "own.text", "--split", "test", code=3)
     assert "labels not public" in (author.board() / "suite-own.html").read_text()
@@ -721,7 +721,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
     sent = tmp_path / "sent" / "copy-context"
     author.run("check", sent)
-    lacking = "The labels of own.text, test, are hidden and not available here: only their keeper can score this split."
+    lacking = "The test labels of own.text are hidden and not available here. Only their keeper can score this split."
     for line in (
         ("evaluate", sent),
         ("show", sent, "--task", "own.text", "--hidden"),

@@ -168,7 +168,7 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
         ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Give a submission's folder"),
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
         ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "there is no folder /nowhere"),
-        ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror and --sample cannot be"),
+        ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror or --sample, not both"),
         ({"board": __file__}, DecabenchError, "which is a file: name a folder for the page"),
     ],
 )

@@ -131,7 +131,9 @@ def test_altered_data_is_refused_before_anything_is_asked(home, tmp_path):
     column = table.schema.get_field_index("context")
     changed = ["changed", *table["context"].to_pylist()[1:]]
     pq.write_table(table.set_column(column, table.schema.field(column), [changed]), path)
-    with pytest.raises(DecabenchError, match=r"sst, validation, does not match its record: run .* --force"):
+    with pytest.raises(
+        DecabenchError, match=r"validation split of sst does not match its record.* Run .* --force"
+    ):
         plan_run(run)
 
 

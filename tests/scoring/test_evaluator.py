@@ -193,7 +193,7 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
     data = tmp_path / "home" / "tasks" / "sst"
     folder = submit("oracle", ["sst"])
     shutil.copy(data / "test.parquet", data / "validation.parquet")
-    with pytest.raises(DataError, match=r"sst, validation, does not match its record.*--force"):
+    with pytest.raises(DataError, match=r"validation split of sst does not match its record.*--force"):
         evaluate(folder, home=tmp_path / "home")
     (data / "validation.parquet").write_bytes((data / "test.parquet").read_bytes()[:-100])
     with pytest.raises(DataError, match=r"damaged|does not match its record"):
@@ -203,7 +203,9 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
 def test_data_that_is_not_prepared(home, submit, tmp_path):
     folder = submit("oracle", ["sst", "squad"])
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
-    with pytest.raises(MissingDataError, match=r"The data of squad is not prepared in .*home: run decabench"):
+    with pytest.raises(
+        MissingDataError, match=r"The validation split of squad is not prepared in .*home\. Run decabench"
+    ):
         evaluate(folder, home=tmp_path / "home")
     assert evaluate(folder, home=tmp_path / "home", tasks=["sst"]).ok
 

@@ -55,20 +55,20 @@ def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
             Label(("a", "b")),
             "accuracy",
             ["a", "c", "c"],
-            "lines.test.1: Its answer 'c' is not one of the labels a, b",
+            "lines.test.1: The answer 'c' is not one of the labels a, b",
         ),
-        (Label(("C", "c")), "accuracy", ["C"], "accuracy does not distinguish 'C' from 'c': rename one"),
+        (Label(("C", "c")), "accuracy", ["C"], "accuracy does not distinguish 'C' from 'c'. Rename one"),
         (
             Text(),
             "joint_goal_em",
             ["at: 8;", "at: 8:30;", "b"],
-            "- lines.test.1: Its answer has a colon in a value",
+            "- lines.test.1: The answer has a colon in a value",
         ),
         (
             Text(),
             "lfem",
             ["SELECT where FROM table", "SELECT a FROM table"],
-            "lines.test.0: Its answer has a query",
+            "lines.test.0: The answer has a query",
         ),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     with pytest.raises(
         MissingDataError,
-        match=r"lines does not contain train\.txt, so train is not prepared; the other splits are\.$",
+        match=r"lines does not contain train\.txt, so train is not prepared\. The other splits are prepared\.$",
     ):
         prepare_task(TASK, request)
     assert answers(request, "test") == ["test one", "test two"]
@@ -263,7 +263,7 @@ def shared_words(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["../words", "Words", "/words"])
 def test_a_folder_that_is_no_name(name: str) -> None:
-    with pytest.raises(DataError, match="A shared folder must be named like a task"):
+    with pytest.raises(DataError, match="'shared_folder' must have the form of a task name"):
         replace(WORDS, shared_folder=name)
 
 
@@ -313,7 +313,9 @@ def test_upstream_without_a_digest_is_counted(request_for: Requests, published_s
     request = request_for(split="validation")
     with pytest.raises(DataError) as caught:
         prepare_task(replace(TASKS["sst"], sources=(form,)), request)
-    assert str(caught.value) == ("sst, validation, has only 32 of 872 examples: fetch it again with --force.")
+    assert str(caught.value) == (
+        "The validation split of sst has only 32 of 872 examples. Fetch the files again with --force."
+    )
     assert not Store(request.home).path("sst", "validation").exists()
     counted = replace(form, counts={"validation": 32})
     assert prepare_task(replace(TASKS["sst"], sources=(counted,)), request)["validation"].rows == 32

@@ -92,17 +92,17 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
     [
         ([GOOD, replace(GOOD, id="b"), GOOD], r"the examples 0 and 2 \(counted from 0\) have the same id"),
         ([], "has no examples"),
-        ([replace(GOOD, answers=())], "example 0: its answers must be"),
-        ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: its answers must be"),  # type: ignore[arg-type]
-        ([replace(GOOD, id="")], "example 0: it needs an id"),
-        ([replace(GOOD, question="")], "example 0: it needs an id and a question"),
+        ([replace(GOOD, answers=())], "example 0: 'answers' must contain"),
+        ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: 'answers' must contain"),  # type: ignore[arg-type]
+        ([replace(GOOD, id="")], "example 0: 'id' and 'question' must be non-empty"),
+        ([replace(GOOD, question="")], "example 0: 'id' and 'question' must be"),
         ([replace(GOOD, context=None)], "example 0: every field must be text"),  # type: ignore[arg-type]
         ([GOOD, replace(GOOD, id="b", units=("a", None))], "example 1: every field must be text"),  # type: ignore[arg-type]
         (
             [replace(GOOD, units=())],
-            r"example 0: its units must be one or more texts, .* \('article', 'paragraph'\)",
+            r"example 0: 'units' must contain one or more texts, .* \('article', 'paragraph'\)",
         ),
-        ([replace(GOOD, units="g")], "example 0: its units must be one or more texts, outermost first"),  # type: ignore[arg-type]
+        ([replace(GOOD, units="g")], "example 0: 'units' must contain one or more texts, outermost first"),  # type: ignore[arg-type]
         (
             [GOOD, replace(GOOD, id="b", units=("g", "h"))],
             "example 1 has 2 units, but earlier examples have 1",
@@ -133,11 +133,11 @@ def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
 
 def test_what_is_not_prepared_names_the_command(store: Store) -> None:
     assert store.records("sst") == {}
-    with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
+    with pytest.raises(MissingDataError, match="Run decabench prepare sst, with --mirror or --sample"):
         store.ids("sst", "test")
     write_sst(store)
     store.path("sst", "test").unlink()
-    with pytest.raises(MissingDataError, match="run decabench prepare sst"):
+    with pytest.raises(MissingDataError, match="Run decabench prepare sst"):
         list(store.examples("sst", "test"))
 
 
@@ -147,7 +147,7 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(
-        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst, and add --force if"
+        DataError, match=r"test split of sst is damaged .*\. Run decabench prepare sst, and add --force if"
     ):
         list(store.examples("sst", "test"))
 
@@ -158,7 +158,7 @@ def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: 
     with pytest.raises(MissingDataError, match=r'own has no test split \(.*test = "FILE" under \[files\] in'):
         store.require([own], "test")
     with pytest.raises(
-        MissingDataError, match=rf"run decabench prepare own --include {re.escape(str(file))}\.$"
+        MissingDataError, match=rf"Run decabench prepare own --include {re.escape(str(file))}\.$"
     ):
         store.require([own], "train")
     with pytest.raises(
@@ -236,7 +236,7 @@ def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told
 
 def test_other_examples_under_the_same_record_are_refused(wikisql: Store) -> None:
     shutil.copy(wikisql.path("wikisql", "test"), wikisql.path("wikisql", "validation"))
-    with pytest.raises(DataError, match="wikisql, validation, does not match its record"):
+    with pytest.raises(DataError, match="validation split of wikisql does not match its record"):
         wikisql.references("wikisql", "validation")
 
 
@@ -276,7 +276,7 @@ def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
     [
         ("sts", "validation", UnknownNameError, "There is no task 'sts'. Did you mean sst"),
         ("sst", "dev", UnknownNameError, "There is no split 'dev'"),
-        ("squad", "validation", MissingDataError, "squad, validation, is not prepared"),
+        ("squad", "validation", MissingDataError, "The validation split of squad is not prepared"),
     ],
 )
 def test_what_cannot_be_loaded(copied, task, split, error, sentence):

@@ -36,15 +36,15 @@ def test_the_total(total: Combination, combined: float | None) -> None:
             {"name": "My Suite"},
             "Suite 'My Suite': A name must consist of lower-case letters, digits, dots, - and _",
         ),
-        ({"tasks": ()}, "It has no tasks: name at least one."),
-        ({"tasks": ("sst", "schema", "sst")}, "It names sst more than once: name each task once."),
-        ({"total": "product"}, "Its total must be sum, mean or none, not 'product'."),
+        ({"tasks": ()}, "'tasks' must list at least one task."),
+        ({"tasks": ("sst", "schema", "sst")}, "'tasks' lists sst more than once. List each task only once."),
+        ({"total": "product"}, "'total' must be sum, mean or none, not 'product'."),
         (
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
-            "The published row 'M' has scores for squad, which are not tasks of the suite.",
+            "The published row 'M' has scores for squad, which are not tasks in the suite.",
         ),
-        ({"source_url": "javascript:alert(1)"}, "Its source_url must begin with https:// or http://"),
-        ({"title": "Two\x1b]0;mine"}, "Its title has characters that cannot be printed"),
+        ({"source_url": "javascript:alert(1)"}, "'source_url' must begin with https:// or http://"),
+        ({"title": "Two\x1b]0;mine"}, "'title' contains characters that can't be printed"),
     ],
 )
 def test_a_suite_checks_itself(changes: dict[str, Any], sentence: str) -> None:

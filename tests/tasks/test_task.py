@@ -24,13 +24,13 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
     [
         ({"name": "../up"}, "Task '../up': A name must consist of lower-case letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
-        ({"target_forms": {"": str}}, "A target form's name must be a string, not ''"),
+        ({"target_forms": {"": str}}, "The name of a target form must be a non-empty string, not ''"),
         ({"target_forms": {"short": "em"}}, "The target form short must be a function (example, earlier), not 'em'"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
-        ({"sources": ()}, "It has no source"),
-        ({"counts": {"dev": 3}}, "The splits are train, validation, test, not dev."),
+        ({"sources": ()}, "must have at least one source"),
+        ({"counts": {"dev": 3}}, "A split must be one of train, validation, test, not dev."),
         ({"hidden": ("tset",)}, "not tset."),
-        ({"curriculum": "medium"}, "Its curriculum must be easy, hard or None, not 'medium'."),
+        ({"curriculum": "medium"}, "'curriculum' must be easy, hard or None, not 'medium'."),
         ({"variants": (fixed("a", "q", "p"), fixed("a", "q", "r"))}, "a is used more than once"),
         (
             {"output": Label(("yes", "no")), "variants": (fixed("a", "q", "p", {"oui": "yes", "non": "nein"}),)},
@@ -45,7 +45,7 @@ def test_a_task_checks_itself(changes: dict[str, Any], sentence: str) -> None:
 
 
 def test_all_faults_are_raised_together() -> None:
-    with pytest.raises(DataError, match=r"no metric 'x'.* It has no source.* not dev\."):
+    with pytest.raises(DataError, match=r"no metric 'x'.* must have at least one source.* not dev\."):
         Task("own", "Own", "Own", metric="x", hidden=("dev",))
 
 
@@ -87,17 +87,20 @@ def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Text(max_tokens=0), "max_tokens is 0: give 1 or more"),
-        (lambda: Label(("a", "b", "a")), "Each label may be named only once; a is named more than once"),
-        (lambda: Label(("a", " ")), "Each label must be a non-empty string; given 'a', ' '"),
-        (lambda: Label(max_tokens=-1), "max_tokens is -1"),
-        (lambda: Tags("BIO"), "There is no tagging scheme 'BIO': use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
-        (lambda: Tags(names=("a", "a")), "Each tag may be named only once"),
-        (lambda: Tags(names=("B PER",)), "A tag cannot contain a space, as in 'B PER'"),
-        (lambda: Tree(("a", "a")), "Each relation may be named only once"),
+        (lambda: Text(max_tokens=0), "'max_tokens' must be at least 1, but got 0"),
+        (
+            lambda: Label(("a", "b", "a")),
+            "Each label must be listed only once, but a is listed more than once",
+        ),
+        (lambda: Label(("a", " ")), "Each label must be a non-empty string, but got 'a', ' '"),
+        (lambda: Label(max_tokens=-1), "but got -1"),
+        (lambda: Tags("BIO"), "There is no tagging scheme 'BIO'. Use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
+        (lambda: Tags(names=("a", "a")), "Each tag must be listed only once"),
+        (lambda: Tags(names=("B PER",)), "A tag can't contain a space, as in 'B PER'"),
+        (lambda: Tree(("a", "a")), "Each relation must be listed only once"),
         (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
         (lambda: Number(0, float("inf")), "not from 0 to inf"),
-        (lambda: Number(0, 1, max_tokens=0), "max_tokens is 0"),
+        (lambda: Number(0, 1, max_tokens=0), "but got 0"),
     ],
 )
 def test_an_output_checks_itself(make: Callable[[], Output], sentence: str) -> None:

@@ -182,7 +182,7 @@ def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
     rows = list(files.rows("rows.parquet", ("answers", "id")))
     assert [row["id"] for row in rows] == list(range(3000))
     assert rows[7] == {"answers": {"text": ["a"], "start": [7]}, "id": 7}
-    with pytest.raises(DataError, match=r"has no column none \(it has id, answers, other\)"):
+    with pytest.raises(DataError, match=r"has no column none \(only id, answers, other\)"):
         next(files.rows("rows.parquet", ("id", "none")))
 
 
@@ -231,8 +231,8 @@ def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(MissingDataError) as caught:
         read(tmp_path, *sources)
     assert str(caught.value) == (
-        f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json; "
-        "add the files of one of these sources."
+        f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json. "
+        "Add the files for one of these sources."
     )
 
 
@@ -245,7 +245,7 @@ def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
     arguments = ("task", [source(RemoteFile("data.json"))], ["train"], folder, tmp_path / "raw")
     assert read_folder(*arguments, "mirror").records[0].status == "unpinned"
     (folder / "data.json").write_bytes(b"a sub")
-    with pytest.raises(DataError, match=r"data\.json is damaged: its sha256 is .*, but SHA256SUMS has "):
+    with pytest.raises(DataError, match=r"data\.json is damaged: the sha256 is .*, but SHA256SUMS has "):
         read_folder(*arguments, "mirror")
     assert read_folder(*arguments, "local").records
 
@@ -314,13 +314,13 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     with pytest.raises(MissingDataError) as caught:
         fetch("squad", sources, ["train"], downloads)
     said = str(caught.value)
-    assert "The files for squad could not be downloaded from any source: " in said
+    assert "The files for squad can't be downloaded from any source: " in said
     assert f"'first': gone.json from {server.url}/gone.json (HTTP 404)" in said
     assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the published one: sha256 " in said
     assert f"expected {data.sha256}" in said
     assert "'third': never.json is not published anywhere" in said
-    assert "'fourth': it has no split train" in said
-    assert said.endswith("use --mirror with a folder or URL that has them.")
+    assert "'fourth': no split train" in said
+    assert said.endswith("use --mirror with a folder or URL that has the files.")
     assert "\n" not in said
     assert caught.value.exit_code == 3
 
