@@ -89,7 +89,7 @@ def test_training(tmp_path: Path) -> None:
         tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu", report=said.append
     )
     assert run.step == 3 and run.checkpoint.is_relative_to(tmp_path / "run") and said
-    with pytest.raises(decabench.DecabenchError, match="is not empty: choose another folder"):
+    with pytest.raises(decabench.DecabenchError, match="already contains a run"):
         decabench.train(tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu")
     decabench.predict(f"trained:{tmp_path / 'run'}", tmp_path / "sub", ["sst"], home=home)
     assert decabench.evaluate(tmp_path / "sub", home=home).tasks["sst"].n == 32

@@ -53,17 +53,16 @@ class Phase:
     def __post_init__(self) -> None:
         if (self.steps > 0) == (self.epochs > 0):
             raise DecabenchError(
-                f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them to 1 or more."
+                f"A phase has steps = {self.steps} and epochs = {self.epochs}. Set exactly one of the two to 1 or more."
             )
         if self.order in ORDERS_BY_PASS and not self.epochs:
             raise DecabenchError(
-                f"The order {self.order!r} needs whole passes over the data: set the phase's length in "
-                "epochs."
+                f"The order {self.order!r} requires whole passes over the data. Set the phase's length in epochs."
             )
         if self.together and self.order != "turn":
             raise DecabenchError(
-                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave "
-                "out together or order."
+                f"A phase that trains all tasks together cannot have the order {self.order!r}. Leave out 'together' or "
+                "'order'."
             )
 
 
@@ -213,42 +212,48 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
             raise DecabenchError(
-                f"tasks has {', '.join(twice)} more than once: name each task once, and set iterations "
-                "for more steps."
+                f"The setting 'tasks' lists {', '.join(twice)} more than once. List each task only once. To train a "
+                "task for more steps, set 'iterations'."
             )
         for key in _BY_TASK if self.tasks else ():
             for task in getattr(self, key):
                 require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
-                "With learn_validation, no checkpoint can be chosen by score: set best_by to 'last' and patience to 0; "
-                f"they are {self.best_by!r} and {self.patience}."
+                "With 'learn_validation', no checkpoint can be chosen by score, so 'best_by' must be 'last' and "
+                f"'patience' must be 0; got {self.best_by!r} and {self.patience}."
             )
         if self.iterations and (self.together or any(phase.together for phase in self.phases)):
             raise DecabenchError(
-                "iterations counts batches per turn, but with together each step takes one batch from "
-                "every task: leave out iterations, or set weights."
+                "'iterations' counts batches per turn, but with 'together' each step takes one batch from every task. "
+                "Leave out 'iterations', or set 'weights' instead."
             )
         if not self.epochs and not self.phases:
             if self.cooldown > self.steps:
                 raise DecabenchError(
-                    f"cooldown is {self.cooldown}: give 0 to {self.steps}, the number of steps."
+                    f"'cooldown' is {self.cooldown}, but must be at most {self.steps}, the number of steps."
                 )
             for key in ("validate_every", "checkpoint_every"):
                 if not getattr(self, key):
-                    raise DecabenchError(f"{key} is 0: give 1 or more, or count in epochs.")
+                    raise DecabenchError(
+                        f"'{key}' is 0, but must be at least 1 unless the run is counted in epochs."
+                    )
         if self.epoch_steps and not (self.epochs or any(phase.epochs for phase in self.phases)):
             raise DecabenchError(
-                f"epoch_steps is {self.epoch_steps}, but the run is counted in steps: set epochs, or leave it out."
+                f"'epoch_steps' is {self.epoch_steps}, but the run is counted in steps. Set 'epochs', or leave out "
+                "'epoch_steps'."
             )
         if self.rate == "epoch-decay" and not (
             all(p.epochs for p in self.phases) if self.phases else self.epochs
         ):
             raise DecabenchError(
-                "The rate 'epoch-decay' depends on epochs: set epochs, in every phase if you use phases."
+                "The rate 'epoch-decay' depends on epochs. Set 'epochs' for the run, or for each phase "
+                "if the run has phases."
             )
         if not self.vectors:
-            raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
+            raise DecabenchError(
+                "'vectors' is empty, but must list at least one package, file or none:DIMENSION."
+            )
         if self.best_by not in ("decascore", "last") and self.tasks:
             require_name(self.best_by, ("decascore", "last", *self.tasks), "score (best_by)")
 
@@ -297,15 +302,16 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
-                    f"{head} is set twice, to {content[head]!r} and to {value!r}, but lists are not "
-                    f'merged: give one list, such as {head}=["a", "b"].'
+                    f"'{head}' is set to {content[head]!r} and again to {value!r}, but lists are not merged. Use a "
+                    f'single list, such as {head}=["a", "b"].'
                 )
             content[head] = value
         else:  # task names can contain dots
             table = content.setdefault(head, {})
             if not isinstance(table, dict):
                 raise DecabenchError(
-                    f"{head} is given as {table!r} and as a table with {rest}: give only one of the two."
+                    f"'{head}' is set to {table!r}, but also used as a table with {rest}. Use only one of "
+                    "the two forms."
                 )
             table[rest] = value
     return content
@@ -342,7 +348,8 @@ def combine_settings(
     if model:
         if not isinstance(table := given.get("model", {}), Mapping):
             raise DecabenchError(
-                f"model is given as {model!r} and as {table!r}: name it once, and set its settings as model.KEY."
+                f"The model is named {model!r} and set to {table!r}. Name the model only once, and write its settings "
+                "as model.KEY."
             )
         given["model"] = {"name": model, **table}
     for key, value in (("tasks", list(tasks)), ("init", init)):
@@ -352,11 +359,12 @@ def combine_settings(
     if has_phases and (replaced := given.keys() & {"schedule", "order", "together", "steps", "epochs"}):
         key = min(replaced)
         raise DecabenchError(
-            f"{key} is {given[key]!r}, but there are phases, which replace it: leave {key} out, or set phases to []."
+            f"'{key}' is {given[key]!r}, but the run has phases, which replace this setting. Leave out '{key}', or set "
+            "'phases' to []."
         )
     if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
         raise DecabenchError(
-            f"Both steps ({given['steps']}) and epochs ({epochs}) are set: leave steps out, or set epochs to 0."
+            f"Both 'steps' ({given['steps']}) and 'epochs' ({epochs}) are set. Leave out 'steps', or set 'epochs' to 0."
         )
     left_out: list[str] = []
     if "model" in content and (name := _named_by(given)):
@@ -426,7 +434,7 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
         old = getattr(base, key)
         if is_dataclass(old):
             if not isinstance(value, Mapping):
-                raise DecabenchError(f"{name} is {value!r}: give a table of settings.")
+                raise DecabenchError(f"'{name}' is {value!r}, but must be a table of settings.")
             changed[key] = _updated(old, value, f"{name}.")
             continue
         if isinstance(old, tuple) and not isinstance(value, list | tuple):
@@ -456,16 +464,14 @@ _KINDS = {
     "array": "a list",
     "object": "a table of names and values",
 }
-_BOUNDS = {">=": "{} or more", "<=": "at most {}", ">": "more than {}", "<": "less than {}"}
+_BOUNDS = {">=": "at least {}", "<=": "at most {}", ">": "greater than {}", "<": "less than {}"}
 
 
 def _read_value(value: Any, kind: Any, name: str) -> Any:
     if get_origin(kind) is Literal and isinstance(value, str):
         return require_name(value, get_args(kind), name)
     if get_origin(kind) is Mapping and isinstance(value, Mapping):
-        return {
-            key: _read_value(inner, get_args(kind)[1], f"{name} of {key}") for key, inner in value.items()
-        }
+        return {key: _read_value(inner, get_args(kind)[1], f"{name}.{key}") for key, inner in value.items()}
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -473,11 +479,11 @@ def _read_value(value: Any, kind: Any, name: str) -> Any:
         place = re.search(r"at `\$\.?(.*)`", str(error))
         if wanted and wanted[2]:
             bound = wanted[3].removesuffix(".0")
-            advice = f"give {_BOUNDS[wanted[2]].format(f'{int(bound):,}' if bound.isdecimal() else bound)}"
+            fault = f", but must be {_BOUNDS[wanted[2]].format(f'{int(bound):,}' if bound.isdecimal() else bound)}"
         elif "multiple of 2" in str(error):
-            advice = "give an even number"
+            fault = ", but must be an even number"
         else:
-            advice = f"give {_KINDS.get(wanted[1], wanted[1])}" if wanted else str(error)
+            fault = f", but must be {_KINDS.get(wanted[1], wanted[1])}" if wanted else f": {error}"
         raise DecabenchError(
-            f"{name} is {value!r:.100}{f' ({place[1]})' if place else ''}: {advice}."
+            f"'{name}' is {value!r:.100}{f' (at {place[1]})' if place else ''}{fault}."
         ) from error

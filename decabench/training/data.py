@@ -161,8 +161,8 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
         for split in _splits_read(config):
             if store.hides(tasks[name], split):
                 raise DecabenchError(
-                    f"A checkpoint would contain words from the hidden {split} labels of {name}. Leave "
-                    "out validation_words and learn_validation."
+                    f"A checkpoint would contain words from the hidden {split} labels of {name}. Leave out "
+                    "'validation_words' and 'learn_validation'."
                 )
 
 
@@ -193,7 +193,7 @@ def _read_task(
             items.append(item)
     if not items:
         wanted = f" with a context of at most {skip} tokens" if skip else ""
-        raise MissingDataError(f"{task.name} has no training example{wanted}.")
+        raise MissingDataError(f"{task.name} has no training examples{wanted}.")
     columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
     learned = reader.learned_labels
     if not learned:
@@ -228,7 +228,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
     except Exception as error:
         raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
     if not isinstance(target, str) or not target.strip():
-        raise DataError(f"{place} must return a string to learn, not {target!r:.80}.")
+        raise DataError(f"{place} must return text to learn, but returned {target!r:.80}.")
     return target
 
 
@@ -236,7 +236,7 @@ def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
     """Check that the tasks have the run's target forms. Raises DecabenchError, UnknownNameError."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
-            raise DecabenchError(f"{name} has no target forms: leave out target_forms.{name}.")
+            raise DecabenchError(f"{name} has no target forms. Leave out target_forms.{name}.")
         require_name(form, tasks[name].target_forms, f"target form of {name}")
 
 
@@ -279,7 +279,7 @@ def require_splits(store: Store, tasks: Collection[Task]) -> None:
     for split in ("train", "validation"):
         for task in tasks:
             if split not in available_splits(task):
-                raise MissingDataError(f"Training needs {split} data, but {describe_absent(task, split)}.")
+                raise MissingDataError(f"Training requires {split} data, but {describe_absent(task, split)}.")
         store.require(tasks, split)
         for task in tasks:
             store.require_labels(task.name, split)

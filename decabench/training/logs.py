@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
-_NOT_A_LOG = "{path} is not the log of a run ({error}): move it elsewhere, then resume the run."
+_NOT_A_LOG = "{path} is not a training log ({error}). Move this file elsewhere, then resume the run."
 _COLUMNS = {
     STEPS: ("step", "task", "loss", "learning_rate", "gradient_norm", "examples", "tokens", "seconds"),
     VALIDATION: ("step", "task", "score"),
@@ -61,7 +61,7 @@ class TrainingLog:
         for name, columns in self._columns.items():
             rows = read_rows(output / name)
             if rows and "step" not in rows[0]:
-                raise DataError(_NOT_A_LOG.format(path=output / name, error="it has no step column"))
+                raise DataError(_NOT_A_LOG.format(path=output / name, error="the 'step' column is missing"))
             kept = [row for row in rows if _is_whole(row) and int(row["step"]) <= step]
             text = io.StringIO()
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
@@ -124,8 +124,8 @@ def _open_board(folder: Path, step: int) -> Any:
         return SummaryWriter(str(folder), purge_step=step + 1)
     except OSError as error:
         raise StorageError(
-            f"{folder} cannot be used for logs ({error.strerror or error}): move it elsewhere, then "
-            "resume the run."
+            f"Logs cannot be written to {folder} ({error.strerror or error}). Move this folder elsewhere, then resume "
+            "the run."
         ) from error
 
 

@@ -97,8 +97,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
-            f"Interrupted: the last checkpoint in {output} is from step {step:,}{lost}. Continue with "
-            "the same command and --resume."
+            f"Interrupted. The last checkpoint in {output} is from step {step:,}{lost}. To continue, run the same "
+            "command with --resume."
         )
         self.exit_code = 128 + number
 
@@ -116,7 +116,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
-                f"{run.output} was empty when this run was planned but now has files: choose another folder."
+                f"{run.output} was empty when this run was planned, but now contains files. Choose another folder."
             )
         try:
             return _Trainer(run, group).train()
@@ -187,7 +187,7 @@ class _Trainer:
         self.schedule = self._schedule(config)
         if config.cooldown > self.schedule.steps:  # only known now for runs in epochs
             raise DecabenchError(
-                f"cooldown is {config.cooldown}, but the run has {self.schedule.steps} steps: give at most that number."
+                f"'cooldown' is {config.cooldown}, but must be at most {self.schedule.steps}, the number of steps."
             )
         if saved is not None:
             check_same_course(saved, config, self._schedule(config_of(saved)), self.schedule)
@@ -456,8 +456,8 @@ class _Trainer:
         floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
-                f"After step {self.state.step}, {odd} is not finite, and nothing was saved: start again "
-                "with a lower learning_rate or clip, or a larger epsilon. You can start from the last "
+                f"After step {self.state.step}, the weights in {odd} are not finite, so no checkpoint was saved. Start "
+                "again with a lower 'learning_rate' or 'clip', or a larger 'epsilon'. You can start from the last "
                 "checkpoint with --init."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
@@ -502,15 +502,16 @@ class _UnreadStep:
     def read(self, seconds: float) -> dict[str, Any]:
         value, norm = sum(map(float, self.losses)), float(self.norm)
         if not math.isfinite(value) or not math.isfinite(norm):
-            where = f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}"
+            where = f"At step {self.row['step']} ({self.row['task']}), "
+            f"the loss is {value} and the gradient norm is {norm}"
             if self.row["step"] == 1:  # before any update
                 raise DecabenchError(
-                    f"{where}, before any update: check for very large numbers in the word vectors, in the "
-                    "initial checkpoint, and in the settings weights and loss_weights."
+                    f"{where}, before any update. Check for very large numbers in the word vectors, the initial "
+                    "checkpoint, and the settings 'weights' and 'loss_weights'."
                 )
             raise DecabenchError(
-                f"{where}: start again with a lower learning_rate or clip. You can start from the last "
-                "checkpoint with --init."
+                f"{where}. Start again with a lower 'learning_rate' or 'clip'. You can start from the last checkpoint "
+                "with --init."
             )
         return {
             **self.row,
@@ -550,5 +551,5 @@ class _Interruption:
         self.signal = number
         self.__exit__()
         self._say(
-            "Interrupted: a checkpoint is written after the next step; interrupt again to stop at once."
+            "Interrupted. A checkpoint will be written after the next step. To stop at once, interrupt again."
         )

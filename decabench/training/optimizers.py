@@ -121,7 +121,7 @@ def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[
         if name not in fixed:
             parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise DecabenchError("All parts are frozen, so nothing can be trained: remove a part from freeze.")
+        raise DecabenchError("All parts are frozen, so nothing can be trained. Remove a part from 'freeze'.")
 
 
 def fixed_parameters(network: nn.Module) -> frozenset[str]:
@@ -140,5 +140,5 @@ def require_part(part: str, names: Iterable[str], what: str) -> None:
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
         raise DecabenchError(
-            f"There is no part {part!r} {what}: choose one of {', '.join(tops)}, or a part inside them."
+            f"There is no part {part!r} {what}. Choose from {', '.join(tops)}, or name a part inside one of these."
         )

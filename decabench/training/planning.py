@@ -97,14 +97,13 @@ def plan_training(
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
         report(
-            f"{path} has model settings that {made.model.name} does not have: {', '.join(left_out)} "
-            f"{'are' if len(left_out) > 1 else 'is'} ignored."
+            f"The model {made.model.name} does not have all the settings in {path}. Ignored: {', '.join(left_out)}."
         )
     for key in getattr(made.model, "without_effect", ()):
-        report(f"model.{key} has no effect: {made.model.name} has no such part.")
+        report(f"'model.{key}' has no effect, because {made.model.name} has no such part.")
     if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
         report(
-            f"The first phase takes all {made.steps:,} steps, so no other tasks are trained: set first_steps "
+            f"The first phase takes all {made.steps:,} steps, so no other tasks are trained. Set 'first_steps' "
             f"(now {made.first_steps:,}) to a smaller number."
         )
     return TrainingRun(
@@ -121,13 +120,15 @@ def plan_training(
 
 def _check_folder(folder: Path, resume: bool) -> None:
     if folder.exists() and not folder.is_dir():
-        raise DecabenchError(f"{folder} is a file: choose a folder for the run.")
+        raise DecabenchError(f"{folder} is a file. Choose a folder for the run.")
     if folder.exists() and not is_unstarted(folder):
         if latest_checkpoint(folder) is None:
-            raise DecabenchError(f"{folder} has files that do not belong to a run: choose another folder.")
+            raise DecabenchError(
+                f"{folder} contains files that do not belong to a run. Choose another folder."
+            )
         if not resume:
             raise DecabenchError(
-                f"{folder} is not empty: choose another folder, or continue its run with --resume."
+                f"{folder} already contains a run. Choose another folder, or continue that run with --resume."
             )
 
 
@@ -136,8 +137,8 @@ def check_run(run: TrainingRun) -> None:
     config, name = run.config, run.config.model.name
     if config.init_parts and not config.init:
         raise DecabenchError(
-            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy from: "
-            "name it with --init, or leave out init_parts."
+            f"'init_parts' lists {', '.join(config.init_parts)}, but there is no checkpoint to copy from. Specify a "
+            "checkpoint with --init, or leave out 'init_parts'."
         )
     family = find_family(name)
     phases = plan_phases(config)
@@ -149,13 +150,13 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, weighted, f"loss of the model {name}")
     if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
         raise DecabenchError(
-            f"The model {name} reads no contextual vectors: leave contextual:FOLDER out of vectors."
+            f"The model {name} does not use contextual vectors. Remove contextual:FOLDER from 'vectors'."
         )
     if getattr(config.model, "sparse_gradients", False) and (
         config.optimizer == "adam" or config.momentum or config.weight_decay
     ):
         raise DecabenchError(
-            "Sparse gradients of embeddings do not work with adam, momentum or weight_decay: set "
+            "Sparse gradients of embeddings do not work with adam, momentum or weight_decay. Set "
             "model.sparse_gradients=false, or use sgd or adagrad without momentum and weight_decay."
         )
     # The same network with an empty vocabulary is enough to check its size and the names of parts to freeze.

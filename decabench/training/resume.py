@@ -52,7 +52,8 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
     Raises DecabenchError on entry if another run is writing to the folder.
     """
     refusal = (
-        f"Another process is training in {output}: wait for it to finish, or give this run another --output."
+        f"Another process is training in {output}. Wait for that process to finish, or use another --output for this "
+        "run."
     )
     return lock_file(output / "config.toml", refusal)
 
@@ -101,7 +102,7 @@ def config_of(checkpoint: Checkpoint) -> TrainConfig:
         return from_record(checkpoint.record.config)
     except DecabenchError as error:
         raise DataError(
-            f"{checkpoint.folder} has settings that this version of decabench does not accept ({error}): continue the "
+            f"{checkpoint.folder} has settings that this version of decabench does not accept ({error}). Continue the "
             f"run with {_version(checkpoint) or 'the version that started it'}."
         ) from error
 
@@ -137,13 +138,13 @@ class RunState:
         )
         try:
             if checkpoint.record.state is None:
-                raise ValueError("its record contains no state")
+                raise ValueError("the checkpoint's record contains no state")
             state = msgspec.convert({**checkpoint.record.state, "step": checkpoint.record.step}, cls)
             if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
                 raise ValueError("the state has a number below 0")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
-                f"{checkpoint.folder} has no state to resume from ({error}): start a new run in another folder."
+                f"{checkpoint.folder} has no state to resume from ({error}). Start a new run in another folder."
             ) from error
         return state if comparable else replace(state, best=None, stale=0)
 
@@ -166,7 +167,7 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
         restore_optimizer(network, optimizer, load_weights(checkpoint.folder, OPTIMIZER))
     except RuntimeError as error:
         raise DataError(
-            f"The weights of {checkpoint.folder} do not fit its configuration ({error})."
+            f"The weights in {checkpoint.folder} do not match the checkpoint's configuration ({error})."
         ) from error
 
 
@@ -206,15 +207,14 @@ def check_same_run(
     compared = [key for key in new if key not in _MAY_CHANGE]
     if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
+            f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}). Resume with the same "
             f"settings (--config {checkpoint.folder.parent.parent / 'config.toml'}), or use a new folder."
         )
     before = checkpoint.record
     if before.processes != record.processes:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with {before.processes} processes, not "
-            f"{record.processes}: resume with {before.processes}, because positions in the data depend on "
-            "their number."
+            f"{checkpoint.folder} was trained with {before.processes} processes, but this run has {record.processes}. "
+            f"Resume with {before.processes}, because positions in the data depend on the number of processes."
         )
     if before.data != record.data or checkpoint.lexicon().words != vocabulary:
         other = [
@@ -226,8 +226,8 @@ def check_same_run(
         version = _version(checkpoint)
         older = f", use {version}" if version not in ("", f"decabench {decabench.__version__}") else ""
         raise DecabenchError(
-            f"The prepared data is not the data that {checkpoint.folder} was trained on: "
-            f"{', '.join(named) or 'the vocabulary'} differs. Use the same --home as before{older}, or start a new run."
+            f"The prepared data differs from the data that {checkpoint.folder} was trained on "
+            f"({', '.join(named) or 'the vocabulary'}). Use the same --home as before{older}, or start a new run."
         )
 
 
@@ -242,7 +242,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
             f"{checkpoint.folder} is at step {step} of {before.steps}, but a run of {now.steps} steps "
-            "would have trained its tasks in a different order: keep steps and epochs unchanged."
+            "would have trained the tasks in a different order. Leave 'steps' and 'epochs' unchanged."
         )
     cooldown = config_of(checkpoint).cooldown
     if (before.steps, cooldown) != (now.steps, config.cooldown):
@@ -250,8 +250,8 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
         begins = [end - cool for end, cool in ends if cool]
         if begins and step > min(begins):
             raise DecabenchError(
-                f"{checkpoint.folder} is at step {step}, but its cooldown would begin after step {min(begins)}: "
-                f"keep steps at {before.steps} and cooldown at {cooldown}."
+                f"{checkpoint.folder} is at step {step}, but the cooldown would begin after step {min(begins)}. "
+                f"Leave 'steps' at {before.steps} and 'cooldown' at {cooldown}."
             )
 
 
@@ -260,9 +260,9 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but these are "
-            "different: give the same vectors with --set vectors=..., or, to resume, with --config and the run's "
-            "config.toml."
+            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but the vectors "
+            "for this run are different. Specify the same vectors with --set vectors=.... To resume, you can use "
+            "--config with the run's config.toml instead."
         )
 
 
@@ -300,7 +300,7 @@ def copy_weights(
         if is_copied and outputs[task] != origin.outputs[task]:
             raise DecabenchError(
                 f"The head for {task} in {origin.folder} is for {origin.outputs[task]}, but the task "
-                f"now has {outputs[task]}: train with the same labels, or without --init."
+                f"now has {outputs[task]}. Train with the same labels, or without --init."
             )
     unlike = [name for name in own.keys() ^ weights.keys() if not name.startswith("heads.")]
     by_word = [name for name in own.keys() & weights.keys() if name.startswith(network.vocabulary_rows)]
@@ -313,9 +313,9 @@ def copy_weights(
     if unlike:
         other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
-            f"The checkpoint {origin.folder} does not fit this model: "
+            f"The checkpoint {origin.folder} does not match this model: "
             f"{'; '.join(other) or 'same model, different sizes'}. These weights are missing or differ in size: "
-            f"{', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with init_parts."
+            f"{', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with 'init_parts'."
         )
     old = {word: row for row, word in enumerate(lexicon.words)}
     new = {word: row for row, word in enumerate(words.lexicon.words[: words.lexicon.size])}

@@ -29,17 +29,17 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     the schedule are incompatible.
     """
     if not config.tasks:
-        raise DecabenchError("There are no tasks to train on: name them with --tasks.")
+        raise DecabenchError("There are no tasks to train on. Specify at least one with --tasks.")
     orders = [phase.order for phase in config.phases] or [config.order]
     by_pass = [order for order in orders if order in ORDERS_BY_PASS]
     if by_pass and config.epoch_steps:
         raise DecabenchError(
-            f"With the order {by_pass[0]!r}, an epoch is a pass over each task: leave out epoch_steps."
+            f"With the order {by_pass[0]!r}, an epoch is a pass over each task. Leave out 'epoch_steps'."
         )
     if by_pass == orders and config.iterations:
         raise DecabenchError(
-            f"iterations counts batches per turn, but with the order {by_pass[0]!r} each task has a whole "
-            "pass: leave out iterations."
+            f"'iterations' counts batches per turn, but with the order {by_pass[0]!r} each turn is a whole pass over "
+            "a task. Leave out 'iterations'."
         )
     if config.phases:
         return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
@@ -50,8 +50,8 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         return (alternation,)
     if alternation.together or alternation.order in ORDERS_BY_PASS:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} cannot be combined with together or the order "
-            f"{'sequence' if alternation.together else alternation.order!r}: use [[phases]] instead."
+            f"The schedule {config.schedule!r} cannot be combined with 'together' or the order "
+            f"{'sequence' if alternation.together else alternation.order!r}. Use [[phases]] instead."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -63,12 +63,12 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     begins = tuple(task for task in rounds if task in first)
     if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
-            f"The schedule {config.schedule!r} trains some tasks first ({', '.join(first)}) and then all, but the run "
-            f"{'has none of them' if not begins else 'has no others'} ({', '.join(config.tasks)}): set first_tasks."
+            f"The schedule {config.schedule!r} trains some tasks ({', '.join(first)}) before all others, but the run "
+            f"has {'none of these' if not begins else 'no other tasks'} ({', '.join(config.tasks)}). Set 'first_tasks'."
         )
     if config.epochs:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} is counted in steps: leave out epochs, or use [[phases]]."
+            f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs', or use [[phases]]."
         )
     split = min(config.first_steps, config.steps)
     lengths = ((begins, split), (rounds, config.steps - split))
@@ -79,8 +79,8 @@ def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
     unknown = [task for task in phase.tasks if task not in config.tasks]
     if unknown:
         raise DecabenchError(
-            f"Phase {number} trains {', '.join(unknown)}, but the run's tasks are {', '.join(config.tasks)}: add "
-            "them to tasks."
+            f"Phase {number} trains {', '.join(unknown)}, but the run's tasks are {', '.join(config.tasks)}. Add "
+            "the missing tasks to the setting 'tasks'."
         )
     tasks = _repeat(phase.tasks or config.tasks, config.iterations)
     return Phase(tasks, phase.steps, phase.epochs, phase.order, phase.together, phase.freeze)

@@ -59,8 +59,8 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     if len(set(directions.values())) > 1:
         lower = [name for name, higher in directions.items() if not higher]
         raise DecabenchError(
-            f"Lower scores are better for {', '.join(lower)} and higher scores for the other tasks, so "
-            "their sum is meaningless: choose the best checkpoint by one task, --set best_by=TASK."
+            f"Lower scores are better for {', '.join(lower)} but worse for the other tasks, so the sum "
+            "of all scores is meaningless. Choose the best checkpoint by one task with --set best_by=TASK."
         )
     return all(directions.values())
 
@@ -106,9 +106,8 @@ class Validator:
 
             def fault(text: str, task: Task = task) -> DecabenchError:
                 return DecabenchError(
-                    f"The metric {task.metric} of {task.name} {text} on the answers to the validation "
-                    "sample. A checkpoint of this step was saved: fix the metric and continue with "
-                    "--resume."
+                    f"The metric {task.metric} for {task.name} {text} on the validation answers. A checkpoint was "
+                    "saved at this step. Correct the error in the metric, then continue with --resume."
                 )
 
             replies = [reply.text for reply in model.answer(task, examples)]
@@ -121,6 +120,6 @@ class Validator:
                     raise fault(f"fails ({error!r})") from error
             score = found.scores[found.headline]
             if not math.isfinite(score):
-                raise fault(f"gives {score}")
+                raise fault(f"returns {score}")
             scores[task.name] = score
         return ValidationScores(scores)

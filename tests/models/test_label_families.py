@@ -160,14 +160,14 @@ def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("ssp-mtl", {"hidden": 0}, "model.hidden is 0: give 1 or more"),
-        ("sluice", {"dropout": 1.0}, "model.dropout is 1.0: give less than 1"),
-        ("girnet", {"l2": -1.0}, "model.l2 is -1.0: give 0 or more"),
+        ("ssp-mtl", {"hidden": 0}, "'model.hidden' is 0, but must be at least 1"),
+        ("sluice", {"dropout": 1.0}, "'model.dropout' is 1.0, but must be less than 1"),
+        ("girnet", {"l2": -1.0}, "'model.l2' is -1.0, but must be at least 0"),
         ("arc-ii", {"reads": "local"}, "Known: both, global, late"),
-        ("arc-i", {"initial": float("nan")}, "model.initial is nan: give 0 or more"),
-        ("sluice", {"hidden": 5}, "give an even number"),
-        ("ns-mtl", {"decoder_open": 1.5}, "model.decoder_open is 1.5: give at most 1"),
-        ("ns-mtl", {"temperature": 0.0}, "model.temperature is 0.0: give more than 0"),
+        ("arc-i", {"initial": float("nan")}, "'model.initial' is nan, but must be at least 0"),
+        ("sluice", {"hidden": 5}, "must be an even number"),
+        ("ns-mtl", {"decoder_open": 1.5}, "'model.decoder_open' is 1.5, but must be at most 1"),
+        ("ns-mtl", {"temperature": 0.0}, "'model.temperature' is 0.0, but must be greater than 0"),
         ("ns-mtl", {"extension": "rmm"}, "Did you mean rmn"),
         ("lstm", {"name": "lstmm"}, "Did you mean lstm"),
         ("nbow", {"bag": "sum"}, "model.bag"),  # of an earlier version, and not what it does now

@@ -135,7 +135,7 @@ def test_it_does_not_go_on_with_other_settings(make_run):
     run_training(make_run(steps=2))
     for changes, words in (
         ({"seed": 3}, "other settings .seed."),
-        ({"vectors": ("none:8",)}, "but these are different"),
+        ({"vectors": ("none:8",)}, "for this run are different"),
         ({"tasks": ("sst",)}, "other settings .tasks."),
     ):
         with pytest.raises(DecabenchError, match=words):
@@ -199,12 +199,10 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
         if word in words:
             assert torch.equal(after["generate.weight"][row], before["generate.weight"][words[word]])
     with pytest.raises(
-        DecabenchError, match=r"does not fit this model: model\.dimension was 8 and is now 10\. These"
+        DecabenchError, match=r"does not match this model: model\.dimension was 8 and is now 10\. These"
     ):
         run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
-    with pytest.raises(
-        DecabenchError, match="init_parts is encoder, but there is no checkpoint to copy from"
-    ):
+    with pytest.raises(DecabenchError, match="'init_parts' lists encoder, but there is no checkpoint"):
         run_training(make_run("fourth", init_parts=("encoder",)))
 
 
@@ -301,7 +299,7 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks
 def test_weights_that_are_not_finite_are_not_saved(make_run):
     run = make_run(epsilon=0.0, steps=1, validate_every=1)
     with pytest.raises(
-        DecabenchError, match=r"After step 1, \S+ is not finite, and nothing was saved: start again"
+        DecabenchError, match=r"After step 1, the weights in \S+ are not finite, so no checkpoint was saved"
     ):
         run_training(run)
     assert latest_checkpoint(run.output) is None

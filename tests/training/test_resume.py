@@ -79,7 +79,7 @@ def test_other_data_is_refused(run, make_run):
     )
     with pytest.raises(
         DecabenchError,
-        match=r"is not the data that .* was trained on: sst \(train\) differs\. Use the same --home",
+        match=r"differs from the data that .* was trained on \(sst \(train\)\)\. Use the same --home",
     ):
         run_training(make_run(resume=True, steps=8))
 
@@ -171,11 +171,11 @@ def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, in
     before = signal.getsignal(number)
     interrupt(2, number)
     with pytest.raises(
-        TrainingInterrupted, match=r"from step 3\. Continue with the same command and"
+        TrainingInterrupted, match=r"from step 3\. To continue, run the same command"
     ) as caught:
         run_training(run)
     assert caught.value.exit_code == code and signal.getsignal(number) == before
-    assert any("a checkpoint is written after the next step" in line for line in said)
+    assert any("A checkpoint will be written after the next step" in line for line in said)
     run_training(make_run("interrupted", resume=True, **settings))  # from step 3
     assert Checkpoint.open(run.output).digest() == Checkpoint.open(whole.output).digest()
 
