@@ -71,8 +71,8 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
         raise DecabenchError(
-            "most-frequent-tag works only for tasks with a tag or a head for each word; an answer to "
-            f"{setting.task.name} is {describe_output(output)}: choose another predictor."
+            "The predictor most-frequent-tag works only for tasks with a tag or a head for each word, but an answer "
+            f"to {setting.task.name} is {describe_output(output)}. Choose another predictor."
         )
     chain = _learn_chain(setting, "most-frequent-tag") if isinstance(output, Tree) else None
     counts: dict[str, Counter[str]] = {}
@@ -132,7 +132,7 @@ def _most_common(counts: Counter[str], name: str, setting: Setting) -> str:
 
 def _no_training_data(name: str, setting: Setting) -> MissingDataError:
     return MissingDataError(
-        f"{name} needs training answers, and {setting.task.name} has none: choose another predictor."
+        f"The predictor {name} requires training answers, but {setting.task.name} has none. Choose another predictor."
     )
 
 
@@ -194,6 +194,6 @@ def oracle(setting: Setting) -> Predictor:
     This shows the score of a perfect system, including any quirks of the metric.
     """
     if not isinstance(setting, OracleSetting):
-        raise DecabenchError("The baseline oracle works only as --predictor oracle: use that name.")
+        raise DecabenchError("The baseline oracle works only under its own name, as --predictor oracle.")
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

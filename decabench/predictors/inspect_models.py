@@ -46,15 +46,22 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
     """Create a backend for an Inspect model. Raises DecabenchError for an invalid name or option."""
     provider, _, model = target.partition("/")
     if not provider or not model:
-        raise DecabenchError("inspect: expects PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5.")
+        raise DecabenchError(
+            "The predictor inspect requires PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5."
+        )
     refuse_unused(
-        options, USED["inspect"], "inspect:", "Inspect or the provider's environment variables set this."
+        options,
+        USED["inspect"],
+        "inspect",
+        "Inspect or the provider's environment variables control this setting.",
     )
     require_sampling(options)
     try:
         version("inspect-ai")
     except ImportError:
-        raise DecabenchError(f"inspect: needs the package inspect-ai: {install_hint('inspect')}") from None
+        raise DecabenchError(
+            f"The predictor inspect requires the package inspect-ai: {install_hint('inspect')}."
+        ) from None
     return InspectBackend(target, options)
 
 

@@ -55,14 +55,16 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
         arguments = shlex.split(target)
     except ValueError as error:
         raise DecabenchError(
-            f"command: expects a command line, but {target} has {str(error).lower()}."
+            f"The predictor command requires a command line, but {target} has {str(error).lower()}."
         ) from None
     if not arguments:
-        raise DecabenchError("command: expects a command line, as in command:'./my-model --flag'.")
-    refuse_unused(options, USED["command"], "command:", "use the program's own flag.")
+        raise DecabenchError(
+            "The predictor command requires a command line, as in command:'./my-model --flag'."
+        )
+    refuse_unused(options, USED["command"], "command", "Use the program's own options instead.")
     if missing := [name for name in options.env if name not in os.environ]:
         raise DecabenchError(
-            f"--env {missing[0]} names a variable that is not set: set it, or leave out the option."
+            f"--env lists the variable {missing[0]}, which is not set. Set the variable, or leave out the option."
         )
     _find_program(arguments[0])
     return CommandBackend(target, options)
@@ -114,12 +116,13 @@ def _find_program(name: str) -> Path:
         return Path(found)
     if _is_file(name):
         raise DecabenchError(
-            f"{name} is not executable: chmod +x it, or put its interpreter first, as in command:'python {name}'."
+            f"{name} is not executable. Run chmod +x on the file, or put the interpreter first, as in "
+            f"command:'python {name}'."
         )
     where = "" if "/" in name else " on the PATH"
     raise DecabenchError(
-        f"There is no program {name}{where}: check its name. The command line is split into words, not passed "
-        "to a shell."
+        f"There is no program {name}{where}. Check the name. The command line is split into words, not passed to "
+        "a shell."
     )
 
 
@@ -152,7 +155,7 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is named on the command line but cannot be read ({error.strerror}): make it readable, because "
+            f"{path} is on the command line but cannot be read ({error.strerror}). Make the file readable, because "
             "its digest is recorded."
         ) from None
 
@@ -263,9 +266,9 @@ class _Replies:
         id_ = row.get("id") if isinstance(row, dict) else None
         if not isinstance(id_, str):
             form = '{"id": "…", "answer": "…"}'
-            raise _stray(number, text, f"has no id: write {form}, with the id of the question")
+            raise _stray(number, text, f"has no id, unlike the required form {form}")
         if id_ in self.answered:
-            raise _stray(number, text, "answers a question twice")
+            raise _stray(number, text, "answers a question more than once")
         if id_ not in self.waiting:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
@@ -273,7 +276,7 @@ class _Replies:
         if broken is not None:  # replacement characters would change the answer
             return id_, Failure(
                 f"Line {number} of the program's output is not UTF-8 (byte 0x{line[broken]:02x} at position "
-                f"{broken + 1}): write UTF-8, as with PYTHONIOENCODING=utf-8, or escape it as JSON allows."
+                f"{broken + 1}). Write UTF-8, as with PYTHONIOENCODING=utf-8, or use JSON escapes."
             )
         try:
             return id_, _parse_outcome(row, length)
@@ -313,7 +316,9 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
     hint = (
-        f" It was not given {', '.join(named)}: pass the variables that it needs with --env." if named else ""
+        f" The program did not receive {', '.join(named)}. Pass the variables that it requires with --env."
+        if named
+        else ""
     )
     raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}{hint}")
 
@@ -360,7 +365,7 @@ class Process:
             )
         except OSError as error:
             raise ModelError(
-                f"{arguments[0]} cannot be started ({error.strerror or error}): check it and its interpreter."
+                f"{arguments[0]} cannot be started ({error.strerror or error}). Check the program and its interpreter."
             ) from error
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""

@@ -183,7 +183,7 @@ class Setting:
     def require_prompting(self, predictor: str) -> Prompting:
         """Return the prompting. Raises DecabenchError if the task has none."""
         if self.prompting is None:
-            raise DecabenchError(f"{predictor} needs a prompt, but {self.task.name} has none.")
+            raise DecabenchError(f"{predictor} requires a prompt, but {self.task.name} has none.")
         return self.prompting
 
 
@@ -444,7 +444,7 @@ def parse_batch_size(text: str) -> int | None:
         return None
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise ValueError(f"{text!r} is not a whole number above 0 or auto.")
+    raise ValueError(f"{text!r} is neither a whole number above 0 nor auto.")
 
 
 @dataclass(frozen=True)
@@ -475,7 +475,7 @@ def parse_body(text: str) -> str:
         value = parse_json(text)
     except ValueError as error:
         raise ValueError(
-            f"{excerpt(text, 60)} is not valid JSON ({error}): give an object, {example}."
+            f"{excerpt(text, 60)} is not valid JSON ({error}). Use an object, {example}."
         ) from None
     if not isinstance(value, dict):
         raise ValueError(f"{excerpt(text, 60)} is not a JSON object, {example}.")
@@ -490,7 +490,7 @@ class ModelOptions:
     value out of range.
     """
 
-    model: str | None = _model(None, "Name of the model, as the server lists it (openai:).", metavar="NAME")
+    model: str | None = _model(None, "Name of the model, as listed by the server (openai:).", metavar="NAME")
     revision: str | None = _model(
         None, "Commit or tag on the hub (hf:); for other predictors, any text that identifies the weights."
     )
@@ -511,7 +511,7 @@ class ModelOptions:
         unset="auto",
     )
     device: str | None = _model(
-        None, "Device: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).", metavar="NAME", unset="auto"
+        None, "Device to use: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).", metavar="NAME", unset="auto"
     )
     device_map: str | None = _model(
         None, "How to spread the weights over several devices: auto, balanced, … (hf:).", metavar="NAME"
@@ -524,7 +524,8 @@ class ModelOptions:
     )
     batch_size: int | None = _model(
         None,
-        "Questions per batch. auto grows the batch while it fits in memory (hf:); Python objects get 64.",
+        "Number of questions per batch. With auto, the batch grows while it fits in memory (hf:). Python "
+        "objects get 64.",
         metavar="N|auto",
         at_least=1,
         unset="auto",
@@ -539,40 +540,46 @@ class ModelOptions:
     )
     max_prompt_tokens: int | None = _model(
         None,
-        "Maximum length of a prompt in tokens; longer contexts are cut, and their answers are marked.",
+        "Maximum length of a prompt in tokens. Longer contexts are cut, and the answers are marked.",
         metavar="N",
         at_least=1,
         unset="the model's limit",
     )
-    temperature: float = _model(0.0, "Sampling temperature; 0 is greedy decoding.", metavar="T", at_least=0)
+    temperature: float = _model(
+        0.0, "Sampling temperature. Use 0 for greedy decoding.", metavar="T", at_least=0
+    )
     top_p: float | None = _model(
-        None, "Nucleus sampling; needs a temperature above 0.", metavar="P", above=0, at_most=1
+        None,
+        "Cumulative probability for nucleus sampling. Requires a temperature above 0.",
+        metavar="P",
+        above=0,
+        at_most=1,
     )
     beam: int | None = _model(None, "Beam width (trained:).", metavar="N", at_least=1, unset="1, greedy")
     seed: int = _model(0, "Seed for sampling, for the choice of shots, and for the baseline random.")
     api: str | None = _server(None, "API to use (openai:).", choices=("chat", "completions"), unset="chat")
     omit: tuple[str, ...] = _server(
         (),
-        "Parameter to leave out of requests because the model rejects it (openai:); may be repeated.",
+        "Leave this parameter out of requests, because the model rejects it (openai:). Can be repeated.",
         choices=OMITTED,
     )
     body: str | None = _server(
         None,
-        "Additional parameters for every request, as a JSON object (openai:); they are recorded.",
+        "Add these parameters to every request, as a JSON object (openai:). The parameters are recorded.",
         metavar="JSON",
         parse=parse_body,
     )
     header: tuple[Header, ...] = _server(
         (),
-        "Header for every request (openai:); may be repeated. The value is never recorded; env:NAME reads it from the "
-        "environment.",
+        "Add this header to every request (openai:). The value is never recorded. A value env:NAME is read from the "
+        "environment. Can be repeated.",
         metavar="'NAME: VALUE'",
         parse=parse_header,
     )
     env: tuple[str, ...] = _server(
         (),
-        "Environment variable with a key that the program needs (command:); may be repeated. No other "
-        "variables that look like secrets are passed on.",
+        "Pass the program this environment variable, such as one with a key (command:). No other variables that look "
+        "like secrets are passed on. Can be repeated.",
         metavar="NAME",
     )
     batch_api: bool = _server(
@@ -653,7 +660,9 @@ USED: Mapping[str, Collection[str]] = {
 def require_sampling(options: ModelOptions) -> None:
     """Raise DecabenchError if a sampling option is used with greedy decoding."""
     if options.top_p is not None and not options.temperature:
-        raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
+        raise DecabenchError(
+            "--top-p requires a --temperature above 0, because greedy decoding does not sample."
+        )
 
 
 def chosen_device(options: ModelOptions) -> str:
@@ -676,4 +685,4 @@ def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, 
         given = getattr(options, declared.name)
         if declared.name not in used and given != declared.default:
             flag = f"--{'no-' if given is False else ''}{declared.name.replace('_', '-')}"
-            raise DecabenchError(f"{predictor} does not use {flag}: {hint}")
+            raise DecabenchError(f"The predictor {predictor} does not use {flag}. {hint}")

@@ -94,12 +94,12 @@ def find_predictor(name: str) -> Any:
         return PREDICTORS[name]
     if _ADDRESS.match(name):
         raise UnknownNameError(
-            f"{name!r} is an address: write openai:{name} for a server that speaks the OpenAI API."
+            f"{name!r} is an address. For a server that supports the OpenAI API, write openai:{name}."
         )
     if ":" in name:
         scheme, _, target = name.partition(":")
         if not target and scheme in PREDICTORS:
-            raise UnknownNameError(f"There is no predictor {name!r}: write {scheme} without the colon.")
+            raise UnknownNameError(f"There is no predictor {name!r}. Write {scheme} without the colon.")
         try:
             return load_object(name)
         except UnknownNameError as error:
@@ -135,7 +135,7 @@ def _likely_form(name: str) -> str:
             f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
         )
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        return f" For a model of the Hugging Face hub, write hf:{name}."
+        return f" For a model on the Hugging Face hub, write hf:{name}."
     return ""
 
 
@@ -163,12 +163,14 @@ class PythonBackend:
     def __post_init__(self) -> None:
         if self.reference in PREDICTORS and self.options.model:
             raise DecabenchError(
-                f"{self.reference} is a baseline and does not use --model: leave out the option, or "
-                f"name a predictor that runs the model, such as hf:{self.options.model} or "
+                f"{self.reference} is a baseline and does not use --model. Leave out the option, or "
+                f"specify a predictor that runs the model, such as hf:{self.options.model} or "
                 "openai:BASE_URL."
             )
-        first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
-        hint = f"{first}; it uses only --revision, --seed and --batch-size."
+        first = (
+            "Leave out the option" if self.reference in PREDICTORS else "Set the value in the Python object"
+        )
+        hint = f"{first}. This predictor uses only --revision, --seed and --batch-size."
         refuse_unused(self.options, USED["python"], self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
@@ -195,15 +197,15 @@ class PythonBackend:
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
-                f"describe() of {self.reference} needs an instance, but is called before there is one: make it a "
-                "classmethod, or name the version with --revision."
+                f"The method describe() of {self.reference} requires an instance, but is called before one exists. "
+                "Make the method a classmethod, or specify the version with --revision."
             )
         try:
             said = found.describe()
         except (Exception, SystemExit) as error:
             raise DecabenchError(
-                f"describe() of {self.reference} failed ({describe_error(error)}): it must return a dict that names "
-                "everything that affects the answers."
+                f"The method describe() of {self.reference} failed ({describe_error(error)}). The method must return a "
+                "dict with everything that affects the answers."
             ) from error
         return _as_json(self.reference, said)
 
@@ -236,13 +238,13 @@ class PythonBackend:
                 continue
             return bool(arguments)
         raise DecabenchError(
-            f"{self.reference} takes {signature}, but is called with at most one argument, the setting: "
-            "give its other parameters defaults."
+            f"{self.reference} takes {signature}, but is called with at most one argument, the setting. Add default "
+            "values for all other parameters."
         )
 
     def _refuse(self) -> NoReturn:
         raise UnknownNameError(
-            f"{self.reference} is not a predictor: it needs a method predict(questions) that returns "
+            f"{self.reference} is not a predictor. A predictor must have a method predict(questions) that returns "
             "one text for each question."
         )
 
@@ -256,8 +258,8 @@ def _as_json(reference: str, said: Any) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise DecabenchError(
-            f"describe() of {reference} must return a dict of strings, numbers, lists and dicts, but it returned "
-            f"{excerpt(repr(said), 100)}, which cannot be stored as JSON ({excerpt(str(error))})."
+            f"The method describe() of {reference} must return a dict of strings, numbers, lists and dicts, but "
+            f"returned {excerpt(repr(said), 100)}, which cannot be stored as JSON ({excerpt(str(error))})."
         ) from error
     return found
 

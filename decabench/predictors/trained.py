@@ -43,19 +43,16 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     """
     if not target:
         raise DecabenchError(
-            "trained: does not name a checkpoint: write trained:FOLDER with the folder of a checkpoint "
-            "or a run."
+            "The predictor trained requires a checkpoint. Write trained:FOLDER with the folder of a checkpoint or run."
         )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
+        raise DecabenchError(f"A trained model requires {' and '.join(missing)}: {install_hint('train')}.")
     listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
-    refuse_unused(options, USED["trained"], "trained:", f"it uses only {listed}.")
+    refuse_unused(options, USED["trained"], "trained", f"Trained models use only {listed}.")
     if options.dtype not in _PRECISIONS:
-        raise DecabenchError(
-            f"Trained models compute in float32 or bfloat16, not {options.dtype}: choose one of the two."
-        )
+        raise DecabenchError(f"Trained models compute only in float32 or bfloat16, not {options.dtype}.")
     if options.beam is not None and options.beam < 1:
-        raise DecabenchError(f"--beam must be 1 or more, not {options.beam}.")
+        raise DecabenchError(f"--beam must be at least 1, not {options.beam}.")
     return TrainedBackend(target, options)
 
 
@@ -114,7 +111,7 @@ class TrainedBackend:
             if is_asked and option not in abilities:
                 raise DecabenchError(
                     f"The model {checkpoint.config.name} does not generate text, so it cannot use "
-                    f"--{option.replace('_', '-')}: leave it out."
+                    f"--{option.replace('_', '-')}. Leave out the option."
                 )
         if "max_new_tokens" in abilities:
             how: dict[str, Any] = {

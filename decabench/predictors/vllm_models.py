@@ -41,15 +41,16 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 
     Raises DecabenchError.
     """
-    refuse_unused(options, USED["vllm"], "vllm:", "give arguments of vLLM's engine with --body.")
+    refuse_unused(options, USED["vllm"], "vllm", "Pass arguments for vLLM's engine with --body.")
     require_sampling(options)
     if find_spec("vllm") is None:
-        raise DecabenchError(f"vllm: needs vllm: {install_hint('vllm')}.")
+        raise DecabenchError(f"The predictor vllm requires the package vllm: {install_hint('vllm')}.")
     require_packages()
     source = find_source(target, options.revision)
     if source.gguf:
         raise DecabenchError(
-            "vllm: reads only safetensors: use hf: for a GGUF file, or serve it and use openai:URL."
+            "The predictor vllm reads only safetensors files. For a GGUF file, use hf:, or serve the file and use "
+            "openai:URL."
         )
     with quiet_transformers():
         return VllmBackend(source, options, inspect_model(source, options))

@@ -237,7 +237,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--batch-size", "0"], "'0' is not a whole number above 0 or auto"),
+        (["--batch-size", "0"], "'0' is neither a whole number above 0 nor auto"),
         (["--question-variant", "some"], "'some' is neither the number of a variant nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
@@ -331,7 +331,7 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     ("predictor", "more", "sentence"),
     [
         ("./models/my_model.py:Shouting", [], "run this in ./models and write my_model:Shouting."),
-        ("majority", ["--omit", "seed"], "majority does not use --omit: leave it out"),
+        ("majority", ["--omit", "seed"], "majority does not use --omit. Leave out the option"),
         (
             "openai:http://x/v1",
             ["--omit", "temperature,seed"],

@@ -63,7 +63,7 @@ def test_a_folder_is_not_overwritten(run):
     assert run("--tasks", "schema").exit_code == 0
     again = run("--tasks", "schema")
     assert again.exit_code == 2
-    assert "is not empty" in again.output
+    assert "already contains a run" in again.output
     on = run("--tasks", "schema", "--resume", "--set", "steps=4")
     assert on.exit_code == 0, on.output
     assert "from step 3" in on.output
@@ -190,7 +190,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(run, command, home, ow
     file = own_task(["one", "two"])
     file.write_text(file.read_text().replace('train = "rows.jsonl"\n', ""))
     done = run("--tasks", "own", "--include", file)
-    assert done.exit_code == 3 and "Training needs train data, but own has no train split" in done.stderr
+    assert done.exit_code == 3 and "Training requires train data, but own has no train split" in done.stderr
 
 
 # Whose folders `decabench train` writes to: its own, and never one with other files

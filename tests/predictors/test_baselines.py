@@ -80,7 +80,7 @@ def test_majority(training, answer):
     ],
 )
 def test_without_training_answers(name, task):
-    with pytest.raises(MissingDataError, match=f"{name} needs training answers, and {task} has none"):
+    with pytest.raises(MissingDataError, match=f"{name} requires training answers, but {task} has none"):
         answers(name, [question()], task=task)
 
 

@@ -55,13 +55,13 @@ def test_what_it_says_of_itself(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "expects a command line"),
-        ("  ", "expects a command line"),
+        ("", "requires a command line"),
+        ("  ", "requires a command line"),
         ("'unclosed", "no closing quotation"),
         ("no-such-program-here --flag", "no program no-such-program-here on the PATH"),
         ("./no-such-program", "no program ./no-such-program: check"),
         ("/", "no program /: check"),
-        (str(EXAMPLE), "is not executable: chmod"),
+        (str(EXAMPLE), "is not executable. Run chmod"),
     ],
 )
 def test_lines_that_are_refused(line, message):

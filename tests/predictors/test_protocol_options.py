@@ -17,8 +17,8 @@ from decabench.predictors.protocol import ModelOptions, refuse_unused
     ],
 )
 def test_the_first_that_is_not_used_is_named(given, flag):
-    with pytest.raises(DecabenchError, match=f"^x: does not use {flag}: leave it out.$"):
-        refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
+    with pytest.raises(DecabenchError, match=rf"^The predictor x does not use {flag}\. Leave it out\.$"):
+        refuse_unused(ModelOptions(**given), ("seed", "revision"), "x", "Leave it out.")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_without_torch_it_says_which_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(DecabenchError) as caught:
         make_backend("trained:some/run", ModelOptions())
     assert str(caught.value) == (
-        "A trained model needs torch: run pip install 'decabench[train]', or in a clone pip install -e '.[train]'."
+        "A trained model requires torch: run pip install 'decabench[train]', or in a clone pip install -e '.[train]'."
     )
 
 

@@ -105,8 +105,8 @@ def test_faults_are_plain(engine: type[Engine], tmp_path: Path, monkeypatch: pyt
     folder = save_llama(tmp_path / "m")
     with pytest.raises(ModelError, match="vLLM cannot load m: ValueError: unexpected argument bad"):
         outcomes(folder, 1, body='{"bad": 1}')
-    with pytest.raises(DecabenchError, match="vllm: does not use --device"):
+    with pytest.raises(DecabenchError, match="vllm does not use --device"):
         vllm_models.backend(str(folder), ModelOptions(device="cpu"))
     monkeypatch.setattr(vllm_models, "find_spec", lambda name: None)
-    with pytest.raises(DecabenchError, match=r"needs vllm: .*decabench\[vllm\]"):
+    with pytest.raises(DecabenchError, match=r"requires the package vllm: .*decabench\[vllm\]"):
         vllm_models.backend(str(folder), ModelOptions())

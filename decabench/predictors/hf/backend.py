@@ -207,7 +207,7 @@ class HfPredictor:
         except Exception as error:
             if is_lost_device(error):
                 raise LostDeviceError(
-                    f"hf: the device was lost ({excerpt(str(error))}): run the same command again to continue."
+                    f"hf: the device was lost ({excerpt(str(error))}). To continue, run the same command again."
                 ) from error
             return error.with_traceback(None)
 
@@ -234,7 +234,8 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
         require_packages("gguf", "accelerate")
         if options.quantize:
             raise DecabenchError(
-                "hf: --quantize does not work with a GGUF file, whose weights are already quantized: leave it out."
+                "hf: --quantize does not work with a GGUF file, whose weights are already quantized. "
+                "Leave out --quantize."
             )
     if options.quantize:
         require_packages("accelerate", "bitsandbytes")
@@ -246,10 +247,10 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 def check_options(options: ModelOptions) -> None:
     """Raise DecabenchError for options that conflict or aren't supported."""
-    refuse_unused(options, USED["hf"], "hf:", "use it with another kind of predictor, or leave it out.")
+    refuse_unused(options, USED["hf"], "hf", "Leave out the option, or use another kind of predictor.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
-        raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
+        raise DecabenchError("--device-map chooses the devices. Leave out --device, or use --device cuda.")
     require_sampling(options)
 
 
@@ -398,15 +399,15 @@ class HfBackend:
         )
         if found != (self.facts.digest, self.facts.adapter):
             raise DecabenchError(
-                f"hf: the files of {self.source.name} have changed since the run began: run the command again, and on "
-                "a cluster give every machine the same files."
+                f"hf: the files for {self.source.name} have changed since the run began. Run the command again. On a "
+                "cluster, make sure that every machine has the same files."
             )
 
     def _predictor(
         self, setting: Setting, loaded: Loaded, size: BatchSize, enforcer: Enforcer
     ) -> HfPredictor:
         if setting.prompting is None:
-            raise DecabenchError(f"hf: needs a prompt, but {setting.task.name} has none.")
+            raise DecabenchError(f"The predictor hf requires a prompt, but {setting.task.name} has none.")
         prompting = setting.prompting
         prompter, decoding = self.plan(setting, prompting, loaded.tokenizer)
         if prompting.protocol == "choices":
@@ -459,7 +460,7 @@ def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
 
 def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str | None:
     if wanted and not tokenizer.chat_template:
-        raise DecabenchError(f"hf: {name} has no chat template: leave out --chat to use plain text.")
+        raise DecabenchError(f"hf: {name} has no chat template. To use plain text, leave out --chat.")
     if not tokenizer.chat_template or wanted is False:
         return None
     return hashlib.sha256(tokenizer.get_chat_template().encode()).hexdigest()

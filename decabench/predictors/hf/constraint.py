@@ -34,7 +34,7 @@ class Enforcer:
             return from_tokenizer(loaded.tokenizer, n_vocab=loaded.tokens, eos_token=sorted(loaded.ends))
         except Exception as error:
             raise DecabenchError(
-                "hf: llguidance, which enforces --protocol json, cannot read the tokenizer of this model: use "
+                "hf: llguidance, which enforces --protocol json, cannot read this model's tokenizer. Use "
                 "--protocol tag."
             ) from error
 

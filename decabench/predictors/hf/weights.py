@@ -77,8 +77,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: expects a folder, a .gguf file or a name on the hub, but {target} is a file of another "
-                "kind."
+                f"hf: expected a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
             )
         # In the Hub's cache, the file is a link to a blob without a suffix, so only the folder is resolved.
         return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
@@ -88,8 +87,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
         repository, file = in_repository.groups()
         return ModelSource(repository, commit=_snapshot(repository, revision, ()).name, gguf=file)
     if not _REPOSITORY.fullmatch(target) or target.startswith("."):
-        missing = f"there is no folder {target!r}" if target else "no model is given"
-        raise DecabenchError(f"hf: {missing}. Give a model's folder, or its name on the hub as owner/name.")
+        missing = f"there is no folder {target!r}" if target else "no model is specified"
+        raise DecabenchError(f"hf: {missing}. Specify a local folder, or a model on the hub as owner/name.")
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
     return ModelSource(target, commit=folder.name)
@@ -99,9 +98,11 @@ def require_packages(*more: str) -> None:
     """Raise DecabenchError if a package of the extra, or one of the given packages, is not installed."""
     missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
     if "bitsandbytes" in missing:
-        raise DecabenchError("hf: needs bitsandbytes for --quantize: run pip install bitsandbytes.")
+        raise DecabenchError(
+            "hf: --quantize requires the package bitsandbytes. Run pip install bitsandbytes."
+        )
     if missing:
-        raise DecabenchError(f"hf: needs {' and '.join(missing)}: {install_hint('hf')}.")
+        raise DecabenchError(f"The predictor hf requires {' and '.join(missing)}: {install_hint('hf')}.")
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
@@ -113,12 +114,14 @@ def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
     folder = Path(adapter).expanduser()
     if not folder.is_dir():
         if not _REPOSITORY.fullmatch(adapter) or adapter.startswith("."):
-            raise DecabenchError(f"hf: there is no adapter {adapter!r}: give its folder, or owner/name.")
+            raise DecabenchError(
+                f"hf: there is no adapter {adapter!r}. Specify a local folder, or an adapter on the hub as owner/name."
+            )
         folder = _snapshot(adapter, None, (_ADAPTER, WEIGHTS))
     if not (folder / _ADAPTER).is_file() or not next(folder.glob(WEIGHTS), None):
         raise DecabenchError(
-            f"hf: {adapter} is not an adapter in safetensors: it needs {_ADAPTER} and adapter_model.safetensors, "
-            "which peft's save_pretrained writes."
+            f"hf: {adapter} is not an adapter in safetensors format. An adapter consists of {_ADAPTER} and "
+            "adapter_model.safetensors, which are written by peft's save_pretrained."
         )
     return replace(source, adapter=str(folder.resolve()))
 
@@ -133,14 +136,14 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
         folder = Path(source.folder)
         if not folder.is_dir():
             raise DecabenchError(
-                f"hf: there is no folder {folder} on this machine: put the model where all machines can read it."
+                f"hf: there is no folder {folder} on this machine. Put the model where all machines can read it."
             )
     elif source.gguf is not None:
         folder = _snapshot(source.name, source.commit, (source.gguf,))
     else:
         folder = _snapshot(source.name, source.commit, (*SMALL, WEIGHTS) if weights else SMALL)
     if source.gguf is not None and not (folder / source.gguf).is_file():
-        raise DecabenchError(f"hf: {source.name} has no file {source.gguf}: check its list of files.")
+        raise DecabenchError(f"hf: {source.name} has no file {source.gguf}. Check the model's list of files.")
     if source.gguf is None and weights:
         _check_weights(source.name, folder)
     return folder
@@ -152,11 +155,11 @@ def read_config(name: str, folder: Path) -> dict[str, Any]:
         return read_json(folder / "config.json")
     except FileNotFoundError:
         raise DecabenchError(
-            f"hf: {name} has no config.json, so it is not a transformers model: name the folder that save_pretrained "
-            "wrote, or a .gguf file."
+            f"hf: {name} has no config.json, so it is not a transformers model. Specify a folder written by "
+            "save_pretrained, or a .gguf file."
         ) from None
     except (OSError, ValueError) as error:
-        raise DecabenchError(f"hf: config.json of {name} cannot be read ({excerpt(str(error))}).") from None
+        raise DecabenchError(f"hf: config.json in {name} cannot be read ({excerpt(str(error))}).") from None
 
 
 def _in_folder(folder: Path) -> ModelSource:
@@ -164,7 +167,7 @@ def _in_folder(folder: Path) -> ModelSource:
     if files and not (folder / "config.json").exists():
         if len(files) > 1:
             raise DecabenchError(
-                f"hf: {folder.name} has {len(files)} GGUF files ({', '.join(files)}): name one of them."
+                f"hf: {folder.name} contains {len(files)} GGUF files ({', '.join(files)}). Specify one of these files."
             )
         return ModelSource(files[0], str(folder), gguf=files[0])
     _check(folder.name, folder)
@@ -175,16 +178,16 @@ def _in_folder(folder: Path) -> ModelSource:
 def _check(name: str, folder: Path) -> None:
     if (folder / _ADAPTER).exists():  # with a config.json, transformers would load the adapter unrecorded
         raise DecabenchError(
-            f"hf: {name} is an adapter: name the model that it belongs to, as in hf:MODEL --adapter {name}."
+            f"hf: {name} is an adapter. Specify the adapter's base model, as in hf:MODEL --adapter {name}."
         )
     config = read_config(name, folder)
     if any("/" in kernel for kernel in _kernels(config)):
         raise DecabenchError(
-            f"hf: config.json of {name} asks for kernels from the hub, which are code: remove that line."
+            f"hf: config.json in {name} requests kernels from the hub, which are code. Remove that line from the file."
         )
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         raise DecabenchError(
-            f"hf: {name} has no tokenizer: save it next to the model with tokenizer.save_pretrained."
+            f"hf: {name} has no tokenizer. Save the tokenizer next to the model with tokenizer.save_pretrained."
         )
 
 
@@ -207,11 +210,11 @@ def _check_weights(name: str, folder: Path) -> None:
         return
     if next(folder.glob("*.bin"), None) or next(folder.glob("*.pt"), None):
         raise DecabenchError(
-            f"hf: {name} has only pickled weights, which can run code: save the model again with "
+            f"hf: {name} has only pickled weights, which can run code. Save the model again with "
             "save_pretrained(..., safe_serialization=True)."
         )
     raise DecabenchError(
-        f"hf: {name} has no weights in safetensors (*.safetensors), the only format that is loaded."
+        f"hf: {name} has no weights in safetensors format (*.safetensors), the only format that is supported."
     )
 
 
@@ -235,15 +238,15 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        reason = "accept its terms on its page, and set HF_TOKEN"
+        reason = "access requires HF_TOKEN and accepting the terms on the repository's page"
     except errors.RevisionNotFoundError:
-        reason = f"it has no revision {revision}"
+        reason = f"there is no revision {revision}"
     except errors.RepositoryNotFoundError:
-        reason = "there is no such repository, or HF_TOKEN may not read it"
+        reason = "there is no such repository, or HF_TOKEN does not grant access to it"
     except errors.HFValidationError:
-        reason = "that is not the name of a repository"
+        reason = "this is not a valid repository name"
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
-        unreachable = "the hub cannot be reached, and its cache lacks the files"
+        unreachable = "the hub cannot be reached, and the files are not in the local cache"
     except errors.HfHubHTTPError as error:
         unreachable = f"the hub answered HTTP {getattr(error.response, 'status_code', 'error')}"
     except (OSError, RuntimeError) as error:
@@ -253,8 +256,8 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
         return
     if unreachable:  # the request itself is valid
         raise ModelError(
-            f"hf: {at} is not a local folder, and could not be fetched from the hub: {unreachable}. Give the path of a "
-            "folder, or set HF_ENDPOINT to a mirror, or HF_HOME to a cache that has the model."
+            f"hf: {at} is not a local folder, and could not be fetched from the hub: {unreachable}. Specify a "
+            "local folder, set HF_ENDPOINT to a mirror, or set HF_HOME to a cache that has the model."
         ) from None
     raise DecabenchError(
         f"hf: {at} is not a local folder, and could not be fetched from the hub: {reason}."
@@ -299,8 +302,8 @@ def load_tokenizer(source: ModelSource, folder: Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, **_common(source))
     if type(tokenizer).__name__.startswith("MistralCommon"):
         raise DecabenchError(
-            f"hf: the tokenizer of {source.name} is from mistral_common, whose chat template cannot be inspected: "
-            "uninstall that package, or serve the model and use openai:URL."
+            f"hf: the tokenizer of {source.name} is from mistral_common, whose chat template cannot be inspected. "
+            "Uninstall that package, or serve the model and use openai:URL."
         )
     return tokenizer
 
@@ -392,8 +395,8 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
     absent = sorted({*report.get("missing_keys", ()), *(key[0] for key in report.get("mismatched_keys", ()))})
     if absent:
         raise DecabenchError(
-            f"hf: the weights of {name} lack {len(absent)} of the model's tensors ({absent[0]}, ...), which would be "
-            "initialized at random: check that the model generates text and was saved completely."
+            f"hf: the weights in {name} lack {len(absent)} of the model's tensors ({absent[0]}, ...), which would be "
+            "initialized at random. Check that the model generates text and was saved completely."
         )
 
 
@@ -435,11 +438,11 @@ def _errors(name: str, part: str) -> Iterator[None]:
         said = excerpt(str(error), 300)
         if "trust_remote_code" in said or "custom code" in said:
             raise DecabenchError(
-                f"hf: {name} needs custom code, which decabench never runs: serve the model with another "
-                "program and use openai:URL."
+                f"hf: {name} requires custom code, which decabench never runs. Serve the model with another program "
+                "and use openai:URL."
             ) from error
         raise ModelError(
-            f"hf: the {part} of {name} cannot be loaded ({type(error).__name__}: {said})."
+            f"hf: the {part} for {name} cannot be loaded ({type(error).__name__}: {said})."
         ) from error
 
 

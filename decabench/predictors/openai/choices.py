@@ -185,7 +185,7 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
         raise ToolCallError(
-            f"The model called a tool{named} and wrote no answer: turn tools off on the server."
+            f"The model called a tool{named} and wrote no answer. Turn off tools on the server."
         )
     if parts.others:
         raise UnreadableReplyError(f"its message has no text, only {', '.join(parts.others[:3])}")

@@ -232,7 +232,7 @@ class Client:
         self._longest: tuple[int, list[int]] = (0, [])
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
-                "%s is not encrypted, so others on the network can read %s: use the server's https:// address, or a "
+                "%s is not encrypted, so others on the network can read %s. Use the server's https:// address, or a "
                 "tunnel on this machine.",
                 url,
                 key.given,
@@ -270,7 +270,7 @@ class Client:
                 raise UnansweredError(excerpt(self._key.redact(str(error)))) from None
             except UnreadableReplyError as error:
                 said = excerpt(self._key.redact(str(error)))
-                fault = _RetryableError(f"sent a reply that does not fit this API: {said}")
+                fault = _RetryableError(f"sent a reply that does not match this API: {said}")
             except _RetryableError as error:
                 fault = error
             if tried <= self._limits.retries:
@@ -283,7 +283,7 @@ class Client:
         tries = f"{tried} tries" if tried > 1 else "one try"
         if fault.unreachable and not self._has_replied:
             self._stopped = (
-                f"{self.url} never answered; after {tries}, it {fault}. Check that the server is running."
+                f"{self.url} never answered. After {tries}, the server {fault}. Is the server running?"
             )
             raise ModelError(self._stopped)
         raise UnansweredError(f"No answer after {tries}: the server {fault}.")
@@ -309,8 +309,8 @@ class Client:
                 self.say_once(
                     "cut",
                     f"{self.url} counts at most {tokens:,} tokens in prompts of {min(sizes):,} to "
-                    f"{max(sizes):,} characters, so it probably truncates the longer ones: give the "
-                    "model a longer context (num_ctx), or cut contexts with --max-prompt-tokens, and "
+                    f"{max(sizes):,} characters, so the server probably truncates long prompts. Give the "
+                    "model a longer context (num_ctx) or cut contexts with --max-prompt-tokens, then "
                     "run again.",
                 )
 
@@ -320,8 +320,8 @@ class Client:
             name = excerpt(self._key.redact(served.model), 80)
             self.say_once(
                 name,
-                f"{self.url} was asked for {self.model}, but {name} answers: check --model. The "
-                "submission records both.",
+                f"{self.url} was asked for {self.model}, but {name} answered. Check --model. The "
+                "submission records both names.",
             )
         if served.unknown_end:
             reason = excerpt(self._key.redact(served.unknown_end), 60)
@@ -414,17 +414,17 @@ class Client:
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if keeps_a_key else ""
             return (
                 f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid "
-                f"key, or give the header that the server needs with --header.{only}"
+                f"key, or specify the header that the server requires with --header.{only}"
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
-                f"{url} asks for payment: {said}. Check the account and run the same command again: earlier "
+                f"{url} asks for payment: {said}. Check the account, then run the same command again. Earlier "
                 "answers are kept."
             )
         if 300 <= status < 400:
             return (
                 f"{url} redirects with status {status}. Redirects are not followed, so that the key "
-                "never goes to another host: give the final URL."
+                "is never sent to another host. Use the final URL."
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
             return await self._explain_not_found(url, said)
@@ -432,8 +432,8 @@ class Client:
             return ""
         omitted = "max_tokens" if name == "max_completion_tokens" else name
         remedy = (
-            f"Leave it out with --omit {omitted}, which the submission records, or change the option, the model or the "
-            "server."
+            f"Leave out the parameter with --omit {omitted}, which the submission records, or change the option, "
+            "the model or the server."
             if omitted in OMITTED
             else "Change --body."
         )
@@ -450,13 +450,13 @@ class Client:
         models = [name for name in names if isinstance(name, str)]
         missing = f"{url} was not found (status 404: {said})"
         if not models:
-            return f"{missing}: base URLs usually end in /v1, unlike {self.url}."
+            return f"{missing}. Base URLs usually end in /v1, unlike {self.url}."
         if self.model in models:
-            return f"{missing}, though the server has {self.model}: try the other --api."
+            return f"{missing}, although the server has {self.model}. Try the other --api."
         near = difflib.get_close_matches(self.model, models, n=3, cutoff=0.5)
         listed = ", ".join(map(excerpt, near or models[:10]))
-        hint = f"did you mean {listed}?" if near else f"it has {listed}."
-        return self._key.redact(f"The server at {self.url} has no model {self.model}: {hint}")
+        hint = f"Did you mean {listed}?" if near else f"The server has {listed}."
+        return self._key.redact(f"The server at {self.url} has no model {self.model}. {hint}")
 
 
 class LoopThread:

@@ -87,8 +87,8 @@ def read_key(headers: Sequence[Header], url: str) -> ApiKey:
     value = os.environ.get(variable, "").strip()
     if not all("!" <= char <= "~" for char in value):
         raise DecabenchError(
-            f"The key in {variable} contains spaces, line breaks or non-ASCII letters, so it is not a valid key: "
-            "set it again."
+            f"The key in {variable} contains spaces, line breaks or non-ASCII characters, so it is not a valid key. "
+            "Set the variable again."
         )
     return ApiKey(value, variable, tuple(map(_read_header, headers)))
 

@@ -81,8 +81,10 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     """Create a backend for a base URL. Raises DecabenchError for an invalid URL or option."""
     url = _parse_base_url(target)
     if not options.model:
-        raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
-    refuse_unused(options, USED["openai"], "openai:", "the server or --api sets this.")
+        raise DecabenchError(
+            f"The predictor openai requires --model NAME, with a name listed at {url}/models."
+        )
+    refuse_unused(options, USED["openai"], "openai", "The server or --api controls this setting.")
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -91,11 +93,11 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     for name, value in given.items():
         if value and name in options.omit:
             flag = _OWN[name].partition(" ")[0]
-            raise DecabenchError(f"--omit {name} and {flag} contradict each other: give only one.")
+            raise DecabenchError(f"--omit {name} and {flag} contradict each other. Use only one of the two.")
     if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in options.parameters]:
-        raise DecabenchError(f"--body must not contain {', '.join(taken)}: use the options in parentheses.")
+        raise DecabenchError(f"--body must not contain {', '.join(taken)}. Use the options in parentheses.")
     return OpenAIBackend(url, options)
 
 
@@ -108,19 +110,19 @@ def _parse_base_url(target: str) -> str:
         parts, host = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not host:
         raise DecabenchError(
-            "openai: expects a URL that begins with http:// or https://, as in "
+            "The predictor openai requires a URL that begins with http:// or https://, as in "
             "openai:http://localhost:8000/v1."
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
-            f"The URL for {host} has a user, a password or a query after ?, which would be recorded: remove it, "
-            "and put the key in DECABENCH_API_KEY."
+            f"The URL for {host} contains a user, a password or a query after '?', which would be recorded. Remove "
+            "that part, and put the key in DECABENCH_API_KEY."
         )
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     for ending in ("/chat/completions", "/completions", "/models", "/responses"):
         if url.endswith(ending):
             raise DecabenchError(
-                f"{url} is one of the server's endpoints: give its base URL, openai:{url.removesuffix(ending)}."
+                f"{url} is one of the server's endpoints. Use the server's base URL, openai:{url.removesuffix(ending)}."
             )
     return url
 
@@ -304,7 +306,7 @@ class OpenAIPredictor:
         if counted and size >= least and size > characters * counted:
             return Failure(
                 f"The server counted {counted} tokens in a prompt of {size:,} characters, so it "
-                "silently truncated the prompt: give the model a longer context (num_ctx), or cut "
+                "silently truncated the prompt. Give the model a longer context (num_ctx), or cut "
                 "contexts with --max-prompt-tokens."
             )
         if counted:
@@ -326,7 +328,8 @@ class OpenAIPredictor:
                         f"trying {following}" if following else "using <answer>…</answer> tags instead"
                     )
                     self.client.say_once(
-                        way, f"{self.client.url} does not enforce answers with {way} ({error}): {following}."
+                        way,
+                        f"{self.client.url} does not enforce answers with {way} ({error}). Now {following}.",
                     )
             else:
                 self.heeded.add(way)
@@ -393,7 +396,7 @@ class OpenAIPredictor:
             self.client.say_once(
                 "blank",
                 f"{self.client.model} begins its answers with an empty line, which is a stop string of "
-                "the template: decabench asks these questions again without the stop string, and cuts "
+                "the template. decabench asks these questions again without the stop string, and cuts "
                 "the answers itself.",
             )
             asked.discarded.append(answer)
@@ -433,14 +436,14 @@ class OpenAIPredictor:
             if limit and more and is_cut_in_reasoning(answer):
                 self.client.say_once(
                     "reasoning",
-                    f"{self.client.model} used up {limit:,} tokens while reasoning: decabench asks these questions "
-                    f"again with {more:,} more. You can set another limit with --max-new-tokens.",
+                    f"{self.client.model} used up {limit:,} tokens while reasoning. decabench asks these questions "
+                    f"again with {more:,} more tokens. To set another limit, use --max-new-tokens.",
                 )
                 asked.discarded.append(answer)
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once(
-                "filter", f"A filter stopped a prompt, and its answer counts as refused: {error}."
+                "filter", f"A filter stopped a prompt, so the answer counts as refused: {error}."
             )
             return Answer("", "refused")
         return self._redacted(answer)

@@ -50,7 +50,7 @@ def error(message: str, **fields: Any) -> dict[str, Any]:
 
 THOUGHT = "The review praises it."
 CALL = {"id": "1", "type": "function", "function": {"name": "classify", "arguments": "{}"}}
-NEVER = "A filter stopped a prompt, and its answer counts as refused"
+NEVER = "A filter stopped a prompt, so the answer counts as refused"
 
 CASES = (
     # A filter: counted and scored as wrong, and never asked again

@@ -183,7 +183,7 @@ def test_nobody_there_stops_the_run(waits):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     with pytest.raises(
-        DecabenchError, match=rf"^{url} never answered; after 2 tries, it could not be reached"
+        DecabenchError, match=rf"^{url} never answered. After 2 tries, the server could not be reached"
     ) as caught:
         outcomes(at(url, waits, retries=1), questions(5))
     assert str(caught.value).endswith("Check that the server is running.")
@@ -295,7 +295,7 @@ MODELS = Say({"data": [{"id": "meta/llama-3-8b"}, {"id": "meta/llama-3-70b"}, {"
     [
         ("meta/lama-3-8b", "has no model meta/lama-3-8b: did you mean meta/llama-3-8b, meta/llama-3-70b"),
         ("gpt-9", "has no model gpt-9: it has meta/llama-3-8b, meta/llama-3-70b, qwen"),
-        ("qwen", "though the server has qwen: try the other --api"),
+        ("qwen", "although the server has qwen. Try the other --api"),
     ],
 )
 def test_a_model_that_the_server_does_not_have(waits, model, says):

@@ -192,7 +192,7 @@ def test_another_model_than_the_one_that_was_asked_for(caplog, asked, served, sa
     with serving(lambda seen: Say(body)) as server:
         found = outcomes(at(server, model=asked), questions(3))
     assert {outcome.served_by for outcome in found.values()} == {f"{served} (fp_1)"}
-    warned = [record for record in caplog.records if "check --model" in record.getMessage()]
+    warned = [record for record in caplog.records if "Check --model" in record.getMessage()]
     assert len(warned) == (0 if same else 1)  # once, and not for each answer
 
 
@@ -259,8 +259,8 @@ def test_what_it_says_of_itself():
         ("http://", "begins with http"),
         ("http://example.org:port/v1", "begins with http"),
         ("http://[::1/v1", "begins with http"),
-        ("https://me:s3cret@example.org/v1", "has a user, a password"),
-        ("https://s3cret@example.org/v1", "has a user, a password"),
+        ("https://me:s3cret@example.org/v1", "contains a user, a password"),
+        ("https://s3cret@example.org/v1", "contains a user, a password"),
         ("https://example.org/v1?key=s3cret", "a query after"),
         ("https://example.org/v1#s3cret", "a query after"),
     ],
@@ -274,7 +274,7 @@ def test_urls_that_are_refused(target, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": None}, "needs --model NAME"),
+        ({"model": None}, "requires --model NAME"),
         ({"api": "responses"}, "--api must be one of chat, completions"),
         ({"dtype": "float16"}, "does not use --dtype"),
         ({"device": "cpu"}, "does not use --device"),
