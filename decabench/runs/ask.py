@@ -236,9 +236,9 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         in_a_row += id_ not in failed
         if run.give_up_after and in_a_row >= run.give_up_after and id_ not in failed:
             raise ModelError(
-                f"Stopped on {run.name} after {in_a_row} failures in a row; the last was: "
-                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same "
-                "command again: earlier answers are kept. --give-up-after sets how many failures are "
+                f"Stopped on {run.name} after {in_a_row} failures in a row. The last failure was: "
+                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Correct the error and run the same "
+                "command again. Earlier answers are kept. --give-up-after sets how many failures are "
                 "allowed."
             )
 
@@ -247,8 +247,8 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     for id_, outcome in outcomes:
         if id_ not in pending:
             raise ModelError(
-                f"The predictor answered {quoted(id_)} of {run.setting.task.name} twice, or without "
-                "being asked: return one answer per question, with the question's id."
+                f"The predictor answered {quoted(id_)} in {run.setting.task.name} more than once, or without "
+                "being asked. Return one answer per question, with the question's id."
             )
         pending.discard(id_)
         record(id_, storable_outcome(outcome))
@@ -257,7 +257,7 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         raise ModelError(
             f"Stopped on {run.name} at a cost of {run.budget.spent:,.2f}, because --max-cost is "
             f"{run.budget.most:g}; {tally.total - tally.done:,} of {tally.total:,} questions are left. "
-            "Run the same command with a larger --max-cost to continue: earlier answers are kept."
+            "To continue, run the same command with a larger --max-cost. Earlier answers are kept."
         )
     for id_ in sorted(pending):
         record(id_, Failure("the predictor ended without answering it"))
@@ -314,8 +314,8 @@ def _without_silent_exit() -> Iterator[None]:
     def leave(status: int) -> NoReturn:
         if os.getpid() == own:
             sys.stderr.write(
-                f"Error: The predictor called os._exit({status}), so no submission was written: fix it and run the "
-                "same command again to continue.\n"
+                f"Error: The predictor called os._exit({status}), so no submission was written. Remove "
+                "this call, then run the same command again to continue.\n"
             )
             sys.stderr.flush()
             status = ModelError.exit_code
@@ -349,8 +349,8 @@ class _Guard:
         except (*_THEIRS, SystemExit) as error:
             count = f"{self.answers:,} {'answer' if self.answers == 1 else 'answers'}"
             raise ModelError(
-                f"The predictor failed on {self.task} after {count} ({describe_error(error)}): fix it "
-                "and run the same command again to continue. --debug shows the traceback."
+                f"The predictor failed on {self.task} after {count} ({describe_error(error)}). Correct the "
+                "error, then run the same command again to continue. --debug shows the traceback."
             ) from error
 
     def outcome(self, answer: object) -> Outcome:
@@ -361,7 +361,7 @@ class _Guard:
             return answer
         remedy = f"; return str({_shown(answer)})" if isinstance(answer, (int, float)) else ""
         raise ModelError(
-            f"The predictor returned {_shown(answer)} for a question of {self.task}: answers must be strings{remedy}."
+            f"The predictor returned {_shown(answer)} for a question in {self.task}. Answers must be strings{remedy}."
         )
 
 
@@ -382,8 +382,8 @@ def ask_predictor(
             yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(
-            f"{_shown(predictor)}, which was made for {guard.task}, is not a predictor: it needs a "
-            "method predict(questions) that returns one text for each question."
+            f"{_shown(predictor)}, which was made for {guard.task}, is not a predictor. A predictor must have "
+            "a method predict(questions) that returns one text for each question."
         )
 
 
@@ -411,7 +411,7 @@ def _ask_batch(
         if answers is None and returned is not None:
             given = f"a {type(returned).__name__}"
         raise ModelError(
-            f"The predictor returned {given} for {len(batch)} questions of {guard.task}: return a list "
+            f"The predictor returned {given} for {len(batch)} questions in {guard.task}. Return a list "
             "with one text for each question, in the same order."
         )
     for question, answer in zip(batch, answers, strict=True):
@@ -440,7 +440,7 @@ def _stream(
                 return
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise ModelError(
-                    f"The predictor streamed {_shown(pair)} for {guard.task}: it must yield (id, text) pairs."
+                    f"The predictor streamed {_shown(pair)} for {guard.task}. A predictor must yield (id, text) pairs."
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:

@@ -145,7 +145,7 @@ class _Setting(NamedTuple):
                 )
             return self.parse(str(value))
         except msgspec.ValidationError as error:
-            raise DecabenchError(f"{name} is {value!r}: {_in_words(str(error))}") from error
+            raise DecabenchError(f"'{name}' is {value!r}, but {_in_words(str(error))}") from error
         except ValueError as error:
             raise DecabenchError(f"{name}: {error}") from error
 
@@ -167,8 +167,8 @@ _PLAIN = {
 }
 """Top-level settings and their types."""
 _NEEDED = {
-    "predictor": "name the model that answers, such as hf:NAME or majority",
-    "output": "name the folder of the submission",
+    "predictor": "specify the model to run, such as hf:NAME or majority",
+    "output": "specify the folder for the submission",
 }
 
 
@@ -207,7 +207,7 @@ def _find(name: str) -> _Setting:
     table, _, last = name.rpartition(".")
     if elsewhere := find_setting(last):
         place = f"in the table [{elsewhere.partition('.')[0]}]" if "." in elsewhere else "above all tables"
-        raise DecabenchError(f"{name} belongs {place}: write {elsewhere} = …")
+        raise DecabenchError(f"'{name}' belongs {place}, as {elsewhere} = …")
     names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
     tables = () if table else (*_TABLES, "predict")
     return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]
@@ -243,15 +243,16 @@ def read_experiment(
             given[name.rpartition(".")[0]][setting.field] = setting.read(value, shown)
     own, headers = given[""], given["predict"].get("header", ())
     for name, advice in _NEEDED.items():
-        if not own.get(name) and not any(fault.startswith(name) for fault in faults):
-            faults.append(f"{name} is missing: {advice}")
+        if not own.get(name) and not any(fault.startswith((name, f"'{name}'")) for fault in faults):
+            faults.append(f"'{name}' is missing: {advice}")
     faults += [
-        f"predict.header: the value of {header.name} was not stored: give it again"
+        f"predict.header: the value of {header.name} is secret and was not stored, so it must be specified again"
         for header in headers
         if header.value == HIDDEN
     ]
     faults += [
-        f"{name} has a line break or another control character: double its backslashes, or put it in single quotes"
+        f"'{name}' contains a line break or another control character (in TOML, double any backslashes, or use "
+        "single quotes)"
         for name in ("output", "home", "board")
         if re.search(r"[\x00-\x1f]", str(own.get(name) or ""))
     ]
@@ -290,7 +291,7 @@ def read_experiments(
     if models is None:
         return [read_experiment(source, settings)]
     if not isinstance(models, list) or not models or not all(isinstance(model, Mapping) for model in models):
-        raise DecabenchError("models must be a list of tables: write [[models]] above each.")
+        raise DecabenchError("'models' must be a list of tables. Write [[models]] above each table.")
     runs = [(model, seed) for model in models for seed in model.get("seeds", [None])]
     found = []
     for model, seed in runs:
@@ -306,8 +307,8 @@ def read_experiments(
     folders = [experiment.output for experiment in found]
     if repeated := sorted({str(folder) for folder in folders if folders.count(folder) > 1}):
         raise DecabenchError(
-            f"Several models would write to {', '.join(repeated)}: give each a different predict.name "
-            "or output."
+            f"Several models would write to {', '.join(repeated)}. Set a different predict.name or output for each "
+            "model."
         )
     return found
 
@@ -322,7 +323,7 @@ def _flat(content: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, 
                 (f"{name}.{_field_name(each)}", f"{name}.{each}", inner) for each, inner in value.items()
             )
         else:
-            faults.append(f"{name} is {value!r}: give a table, [{name}]")
+            faults.append(f"'{name}' is {value!r}, but must be a table, [{name}]")
 
 
 def _field_name(key: str) -> str:
@@ -373,7 +374,7 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
         tomli_w.dumps(kept).encode()
     except (TypeError, ValueError) as error:
         raise DecabenchError(
-            f"The settings cannot be stored in {RUN_TOML} ({error}): use only strings, numbers, lists and "
+            f"The settings cannot be stored in {RUN_TOML} ({error}). Use only strings, numbers, lists and "
             "tables."
         ) from error
     return kept
@@ -404,7 +405,7 @@ def _in_words(error: str) -> str:
         " or ".join(_KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
         for each in (wanted, given)
     ]
-    return f"give {', not '.join(filter(None, kinds))}"
+    return f"must be {', not '.join(filter(None, kinds))}"
 
 
 @dataclass(frozen=True)
@@ -459,7 +460,7 @@ def run(
     if isinstance(experiment, Experiment):
         if settings:
             raise DecabenchError(
-                "Settings cannot be added to an Experiment: use dataclasses.replace instead."
+                "Settings cannot be added to an Experiment. Use dataclasses.replace instead."
             )
         return run_experiment(experiment, progress)
     return run_experiment(read_experiment(experiment, settings), progress)
@@ -537,28 +538,32 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
         with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
         if not with_split:
             raise DecabenchError(
-                f"No task of {suite.name} has a public split {experiment.split}: choose another split."
+                f"No task in {suite.name} has a public {experiment.split} split. Choose another split."
             )
         return suite, with_split
     tasks = [get_task(name, known) for name in dict.fromkeys(experiment.tasks)]
     outside = [task.name for task in tasks if task.name not in suite.tasks]
     if outside and experiment.suite:
         raise DecabenchError(
-            f"tasks names {', '.join(outside)}, but the suite {suite.name} has only {', '.join(suite.tasks)}: choose "
-            "from these tasks, or leave out suite."
+            f"The setting 'tasks' lists {', '.join(outside)}, but the suite {suite.name} has only "
+            f"{', '.join(suite.tasks)}. Choose from these tasks, or leave out 'suite'."
         )
     return suite, tasks
 
 
 def _require_places(experiment: Experiment) -> None:
     if experiment.board is not None and experiment.board.exists() and not experiment.board.is_dir():
-        raise DecabenchError(f"board is {experiment.board}, which is a file: name a folder for the page.")
+        raise DecabenchError(
+            f"'board' is {experiment.board}, which is a file. Specify a folder for the page instead."
+        )
     for baseline in experiment.baselines:
         if not Path(baseline).exists() and baseline not in PREDICTORS:
             try:
                 require_name(baseline, PREDICTORS, "baseline or submission")
             except UnknownNameError as error:
-                raise DecabenchError(f"{error} Give a submission's folder or a baseline's name.") from error
+                raise DecabenchError(
+                    f"{error} Specify a submission's folder or a baseline's name."
+                ) from error
 
 
 def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
@@ -570,7 +575,8 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     failed = {each.task: each for each in done if experiment.split in again.absent_splits(known[each.task])}
     if failed:
         reasons = "; ".join(
-            f"{name}: {(each.error or 'it has no such split').rstrip('.')}" for name, each in failed.items()
+            f"{name}: {(each.error or 'the task has no such split').rstrip('.')}"
+            for name, each in failed.items()
         )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
         raise DataError(f"The run did not start because data is missing for {which}. {reasons}")
@@ -604,7 +610,7 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
     occupant = occupied_by(plan)
     if occupant and not force:
         raise DecabenchError(
-            f"{plan.run.output} {occupant}: choose another folder, or replace it with force = true."
+            f"{plan.run.output} {occupant}. Choose another folder, or replace these files with force = true."
         )
 
 

@@ -57,7 +57,7 @@ def make_baselines(
         if not any(isinstance(task.output, outputs) for task in tasks):
             continue
         folder = store.home / _HOME / suite.name / split / name
-        busy = f"Another process is still writing to {folder}: wait for it to finish."
+        busy = f"Another process is still writing to {folder}. Wait for that process to finish."
         with lock_file(folder, busy, _PATIENCE, "--home, or leave out the baselines with --no-baselines"):
             key = _key(name, tasks, split, store)
             if not _is_kept(folder, key, tasks, split):

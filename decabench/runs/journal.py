@@ -138,7 +138,7 @@ class Journal:
                     self._read_line(number, line)
                     whole += len(line)
                 elif number == 1 and not self._is_cut_header(line):
-                    raise self._damaged(1, "its first line is not that of a journal")
+                    raise self._damaged(1, "the first line is not that of a journal")
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
@@ -167,7 +167,7 @@ class Journal:
                     record[name] != expected[name]
                     for name in ("format", "task", "split", "variant", "fingerprint")
                 ):
-                    raise ValueError("its first line does not match the file's name")
+                    raise ValueError("the first line does not match the file's name")
                 self.begun = datetime.date.fromisoformat(record["begun"]).isoformat()
             else:
                 id_, outcome = _parse(record)
@@ -185,7 +185,7 @@ class Journal:
 
     def _damaged(self, number: int, reason: str) -> DataError:
         return DataError(
-            f"{self.path}:{number} is damaged ({reason}): run again with --fresh to ask all questions again."
+            f"{self.path}:{number} is damaged ({reason}). To ask all questions again, use --fresh."
         )
 
 
@@ -217,7 +217,7 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
 def _parse(record: Mapping[str, Any]) -> tuple[str, Outcome]:
     id_ = record["id"]
     if not isinstance(id_, str):
-        raise ValueError("its id is not a string")
+        raise ValueError("the id is not a string")
     if "error" in record:
         return id_, validate_outcome(Failure(record["error"]))
     prompt, completion = record.get("tokens", (None, None))

@@ -72,14 +72,16 @@ def read_ids(path: str | Path) -> frozenset[str]:
         with read_errors(path):
             lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError as error:
-        raise DecabenchError(f"There is no file {path}: give a list of ids, one per line.") from error
+        raise DecabenchError(
+            f"There is no file {path}. --ids requires a list of ids, one per line."
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise DecabenchError(
-            f"{path} cannot be read as a list of ids ({error}): write one id per line, in UTF-8."
+            f"{path} cannot be read as a list of ids ({error}). Write one id per line, in UTF-8."
         ) from error
     ids = frozenset(line.strip() for line in lines if line.strip())
     if not ids:
-        raise DecabenchError(f"{path} contains no ids: write one id per line.")
+        raise DecabenchError(f"{path} contains no ids. Write one id per line.")
     return ids
 
 
@@ -138,7 +140,7 @@ class Budget:
             return
         if outcome.prompt_tokens is None and outcome.completion_tokens is None:
             raise DecabenchError(
-                "--max-cost needs token counts, but the server's replies have none: leave out the option."
+                "--max-cost requires token counts, but the server's replies have none. Leave out the option."
             )
         self.spent += self.prices.cost(outcome.prompt_tokens, outcome.completion_tokens) or 0.0
 
@@ -148,18 +150,18 @@ class Selection:
     """Selects the examples to run."""
 
     limit: int | None = option(
-        None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
+        None, "Use only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
     )
     ids: frozenset[str] | None = option(
         None,
-        "Only the examples in this list of ids, one per line.",
+        "Use only the examples in this file of ids, one per line.",
         section=QUESTIONS,
         metavar="FILE",
         parse=read_ids,
     )
     sample: int | None = option(
         None,
-        "About N examples of each task, drawn at random in whole units, such as paragraphs or dialogues.",
+        "Use about N examples of each task, drawn at random in whole units, such as paragraphs or dialogues.",
         section=QUESTIONS,
         metavar="N",
         at_least=1,
@@ -171,10 +173,10 @@ class Selection:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.sample is None and self.sample_seed:
-            raise DecabenchError("--sample-seed needs --sample N: give both options.")
+            raise DecabenchError("--sample-seed requires --sample N.")
         if self.sample is not None and self.limit is not None:
             raise DecabenchError(
-                "--limit takes the first examples and --sample random ones: choose one of the two."
+                "--limit chooses the first examples, but --sample chooses random ones. Use only one of the two."
             )
 
     def __str__(self) -> str:
@@ -229,8 +231,8 @@ class Selection:
             named = ", ".join(quoted(id_) for id_ in sorted(missing)[:5])
             more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
             raise DecabenchError(
-                f"--ids names examples that {', '.join(found)} ({split}) {lack} not have: {named}{more}; decabench "
-                "prepare --export-ids lists all ids."
+                f"--ids lists examples that {', '.join(found)} ({split}) {lack} not have: {named}{more}. To list all "
+                "ids, use decabench prepare --export-ids."
             )
         return [task for task in tasks if found[task.name]]
 
@@ -316,8 +318,8 @@ class Run:
     store: Store
     """The prepared data."""
     name: str = option("", "Name of the submission.", unset="the predictor's")
-    authors: tuple[str, ...] = option((), "Author; may be repeated.", flag="--author")
-    description: str = option("", "A sentence or two about how it works.")
+    authors: tuple[str, ...] = option((), "Author. Can be repeated.", flag="--author")
+    description: str = option("", "One or two sentences about how the model works.")
     url: str = option("", "Link to more information.")
     model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)
     training_data: str = option("", "Data that the model was trained on.")
@@ -330,8 +332,8 @@ class Run:
     """Which examples to run."""
     variant: int = option(
         0,
-        "Wording of the questions (see decabench tasks show): 0 is the dataset's own, "
-        "all means every wording that isn't retired.",
+        "Wording of the questions (see decabench tasks show). Use 0 for the dataset's own wording, or all for every "
+        "wording that isn't retired.",
         section=QUESTIONS,
         flag="--question-variant",
         metavar="K|all",
@@ -356,7 +358,7 @@ class Run:
     )
     reasoning_tags: tuple[tuple[str, str], ...] = option(
         (),
-        "Tags around the model's reasoning, if decabench does not know them (see docs/prompts.md); may be repeated.",
+        "Tags around the model's reasoning, if decabench does not know them (see docs/prompts.md). Can be repeated.",
         section=PROMPTS,
         metavar="OPEN CLOSE",
     )
@@ -385,11 +387,15 @@ class Run:
         section=RUN,
     )
     give_up_after: int = option(
-        25, "Stop after this many failures in a row; 0 means never.", section=RUN, metavar="N", at_least=0
+        25,
+        "Stop after this many failures in a row. Use 0 to never stop.",
+        section=RUN,
+        metavar="N",
+        at_least=0,
     )
     prices: str | None = option(
         None,
-        "TOML file of prices: a table for each model, with in and out per million tokens.",
+        "TOML file of prices, with a table for each model. Each table sets in and out, per million tokens.",
         section=RUN,
         metavar="FILE",
     )
@@ -411,10 +417,10 @@ class Run:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.prices and (self.price_in is not None or self.price_out is not None):
-            raise DecabenchError("--prices already gives both prices: leave out --price-in and --price-out.")
+            raise DecabenchError("--prices already sets both prices. Leave out --price-in and --price-out.")
         if self.max_cost is not None and self.tariff == Prices():
             raise DecabenchError(
-                "--max-cost needs prices: give --prices FILE, or --price-in and --price-out."
+                "--max-cost requires prices. Specify --prices FILE, or --price-in and --price-out."
             )
         if self.reasoning_tags:
             check_reasoning_tags(self.reasoning_tags)
@@ -465,7 +471,7 @@ class TrainingSplit:
         task = self.task
         if self.split == "train":
             raise MissingDataError(
-                f"The training answers of {task.name} are the answers to predict, so no predictor gets them."
+                f"The training answers for {task.name} are the answers to predict, so they are hidden from predictors."
             )
         if "train" not in self.store.records(task.name):
             if "train" in available_splits(task):
@@ -594,23 +600,27 @@ def _check(run: Run, backend: Backend) -> None:
     if check := getattr(backend, "check", None):
         check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):
-        raise DecabenchError("--workers and --address need a cluster: add --engine ray.")
+        raise DecabenchError("--workers and --address require a cluster. Add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
         raise DecabenchError(
-            f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
+            f"--device {run.options.device} names a GPU, but Ray assigns one to each worker. Use --device cuda."
         )
     if "seed" in run.options.omit and run.options.seed and not run.prompts.shots:  # seeds also draw shots
-        raise DecabenchError("--omit seed and --seed contradict each other: give only one.")
+        raise DecabenchError("--omit seed and --seed contradict each other. Use only one of the two.")
     if run.samples > 1 and run.variant == ALL_VARIANTS:
-        raise DecabenchError("--samples works with a single wording: choose one with --question-variant.")
+        raise DecabenchError(
+            "--samples works only with a single wording. Choose a wording with --question-variant."
+        )
     if run.samples > 1 and backend.prompted and not run.options.temperature:
-        raise DecabenchError("--samples needs a --temperature above 0: greedy decoding repeats its answer.")
+        raise DecabenchError(
+            "--samples requires a --temperature above 0, because greedy decoding always gives the same answer."
+        )
     if run.reasoning_tags and not _extracts(run, backend):
-        raise DecabenchError("--reasoning-tags is for answers that are extracted: add --extract.")
+        raise DecabenchError("--reasoning-tags works only for extracted answers. Add --extract.")
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
-            f"{run.predictor} does not use prompts: --template, --system, --shots and --protocol are "
-            "for language models (hf:, openai:)."
+            f"{run.predictor} does not use prompts. The options --template, --system, --shots and --protocol "
+            "are only for language models (hf:, openai:)."
         )
 
 
@@ -619,8 +629,8 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
         return range(len(task.variants) + 1)
     if run.variant > len(task.variants):
         raise DecabenchError(
-            f"{task.name} has the variants 0 to {len(task.variants)}, not {run.variant}: "
-            f"decabench tasks show {task.name} lists them."
+            f"{task.name} has the variants 0 to {len(task.variants)}, but not {run.variant}. "
+            f"To list all variants, use decabench tasks show {task.name}."
         )
     return (run.variant,)
 
@@ -670,7 +680,7 @@ def _protocol(run: Run, backend: Backend) -> Protocol:
     asked = "tag" if run.prompts.protocol == AUTO else run.prompts.protocol
     if asked not in ("tag", "prose") and asked not in getattr(backend, "protocols", ()):
         raise DecabenchError(
-            f"{run.predictor} cannot use the protocol {asked}: use tag, or see docs/prompts.md for its "
+            f"{run.predictor} cannot use the protocol {asked}. Use --protocol tag, or see docs/prompts.md for the "
             "requirements."
         )
     return cast(Protocol, asked)
@@ -717,7 +727,7 @@ def _plan_task(
     if run.predictor == "oracle":
         if run.store.hides(task, run.split):
             raise DecabenchError(
-                f"oracle would write the hidden {run.split} labels of {task.name} into a submission. "
+                f"The predictor oracle would write the hidden {run.split} labels of {task.name} into a submission. "
                 "Choose another predictor or split."
             )
         gold = partial(_gold_answers, run.store, task.name, run.split)

@@ -153,8 +153,8 @@ def _pickle_error(error: BaseException) -> bytes:
     trace = "".join(traceback.format_exception(error))
     if not isinstance(error, DecabenchError):
         error = DecabenchError(
-            f"The predictor failed on a worker ({type(error).__name__}: {error}): run again with --debug for the "
-            "traceback."
+            f"The predictor failed on a worker ({type(error).__name__}: {error}). To see the traceback, "
+            "run again with --debug."
         )
     error.add_note(trace)
     try:
@@ -241,8 +241,8 @@ class RayEngine:
                 (done, *_), _ = ray.wait([*asked, *self._loading])
             except ray.exceptions.RayError as error:
                 raise ModelError(
-                    f"The Ray cluster failed ({_summarize(error)}): earlier answers are kept; run the same command "
-                    "again to continue."
+                    f"The Ray cluster failed ({_summarize(error)}). To continue, run the same command again. Earlier "
+                    "answers are kept."
                 ) from error
             if done in self._loading:
                 self._enlist(done)
@@ -314,7 +314,7 @@ class RayEngine:
 
 
 _CANNOT_START = (
-    "No worker of the Ray cluster could load the model in {tries} tries ({cause}): check that there is "
+    "No worker in the Ray cluster could load the model in {tries} tries ({cause}). Check that there is "
     "enough memory, and that the same decabench is installed on every machine."
 )
 
@@ -329,7 +329,7 @@ def _pickle_setting(setting: Setting) -> bytes:
         return pickled
     except Exception as error:  # included tasks may contain anything
         raise DecabenchError(
-            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): remove "
+            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}). Remove "
             "anything that cannot be pickled, such as an open file, from the task's Python file."
         ) from error
     finally:
@@ -348,7 +348,7 @@ def require_ray() -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
             import ray
     except ImportError as error:
-        raise DecabenchError(f"--engine ray needs Ray: {install_hint('ray')}.") from error
+        raise DecabenchError(f"--engine ray requires Ray: {install_hint('ray')}.") from error
     return ray
 
 
@@ -366,8 +366,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or None
     if address and address.startswith("ray://"):
         raise DecabenchError(
-            f"{address} is an address for Ray Client, which decabench does not support: run decabench on a machine of "
-            "the cluster with --address auto, or submit it with ray job submit."
+            f"{address} is an address for Ray Client, which decabench does not support. Run decabench on a machine in "
+            "the cluster with --address auto, or submit the command with ray job submit."
         )
     with _own_sigterm():
         try:
@@ -388,12 +388,12 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
     room = sum(int(node.get(resource, 0) // each) for node in nodes)
     if gpus and not room:
         raise DecabenchError(
-            f"The model needs {gpus:g} GPU, but no machine of the cluster has that many: give --device cpu, or start "
-            "Ray on machines with GPUs."
+            f"Each copy of the model requires {gpus:g} GPU(s), but no machine in the cluster has that many. Use "
+            "--device cpu, or start Ray on machines with GPUs."
         )
     if workers and workers > room:
         raise DecabenchError(
-            f"--workers {workers} is more than the cluster's {resource}s allow: give at most {room}."
+            f"--workers {workers} is more than the cluster's {resource}s allow. Use at most {room}."
         )
     chosen = workers or (room if gpus else len(nodes))
     return chosen, -(-chosen // max(1, len(nodes)))
@@ -421,13 +421,13 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
     except Exception as error:  # Ray raises many classes for ports, memory, hosts, versions or tokens
         if is_own:
             raise DecabenchError(
-                f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
+                f"Ray cannot start on this machine ({_summarize(error)}). Run again with --debug for the traceback, or "
                 "with --engine local."
             ) from error
         raise DecabenchError(
-            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}): run ray status on its "
-            "head node to see whether it is up. Ray and Python must have the same versions on both "
-            "sides, and a cluster that asks for a token needs RAY_AUTH_MODE=token here too."
+            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}). Run ray status on the "
+            "head node to see whether the cluster is up. Ray and Python must have the same versions on both "
+            "sides, and a cluster that asks for a token requires RAY_AUTH_MODE=token here too."
         ) from error
 
 

@@ -286,7 +286,7 @@ def occupied_by(plan: Plan) -> str:
         return "holds the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
         raise DecabenchError(
-            f"{output} has other files and is not a submission: choose another folder with --output."
+            f"{output} contains other files and is not a submission. Choose another folder with --output."
         )
     return ""
 
@@ -428,12 +428,12 @@ def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
     advice = (
-        f"look at its prompt with --show-prompt {task.name}, and change it with --template or --shots"
+        f"Check the prompt with --show-prompt {task.name}, and change the prompt with --template or --shots"
         if asked
-        else "the model must answer with only a label"
+        else "The model must answer with only a label"
     )
     wrote = excerpt(answer.text, 60)
-    return f"For example, {question.id} has {wrote!r}, but its labels are {labels}: {advice}."
+    return f"For example, {question.id} has {wrote!r}, but the labels are {labels}. {advice}."
 
 
 _AS_IT_IS = Reading()

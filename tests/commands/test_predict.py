@@ -201,7 +201,7 @@ def test_answers_that_are_no_labels_are_said_aloud(command, home, tmp_path, monk
     scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
     for output in (done.stdout, scored.stdout):
         assert (sentence in output) if sentence else ("valid labels" not in output)
-    assert not sentence or "has 'good', but its labels are " in done.stdout
+    assert not sentence or "has 'good', but the labels are " in done.stdout
 
 
 def test_the_options_of_a_question_are_labels_too(command, home, tmp_path):

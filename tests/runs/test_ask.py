@@ -106,7 +106,9 @@ def test_an_answer_to_what_was_not_asked_is_refused(journal, extra):
             yield from super().outcomes(setting, questions)
             yield extra, Answer("more")
 
-    with pytest.raises(DecabenchError, match=f"answered '{extra}' of sst twice, or without being asked"):
+    with pytest.raises(
+        DecabenchError, match=f"answered '{extra}' in sst more than once, or without being asked"
+    ):
         run(Talkative(fail_on()), journal)
     assert len(journal.outcomes) == 10
 
@@ -221,7 +223,7 @@ class Returns:
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        (["x"], "returned 1 answers for 2 questions of sst: return a list with one text for each"),
+        (["x"], "returned 1 answers for 2 questions in sst. Return a list with one text for each"),
         (["x"] * 3, "returned 3 answers for 2 questions"),
         ("xx", "returned a str for 2 questions"),
         (b"xx", "returned a bytes"),
@@ -230,7 +232,7 @@ class Returns:
         (MappingProxyType({"q0": "x", "q1": "y"}), "returned a mappingproxy"),
         ({"x", "y"}, "returned a set"),
         ({"q0": "x", "q1": "y"}.keys(), "returned a dict_keys"),
-        ([1, 2], "returned 1 for a question of sst: answers must be strings"),
+        ([1, 2], "returned 1 for a question in sst. Answers must be strings"),
     ],
 )
 def test_breaches_of_the_protocol_are_not_about_one_example(answers, sentence):
@@ -272,12 +274,12 @@ class Streams:
 @pytest.mark.parametrize(
     ("pair", "sentence"),
     [
-        (("q0", "x", 3), r"streamed \('q0', 'x', 3\) for sst: it must yield"),
+        (("q0", "x", 3), r"streamed \('q0', 'x', 3\) for sst. A predictor must yield"),
         ("q0", "streamed 'q0' for sst"),
         ("ab", "streamed 'ab' for sst"),
         (None, "streamed None"),
-        ((["q0"], "x"), "it must yield"),
-        (("q0", 3), "returned 3 for a question of sst: answers must be strings"),
+        ((["q0"], "x"), "must yield"),
+        (("q0", 3), "returned 3 for a question in sst. Answers must be strings"),
     ],
 )
 def test_what_a_stream_may_not_yield(pair, sentence):

@@ -143,7 +143,7 @@ def test_headers_are_settings_whose_values_are_not_kept(given_as):
     assert source["predict"]["header"] == given_as
     one = read_experiment({**source, "predict": {}}, ["predict.header=api-key: x1y2z3"])
     assert "x1y2z3" not in str(one.source)
-    with pytest.raises(DecabenchError, match="the value of api-key was not stored: give it again"):
+    with pytest.raises(DecabenchError, match="the value of api-key is secret and was not stored"):
         read_experiment(found.source)
     with pytest.raises(DecabenchError, match=r"predict\.header: a header must have the form") as caught:
         read_experiment({**source, "predict": {"header": ["x1y2z3"]}})
@@ -155,7 +155,7 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
     found = read_experiment({**given, "predict": {"reasoning-tags": tags}})
     assert found.predict["reasoning_tags"] == tuple(map(tuple, tags))
     assert found.source["predict"] == {"reasoning-tags": tags}
-    with pytest.raises(DecabenchError, match=r"predict\.reasoning-tags is .* give a list"):
+    with pytest.raises(DecabenchError, match=r"predict\.reasoning-tags .* is .* must be a list"):
         read_experiment({**given, "predict": {"reasoning-tags": ["<plan>", "</plan>"]}})
 
 
@@ -165,11 +165,11 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
         ({"tasks": ["sqaud"]}, UnknownNameError, "Did you mean squad"),
         ({"suite": "nothing"}, UnknownNameError, "There is no suite 'nothing'"),
         ({"suite": "fdu"}, DecabenchError, "tasks names sst, schema, but the suite fdu has only"),
-        ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Give a submission's folder"),
+        ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Specify a submission's folder"),
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
         ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "there is no folder /nowhere"),
         ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror or --sample, not both"),
-        ({"board": __file__}, DecabenchError, "which is a file: name a folder for the page"),
+        ({"board": __file__}, DecabenchError, "which is a file"),
     ],
 )
 def test_what_is_refused_before_anything_is_asked(given, tmp_path, changes, kind, message):
@@ -249,15 +249,15 @@ def test_every_option_of_predict_is_a_setting():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"predict.limit": "ten"}, "predict.limit is 'ten': give a whole number, not a string"),
-        ({"force": 1}, "force is 1: give true or false, not a whole number"),
+        ({"predict.limit": "ten"}, "'predict.limit' is 'ten', but must be a whole number, not a string"),
+        ({"force": 1}, "'force' is 1, but must be true or false, not a whole number"),
         (
             {"board": "C:\new"},
-            "board has a line break or another control character: double its backslashes",
+            "'board' contains a line break or another control character",
         ),
         (
             {"predict.split": "test"},
-            "predict.split belongs above all tables: write split = …",
+            "'predict.split' belongs above all tables, as split = …",
         ),
     ],
 )

@@ -110,7 +110,7 @@ def test_tags_of_reasoning_decide_the_answers_and_not_what_is_asked(store, tmp_p
     assert named.tasks[0].key == plain.tasks[0].key
     assert named.predictor["reasoning_tags"] == [["<plan>", "</plan>"]]
     assert named.predictor["fingerprint"] != plain.predictor["fingerprint"]
-    with pytest.raises(DecabenchError, match=r"--reasoning-tags is for .* extracted: add --extract"):
+    with pytest.raises(DecabenchError, match=r"--reasoning-tags works only .* Add --extract"):
         plan_run(replace(tagged, extract=None))
     with pytest.raises(DecabenchError, match="--reasoning-tags takes an opening"):
         replace(run, reasoning_tags=(("<plan>", ""),))

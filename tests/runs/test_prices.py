@@ -58,7 +58,7 @@ def test_tokens_of_reasoning_are_counted(home, tmp_path, command):
 def test_replies_without_tokens_have_no_cost(home, tmp_path):
     options = ModelOptions(model="m", concurrency=1)
     with serving(lambda seen: Say({"choices": [{"message": {"content": "x"}}]})) as server:
-        with pytest.raises(DecabenchError, match="--max-cost needs token counts"):
+        with pytest.raises(DecabenchError, match="--max-cost requires token counts"):
             decabench.predict(
                 f"openai:{server.url}",
                 tmp_path,

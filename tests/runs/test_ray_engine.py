@@ -317,10 +317,10 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("short", "questions of sst: return a list with one text"),
-        ("number", "returned 1 for a question of sst: answers must be strings"),
+        ("short", "questions in sst. Return a list with one text"),
+        ("number", "returned 1 for a question in sst. Answers must be strings"),
         ("broken", r"failed on sst after 0 answers \(OSError: no weights\)"),
-        ("here", "is not a predictor: it needs a method predict"),
+        ("here", "is not a predictor. A predictor must have a method predict"),
     ],
 )
 def test_what_breaks_the_run_says_the_same_as_in_this_process(
@@ -342,5 +342,5 @@ def test_more_workers_than_there_is_room_for(cluster, run):
 
 
 def test_a_model_that_wants_a_gpu(cluster):
-    with pytest.raises(DecabenchError, match="needs 1 GPU, but no machine"):
+    with pytest.raises(DecabenchError, match=r"requires 1 GPU\(s\), but no machine"):
         lay_out(None, 1.0)

@@ -171,21 +171,24 @@ def divide(questions):
     [
         (
             lambda questions: ["x"] * (len(questions) - 1),
-            "64 questions of schema: return a list with one text",
+            "64 questions in schema. Return a list with one text",
         ),
         (
             lambda questions: ["x"] * (len(questions) + 1),
-            "64 questions of schema: return a list with one text",
+            "64 questions in schema. Return a list with one text",
         ),
         (
             lambda questions: [1] * len(questions),
-            "returned 1 for a question of schema: answers must be strings",
+            "returned 1 for a question in schema. Answers must be strings",
         ),
-        (lambda questions: [None] * len(questions), "returned None for a question of schema"),
-        (lambda questions: "x" * len(questions), "return a list with one text for each question"),
-        (lambda questions: None, "return a list with one text for each question"),
+        (lambda questions: [None] * len(questions), "returned None for a question in schema"),
+        (lambda questions: "x" * len(questions), "Return a list with one text for each question"),
+        (lambda questions: None, "Return a list with one text for each question"),
         (lambda questions: ["\ud800"] * len(questions), "bad-encoding"),
-        (divide, r"Stopped on schema after 25 failures in a row; the last was: ZeroDivisionError: by nought"),
+        (
+            divide,
+            r"Stopped on schema after 25 failures in a row. The last failure was: ZeroDivisionError: by nought",
+        ),
     ],
 )
 def test_wrong_answers_leave_no_submission(run, outside, tmp_path, make, sentence):
@@ -210,8 +213,11 @@ def test_wrong_answers_leave_the_old_submission(run, outside):
         ("majorty", "There is no predictor 'majorty'. Did you mean majority?"),
         ("no_such_package:x", "install its package"),
         ("somebodys:nothing", "somebodys has no 'nothing'"),
-        ("somebodys:number", "somebodys:number is not a predictor: it needs a method predict"),
-        ("somebodys:wrong_factory", "somebodys:wrong_factory is not a predictor: it needs a method predict"),
+        ("somebodys:number", "somebodys:number is not a predictor. A predictor must have a method predict"),
+        (
+            "somebodys:wrong_factory",
+            "somebodys:wrong_factory is not a predictor. A predictor must have a method predict",
+        ),
     ],
 )
 def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
@@ -556,7 +562,7 @@ def test_fresh_replaces_a_damaged_journal_as_the_error_advises(run, outside):
     lines = path.read_bytes().split(b"\n")
     damaged = b"\n".join([*lines[:3], bytes(len(lines[3])), *lines[4:]])
     path.write_bytes(damaged)
-    with pytest.raises(DataError, match=r"jsonl:4 is damaged .*run again with --fresh"):
+    with pytest.raises(DataError, match=r"jsonl:4 is damaged .*ask all questions again, use --fresh"):
         run("somebodys:flaky")
     flaky.asked = []
     assert len(answers(run("somebodys:flaky", fresh=True), "sst")) == len(flaky.asked) == 32

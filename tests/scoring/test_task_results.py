@@ -297,7 +297,7 @@ def test_predict_samples_with_seeds_that_follow(submit, home):
     found = evaluate(folder, home=home).tasks["sst"]
     scores = [evaluate(each, home=home).tasks["sst"].score for each in alone]
     assert found.samples.scores == pytest.approx(scores) and found.score == pytest.approx(np.mean(scores))
-    with pytest.raises(DecabenchError, match="--samples works with a single wording"):
+    with pytest.raises(DecabenchError, match="--samples works only with a single wording"):
         submit("random", ["sst"], "v", samples=2, variant=-1)
 
 
