@@ -61,7 +61,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "a line end in each label": (
         "",
         lambda rows: lines([{**row, "answer": f"{row['answer']}\n"} for row in rows]),
-        r"line 1 has 'negative\n' instead of 'negative': write only the label",
+        r"line 1 has 'negative\n' instead of 'negative'. Write only the label",
     ),
 }
 

@@ -185,28 +185,28 @@ def _detokenized(text: str) -> str:
     return _TOKENIZED.sub(lambda found: found[1] or found[2] or found[3] or "", text)
 
 
-_DECODE = "decode them with the model's tokenizer"
-_ALONE = "write only the text"
-_AS_IS = "write the characters themselves"
+_DECODE = "Decode the answers with the model's tokenizer"
+_ALONE = "Write only the text"
+_AS_IS = "Write the characters themselves"
 
 FORMATS: tuple[Format, ...] = (
     Format("are in code fences", _ALONE, _in_fence),
-    Format("are JSON or Python values", "write only the text inside", _from_json),
-    Format("are SQL for a database", "write queries in the form of the gold answers", _as_wikisql),
+    Format("are JSON or Python values", "Write only the text inside", _from_json),
+    Format("are SQL for a database", "Write queries in the form of the gold answers", _as_wikisql),
     Format("contain Markdown", "write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),
-    Format("contain special tokens or tags", "leave them out when you decode", _without_tokens),
+    Format("contain special tokens or tags", "Leave these out when you decode", _without_tokens),
     Format("contain backslash escapes", _AS_IS, _unescaped),
     Format("contain HTML entities", _AS_IS, _without_entities),
-    Format("are UTF-8 decoded with another encoding", "read the file as UTF-8", _reread),
-    Format("contain invisible characters or unusual spaces", "remove them", _visible),
-    Format("are decomposed Unicode (NFD)", "write NFC", partial(unicodedata.normalize, "NFC")),
-    Format("have several lines", "write only the answer", _first_line, True),
+    Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
+    Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
+    Format("are decomposed Unicode (NFD)", "Write NFC", partial(unicodedata.normalize, "NFC")),
+    Format("have several lines", "Write only the answer", _first_line, True),
     Format(
-        "are in lower case", "keep the original case", str.casefold, True, lambda text: text[1:].islower()
+        "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()
     ),
-    Format("are in capital letters", "keep the original case", str.casefold, True, str.isupper),
+    Format("are in capital letters", "Keep the original case", str.casefold, True, str.isupper),
     Format(
         "are tokenized", "join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),

@@ -159,7 +159,7 @@ class _Sample:
         whole = len(self.texts) == len(self.given.texts)
         of, at = f"{len(self.texts):,} {'' if whole else 'sampled '}answers", seen.index(True)
         shown = f"{self.given.places[self.places[at]]} has {excerpt(self.texts[at], 60)!r}"
-        return f"{sum(seen):,} of {of} {sentence}; {shown}"
+        return f"{sum(seen):,} of {of} {sentence}. For example, {shown}"
 
 
 def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> float:
@@ -210,7 +210,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     sample, whose = _Sample.of(given, range(total)), "answers"
     if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
         others = f"{total - len(seen):,} of {total:,} answers"
-        said = f"most gold answers {phrase}, unlike {others}: write your answers the same way"
+        said = f"Most gold answers {phrase}, unlike {others}. Write your answers the same way"
     else:
         sample, whose = _Sample.of(given, seen), "of these"
         text, plain = sample.texts[0], replace(sample, found=found).texts[0]
@@ -218,9 +218,9 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
         cut = slice(max(begin - 20, 0), None)
         written, read = (("…" if cut.start else "") + excerpt(each[cut], 50) for each in (text, plain))
         reads = f", which reads {read!r}" if main.looks is None and not main.is_style and plain else ""
-        advice = "; ".join(dict.fromkeys(format.advice for format in found))
+        advice = ". ".join(dict.fromkeys(format.advice for format in found))
         shown = f"{given.places[sample.places[0]]} has {written!r}{reads}"
-        said = f"{len(seen):,} of {total:,} answers {phrase}: {advice}; {shown}"
+        said = f"{len(seen):,} of {total:,} answers {phrase}. For example, {shown}. {advice}"
     decoded = replace(sample, found=found)
     if decoded.score - sample.score < _GAIN:
         return said
@@ -250,7 +250,7 @@ def _affixes(sample: _Sample) -> Format | None:
         return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
 
     is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
-    return Format(phrase, "leave that out", decode, not is_lead_in, looks)
+    return Format(phrase, "Leave this text out", decode, not is_lead_in, looks)
 
 
 def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
@@ -309,7 +309,7 @@ def _echoes(sample: _Sample) -> str:
             for each in (sample.texts, sample.golds)
         )
         if _are_most(seen, of_gold):
-            return sample.say(seen, f"begin with their {name}: write only what follows")
+            return sample.say(seen, f"begin with their {name}. Write only the text after the {name}")
     return ""
 
 
@@ -317,7 +317,7 @@ def _order(sample: _Sample) -> str:
     """Detect shifted answers, which resemble the gold answers of other examples more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
-    advice = "they are in a different order: give each answer the id of its example"
+    advice = "so the order is different. Give each answer the id of its example"
     for step, name in ((1, "next"), (-1, "previous")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
@@ -327,13 +327,13 @@ def _order(sample: _Sample) -> str:
         is_long = length >= max(_FEWEST, len(gains) / 10)
         if is_long and gain > max(0.1 * length, 6 * pstdev(gains) * length**0.5):  # larger than chance
             seen = [start <= at < end and gain > 0 for at, gain in enumerate(gains)]
-            sentence = f"resemble the gold answer of the {name} example more than their own: {advice}"
+            sentence = f"resemble the gold answer to the {name} example more than their own, {advice}"
             return sample.say(seen, sentence)
     times = Counter(item.answers[0] for item in references)
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
     if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
-        return sample.say(moved, f"are the gold answers of other examples: {advice}")
+        return sample.say(moved, f"are the gold answers to other examples, {advice}")
     return ""
 
 
@@ -349,12 +349,12 @@ def _swapped(sample: _Sample) -> str:
     if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    return sample.say(seen, f"would be right with labels swapped ({listed}): check the number of each label")
+    return sample.say(seen, f"would be right with labels swapped ({listed}). Check the number of each label")
 
 
 _NUMBERS = {
-    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels: write the labels",
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps token ids: decode them with the model's tokenizer",
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels. Write the labels",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps token ids. Decode the answers with the model's tokenizer",
 }
 
 
@@ -381,7 +381,9 @@ def _cut(sample: _Sample) -> str:
         is_longer = not of_gold or fmean(length > longest for length in of_gold) > share / 2
         differ = len(set(compress(sample.texts, seen))) >= _FEWEST
         if sample.is_worded and differ and fmean(seen) > share and is_longer:
-            return sample.say(seen, f"have {longest:,} {unit}, and no answer has more: they may be truncated")
+            return sample.say(
+                seen, f"have {longest:,} {unit}, and no answer has more. These answers may be truncated"
+            )
     return ""
 
 

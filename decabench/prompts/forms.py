@@ -111,7 +111,7 @@ class FormCounts:
             forms = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
             verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
             said = f"{count:,} of {self.total:,} answers {verb} {self.fault}"
-            sentences.append(f"{said}: {forms}; {self._example}: {self.advice}")
+            sentences.append(f"{said}: {forms}. For example, {self._example}. {self.advice}")
         return ". ".join([*sentences, *self.more])
 
 
@@ -129,7 +129,7 @@ def count_forms(given: GivenAnswers) -> FormCounts | None:
 
 def _others(counts: FormCounts) -> Iterator[str]:
     for what, count in counts.others.items():
-        yield f"{count:,} of {counts.total:,} answers give {what}; {counts.first(what)}"
+        yield f"{count:,} of {counts.total:,} answers give {what}. For example, {counts.first(what)}"
 
 
 # Labels
@@ -172,7 +172,7 @@ def label_flag(text: str, labels: Sequence[str], question: str, takes: Callable[
 
 
 def _count_labels(given: GivenAnswers) -> FormCounts:
-    counts = FormCounts(len(given.texts), "label", "write only the label")
+    counts = FormCounts(len(given.texts), "label", "Write only the label")
     takes, strays = cache(partial(takes_label, given.metric)), list[str]()
     for place, text in zip(given.places, given.texts, strict=True):
         question = given.questions.get(place, "")
@@ -187,7 +187,8 @@ def _count_labels(given: GivenAnswers) -> FormCounts:
         verb = "gives" if len(strays) == 1 else "give"
         listed = f" ({excerpt(', '.join(names), 100)})" if names else ""
         counts.strays = (
-            f"{len(strays):,} of {counts.total:,} answers {verb} none of the labels{listed}; {strays[0]}"
+            f"{len(strays):,} of {counts.total:,} answers {verb} none of the labels{listed}. For example, "
+            f"{strays[0]}"
         )
     return counts
 
@@ -215,7 +216,7 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
 
 def _count_numbers(given: GivenAnswers) -> FormCounts:
     """Count answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
-    counts = FormCounts(len(given.texts), "number", "write only the number")
+    counts = FormCounts(len(given.texts), "number", "Write only the number")
     scale = (given.output.low, given.output.high) if isinstance(given.output, Number) else None
 
     @cache
@@ -250,14 +251,14 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
     if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
         counts.more.append(
             f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
-            "and counts as 0: write a separate prediction for each example"
+            "and counts as 0. Write a separate prediction for each example"
         )
     return counts
 
 
 # Lists
 
-_NO_ROOT = "heads that count from 0 or form cycles: some words never lead to the root, which is 0"
+_NO_ROOT = "heads that count from 0 or form cycles, so that some words never lead to the root, which is 0"
 _HEAD = re.compile("-?[0-9]{1,9}")
 
 
@@ -266,7 +267,7 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
 
     Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have them.
     """
-    counts = FormCounts(len(given.texts), "list", "write only the items, separated by spaces")
+    counts = FormCounts(len(given.texts), "list", "Write only the items, separated by spaces")
     output, schemes = given.output, tuple[Scheme, ...]()
     names = output.names if isinstance(output, Tags) else output.relations if isinstance(output, Tree) else ()
     if isinstance(output, Tags) and output.scheme != "plain":
@@ -312,8 +313,8 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
         if 2 * count > looked:
             wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
             counts.more.append(
-                f"{count:,} of {looked:,} answers look like {name}{wanted}; "
-                f"{counts.first(name)}: write them in the task's form"
+                f"{count:,} of {looked:,} answers look like {name}{wanted}. For example, "
+                f"{counts.first(name)}. Write the answers in the task's form"
             )
     return counts
 
@@ -360,7 +361,7 @@ def _count_states(given: GivenAnswers) -> FormCounts:
     counts = FormCounts(
         len(given.texts),
         "state",
-        "write `slot: value, slot: value; request`, without this punctuation in a value, or None",
+        "Write `slot: value, slot: value; request`, without this punctuation in a value, or None",
         "that can be read only in part or not at all",
         ", which is read as ",
     )
@@ -448,16 +449,16 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
         listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
         meaning = (
-            f"say that there is no answer in words that the metric doesn't recognize: write {_UNANSWERABLE}"
+            f"say that there is no answer in words that the metric doesn't recognize. Write {_UNANSWERABLE} instead"
             if may_be_none
-            else "are placeholders for missing values: answer these examples again"
+            else "are placeholders for missing values. Answer these examples again"
         )
-        yield f"{total:,} of {len(given.texts):,} answers ({listed}) {meaning}; the first is {place}"
+        yield f"{total:,} of {len(given.texts):,} answers ({listed}) {meaning}. The first is {place}"
     broken = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if broken and not any("\ufffd" in gold for gold in golds):
         verb = "contains" if len(broken) == 1 else "contain"
         yield (
             f"{len(broken):,} of {len(given.texts):,} answers {verb} the replacement character U+FFFD, because "
-            "a program misread or truncated UTF-8: read and write whole characters as UTF-8; the first is "
+            "a program misread or truncated UTF-8. Read and write whole characters as UTF-8. The first is "
             f"{broken[0]}"
         )

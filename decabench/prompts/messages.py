@@ -226,7 +226,7 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
     bare = count("")
     if bare > budget:
         raise PromptTooLongError(
-            f"The prompt of {question.id} takes {bare:,} tokens without its context, but only {budget:,} fit: use "
+            f"The prompt for {question.id} takes {bare:,} tokens without the context, but only {budget:,} fit. Use "
             "fewer shots, a shorter template or a longer context window."
         )
 

@@ -137,7 +137,7 @@ def select_shots(
     if usable < n:
         raise MissingDataError(
             f"{task.name}: {n} shots were requested, but only {usable:,} training examples are usable "
-            f"({excluded:,} are also in the evaluated split): use fewer shots."
+            f"({excluded:,} are also in the evaluated split). Use fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()

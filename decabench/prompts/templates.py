@@ -89,7 +89,7 @@ class TemplateSet:
         if self.default is None:
             raise UnknownNameError(
                 f"{self.name} has no template for {task.name} and no [default], only templates for "
-                f"{', '.join(self.tasks)}: add one of them, or choose another template."
+                f"{', '.join(self.tasks)}. Add [tasks.{task.name}] or [default], or choose another template."
             )
         if self.prefers_own:
             general = replace(self.default, form=None, max_new_tokens=None)
@@ -163,13 +163,13 @@ def built_in_tasks() -> dict[str, PromptTemplate]:
 def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
     if content.get("format") != FORMAT:
         given = f"format {content['format']!r:.60}" if "format" in content else "no format"
-        raise TemplateError(f"{place} has {given}: write format = {FORMAT!r}.")
+        raise TemplateError(f"{place} has {given}. Write format = {FORMAT!r}.")
     file = TomlTable(content)
     file.refuse_unknown(("format", "description", "default", "tasks"))
     description = file.string("description", "")
     default, tasks = file.table("default"), file.table("tasks")
     if not content.get("default") and not content.get("tasks"):
-        file.fault("it has neither [default] nor a [tasks.<name>] table: add one of them.")
+        file.fault("a [default] or [tasks.<name>] table is required, but the file has neither.")
     shared = None
     if default.content:
         _require_keys(default, default, "")
@@ -181,7 +181,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
         _require_keys(table, default, " here and in [default]")
         templates[task] = read_prompt(table, shared)
         if auto_form and "form" not in table:
-            table.fault(f"'form' is missing: give one of {', '.join(KINDS)}.")
+            table.fault(f"'form' is missing, but must be one of {', '.join(KINDS)}.")
     file.raise_faults(f"The template {place}", TemplateError)
     return TemplateSet(name, templates, shared, auto_form, description=description)
 

@@ -73,11 +73,11 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
     for pair in tags:
         if isinstance(pair, str) or len(pair) != 2:
             raise DecabenchError(
-                f"--reasoning-tags takes an opening and a closing tag, not {pair!r}: give both, as in <plan> </plan>."
+                f"--reasoning-tags requires an opening and a closing tag, as in <plan> </plan>, but got {pair!r}."
             )
         if not all(map(str.strip, pair)) or pair[0].strip() == pair[1].strip():
             raise DecabenchError(
-                f"--reasoning-tags takes an opening tag and a different closing tag, not {pair[0]!r} and {pair[1]!r}."
+                f"--reasoning-tags requires two different tags, but got {pair[0]!r} and {pair[1]!r}."
             )
     return tuple((start.strip(), end.strip()) for start, end in tags)
 

@@ -111,7 +111,10 @@ FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda label: f"{label.capitalize()}.", f"{FORM}extra punctuation or an article (32); line 1 has '"),
+        (
+            lambda label: f"{label.capitalize()}.",
+            f"{FORM}extra punctuation or an article (32). For example, line 1 has '",
+        ),
         (lambda label: f'"{label}"', f"{FORM}extra punctuation or an article (32)"),
         (lambda label: f"The sentiment is {label}.", f"{FORM}a sentence around the label (32)"),
         (lambda label: "1", "no-label: 32 of 32 answers give none of the labels ("),
@@ -170,13 +173,11 @@ def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, t
     for line in lines:
         line["answer"] = "\u2581" + line["answer"].replace(" ", " \u2581")
     path.write_text("".join(json.dumps(line) + "\n" for line in reversed(lines)))
-    said = "17 of 17 answers are pieces of words: decode them with the model's tokenizer"
+    said = "17 of 17 answers are pieces of words. For example, line 17 has"
     proof = "With that fixed, 17 of these score 100.00 in bleu instead of 0.22"
 
     done = command("check", "--submission", folder, "--home", home)
-    assert (
-        done.exit_code == 0 and f"answer-format: {said}; line 17 has" in done.stdout and proof in done.stdout
-    )
+    assert done.exit_code == 0 and f"answer-format: {said}" in done.stdout and proof in done.stdout
     assert done.stdout.endswith("oracle: valid, 1 warning\n")
     document = json.loads(command("check", "--submission", folder, "--home", home, "--json").stdout)
     assert document["ok"] and [warning["code"] for warning in document["warnings"]] == ["answer-format"]

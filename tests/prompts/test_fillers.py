@@ -13,8 +13,8 @@ from decabench.prompts import GivenAnswers, describe_format
 from decabench.tasks import TASKS, AnswerForm, Label, Text
 
 GOLDS = ["Paris", "Rome", "in 1945", "the Nile", "Ada Lovelace", "green", "two", "a bridge", "Bonn", "iron"]
-ELSEWHERE = "are placeholders for missing values: answer these examples again"
-NO_ANSWER = "say that there is no answer in words that the metric doesn't recognize: write unanswerable"
+ELSEWHERE = "are placeholders for missing values. Answer these examples again"
+NO_ANSWER = "say that there is no answer in words that the metric doesn't recognize. Write unanswerable"
 
 
 def describe(texts: list[str], golds: list[str] | None, metric: str = "nf1", **fields: Any) -> str:

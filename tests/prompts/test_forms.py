@@ -67,11 +67,11 @@ def test_the_sentence_about_numbers() -> None:
     assert counted(SCALE, "relatedness", ["3.5", "4"]).describe() == ""
     said = counted(SCALE, "relatedness", ["3,5", "4.0", "2 out of 5", "?"]).describe()
     assert said.startswith("2 of 4 answers are numbers in a form that scores as wrong: a decimal comma (1), ")
-    assert "line 1 has '3,5' instead of '3.5': write only the number" in said
-    assert said.endswith("write only the number. 1 of 4 answers give no number; line 4 has '?'")
+    assert "line 1 has '3,5' instead of '3.5'. Write only the number" in said
+    assert said.endswith("Write only the number. 1 of 4 answers give no number. For example, line 4 has '?'")
     assert (
         counted(SCALE, "relatedness", ["3.5", "1e3"]).describe()
-        == "1 of 2 answers give a number outside the scale from 1 to 5; line 2 has '1e3'"
+        == "1 of 2 answers give a number outside the scale from 1 to 5. For example, line 2 has '1e3'"
     )
 
 
@@ -111,7 +111,7 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
     forms = counted(Tags("plain", TAGS), "tag_accuracy", [text])
     assert list(forms.forms) == ([form] if form else [])
     if form:
-        assert "instead of 'DET NOUN VERB': write only the items" in forms.describe()
+        assert "instead of 'DET NOUN VERB'. Write only the items" in forms.describe()
         references = [Item(("DET NOUN VERB",))]
         assert float(evaluate(METRICS["tag_accuracy"], [text], references)) < 100
 
@@ -137,7 +137,7 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
 )
 def test_tags_of_another_scheme_are_named(scheme: Scheme, tags: str, looks: str) -> None:
     forms = counted(Tags(scheme), "sequence_f1", [tags])
-    said = f"1 of 1 answers look like {looks}, but the task's tags are {scheme}; line 1 has {tags!r}: "
+    said = f"1 of 1 answers look like {looks}, but the task's tags are {scheme}. For example, line 1 has {tags!r}. "
     assert forms.describe().startswith(said) == bool(looks)
     assert bool(forms.describe()) == bool(looks)
     assert counted(Tags(), "tag_accuracy", [tags]).describe() == ""
@@ -172,7 +172,8 @@ def test_states_that_are_read_in_part() -> None:
         forms = counted(Text(), metric, texts)
         assert forms.describe().startswith(
             "2 of 8 answers are states that can be read only in part or not at all: "
-            "a colon in a value (1), no semicolon (1); line 3 has 'time: 3:30, food: thai;', which is read as "
+            "a colon in a value (1), no semicolon (1). "
+            "For example, line 3 has 'time: 3:30, food: thai;', which is read as "
         )
 
 

@@ -58,10 +58,13 @@ def test_counts_and_the_first_example() -> None:
     assert list(describe_answers(given)) == [
         (
             "label-form",
-            "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3); "
-            "line 2 has 'Positive.' instead of 'positive': write only the label",
+            "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3). "
+            "For example, line 2 has 'Positive.' instead of 'positive'. Write only the label",
         ),
-        ("no-label", "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"),
+        (
+            "no-label",
+            "1 of 5 answers gives none of the labels (positive, negative). For example, line 5 has 'bad'",
+        ),
     ]
 
 

@@ -96,7 +96,7 @@ def test_nothing_of_it_may_fit() -> None:
 
 def test_a_prompt_that_is_too_long_without_it() -> None:
     with pytest.raises(
-        PromptTooLongError, match="q1 takes 1,000 tokens without its context, but only 512 fit"
+        PromptTooLongError, match="q1 takes 1,000 tokens without the context, but only 512 fit"
     ):
         fit(question("a"), 512, lambda context: 1_000 + len(context))
 

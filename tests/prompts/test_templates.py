@@ -224,9 +224,9 @@ def test_all_faults_are_told_together(template) -> None:
     ("text", "sentence"),
     [
         ("format = ", "is not valid TOML"),
-        ("", "has no format: write format = 'decabench.template/1'"),
+        ("", "has no format. Write format = 'decabench.template/1'"),
         (HEAD.replace("/1", "/2") + WHOLE, "has format 'decabench.template/2'"),
-        (HEAD, "neither [default] nor"),
+        (HEAD, "[tasks.<name>] table is required"),
         (HEAD + "default = 3\n", "'default' must be a table, not 3"),
         (HEAD + "[tasks]\nsst = 3\n" + WHOLE, "'sst' must be a table, not 3"),
         (HEAD + "description = 3\n" + WHOLE, "'description' must be a string"),
@@ -234,7 +234,7 @@ def test_all_faults_are_told_together(template) -> None:
         (HEAD + WHOLE + "form_ = 'x'\n", "There is no key 'form_'. Did you mean form?"),
         (
             HEAD + WHOLE.replace("span", "auto") + "[tasks.sst]\n",
-            "[tasks.sst]: 'form' is missing: give one of raw,",
+            "[tasks.sst]: 'form' is missing, but must be one of raw,",
         ),
     ],
 )

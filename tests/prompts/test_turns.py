@@ -291,7 +291,7 @@ def test_tags_that_the_user_names(opens: str, closes: str, text: str) -> None:
 
 @pytest.mark.parametrize("pair", [("<a>", "<a>"), ("<a>", " "), ("", "</a>"), ("<a>",), "ab"])
 def test_tags_that_could_mark_nothing_are_refused(pair: tuple[str, ...]) -> None:
-    with pytest.raises(DecabenchError, match="--reasoning-tags takes an opening"):
+    with pytest.raises(DecabenchError, match="--reasoning-tags requires"):
         check_reasoning_tags([pair])
 
 

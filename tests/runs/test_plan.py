@@ -112,7 +112,7 @@ def test_tags_of_reasoning_decide_the_answers_and_not_what_is_asked(store, tmp_p
     assert named.predictor["fingerprint"] != plain.predictor["fingerprint"]
     with pytest.raises(DecabenchError, match=r"--reasoning-tags works only .* Add --extract"):
         plan_run(replace(tagged, extract=None))
-    with pytest.raises(DecabenchError, match="--reasoning-tags takes an opening"):
+    with pytest.raises(DecabenchError, match="--reasoning-tags requires"):
         replace(run, reasoning_tags=(("<plan>", ""),))
 
 
