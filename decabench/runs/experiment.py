@@ -400,7 +400,7 @@ _KINDS = {
 
 def _in_words(error: str) -> str:
     """Convert a msgspec error, such as "Expected `int | null`, got `str`", to words that fit a TOML file."""
-    wanted, _, given = error.removeprefix("Expected").partition(", got ")
+    wanted, _, given = error.partition(" - at ")[0].removeprefix("Expected").partition(", got ")
     kinds = [
         " or ".join(_KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
         for each in (wanted, given)

@@ -139,9 +139,9 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
 @pytest.mark.parametrize(
     ("change", "phrase"),
     [
-        (lambda texts: texts[1:] + texts[:1], "of the next example"),
-        (lambda texts: texts[-1:] + texts[:-1], "of the previous example"),
-        (lambda texts: sorted(texts, key=len), "of other examples"),
+        (lambda texts: texts[1:] + texts[:1], "to the next example"),
+        (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
+        (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
         (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, perhaps token ids"),

@@ -66,7 +66,7 @@ def test_what_has_an_answer_is_not_asked_again_and_what_failed_is(journal):
 def test_failures_in_a_row_stop_it(journal):
     engine = Engine(lambda question: Failure("the disk is gone."))
     with pytest.raises(
-        DecabenchError, match=r"Stopped on sst after 4 failures in a row; .* the disk is gone\. Fix"
+        DecabenchError, match=r"Stopped on sst after 4 failures in a row\. .* the disk is gone\. Correct"
     ):
         run(engine, journal, give_up_after=4)
     assert len(engine.asked) == 4 and len(journal.outcomes) == 4
@@ -296,7 +296,7 @@ def test_a_stream_that_breaks_says_where_and_keeps_what_it_said(error):
 
     found = ask_predictor(lambda setting: Streams(breaks), SETTING, questions(5), 4)
     assert [next(found)[0] for _ in range(3)] == ["q0", "q1", "q2"]
-    sentence = rf"failed on sst after 3 answers \({type(error).__name__}: no more\): .*same command.*--debug"
+    sentence = rf"failed on sst after 3 answers \({type(error).__name__}: no more\)\. .*same command.*--debug"
     with pytest.raises(DecabenchError, match=sentence):
         next(found)
 

@@ -185,7 +185,8 @@ def test_ids_that_no_task_has_are_all_named(store):
     known = store.ids("sst", "validation")[0]
     selection = Selection(ids=frozenset([known, "nobody", "noone"]))
     with pytest.raises(
-        DecabenchError, match=r"schema, sst \(validation\) do not have: 'nobody', 'noone'; decabench prepare"
+        DecabenchError,
+        match=r"schema, sst \(validation\) do not have: 'nobody', 'noone'\. .* decabench prepare",
     ):
         selection.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation")
 
