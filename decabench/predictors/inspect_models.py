@@ -108,7 +108,7 @@ class InspectBackend:
 
         def make(setting: Setting) -> InspectPredictor:
             own = replace(options, seed=setting.seed)
-            return InspectPredictor(model, loop, setting.require_prompting("inspect:"), own)
+            return InspectPredictor(model, loop, setting.require_prompting("inspect"), own)
 
         with LoopThread() as loop:
             yield make

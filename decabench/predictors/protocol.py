@@ -183,7 +183,9 @@ class Setting:
     def require_prompting(self, predictor: str) -> Prompting:
         """Return the prompting. Raises DecabenchError if the task has none."""
         if self.prompting is None:
-            raise DecabenchError(f"{predictor} requires a prompt, but {self.task.name} has none.")
+            raise DecabenchError(
+                f"The predictor {predictor} requires a prompt, but {self.task.name} has none."
+            )
         return self.prompting
 
 

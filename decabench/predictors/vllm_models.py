@@ -109,7 +109,7 @@ class VllmBackend(HfBackend):
             yield lambda setting: self._predictor_of(engine, setting)
 
     def _predictor_of(self, engine: Any, setting: Setting) -> VllmPredictor:
-        prompter, decoding = self.plan(setting, setting.require_prompting("vllm:"), engine.get_tokenizer())
+        prompter, decoding = self.plan(setting, setting.require_prompting("vllm"), engine.get_tokenizer())
         return VllmPredictor(engine, prompter, decoding)
 
 

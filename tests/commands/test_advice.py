@@ -107,7 +107,7 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
         ("MAJORITY", "Did you mean majority?"),
         ("./absent.py", "There is no file ./absent.py."),
         ("my_model.Simple", "For Simple in my_model.py, write my_model:Simple."),
-        ("majority:", "write majority without the colon"),
+        ("majority:", "Write majority without the colon"),
         ("run", "write trained:run; for a transformers model, hf:run."),
     ],
 )

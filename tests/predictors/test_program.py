@@ -59,8 +59,8 @@ def test_what_it_says_of_itself(tmp_path):
         ("  ", "requires a command line"),
         ("'unclosed", "no closing quotation"),
         ("no-such-program-here --flag", "no program no-such-program-here on the PATH"),
-        ("./no-such-program", "no program ./no-such-program: check"),
-        ("/", "no program /: check"),
+        ("./no-such-program", r"no program ./no-such-program\. Check"),
+        ("/", r"no program /\. Check"),
         (str(EXAMPLE), "is not executable. Run chmod"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_program_gets_no_keys_but_those_it_is_given(program, monkeypatch):
     assert {*plain, "HF_TOKEN", "PATH", "DECABENCH_SEED"} <= set(found)
     assert not {*secrets, "DATABASE_URL"} - {"HF_TOKEN"} & set(found)
     with pytest.raises(
-        DecabenchError, match=r"before it answered anything.*not given .*OPENAI_API_KEY.*--env"
+        DecabenchError, match=r"before it answered anything.*did not receive .*OPENAI_API_KEY.*--env"
     ):
         outcomes(program("sys.exit(1)", env=tuple(secrets[2:13])), questions(1))
     with pytest.raises(DecabenchError, match="is not set"):

@@ -283,7 +283,8 @@ class Client:
         tries = f"{tried} tries" if tried > 1 else "one try"
         if fault.unreachable and not self._has_replied:
             self._stopped = (
-                f"{self.url} never answered. After {tries}, the server {fault}. Is the server running?"
+                f"{self.url} never answered. After {tries}, the server {fault}. "
+                "Check that the server is running."
             )
             raise ModelError(self._stopped)
         raise UnansweredError(f"No answer after {tries}: the server {fault}.")

@@ -208,7 +208,7 @@ class OpenAIBackend:
         client = Client(self.url, options.model or "", read_key(options.header, self.url), limits)
 
         def make(setting: Setting) -> OpenAIPredictor:
-            prompting, own = setting.require_prompting("openai:"), replace(options, seed=setting.seed)
+            prompting, own = setting.require_prompting("openai"), replace(options, seed=setting.seed)
             ways = [*_WAYS.get(prompting.protocol, ())]
             return OpenAIPredictor(client, loop, prompting, own, 2 * limits.concurrency, ways)
 

@@ -293,8 +293,8 @@ MODELS = Say({"data": [{"id": "meta/llama-3-8b"}, {"id": "meta/llama-3-70b"}, {"
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ("meta/lama-3-8b", "has no model meta/lama-3-8b: did you mean meta/llama-3-8b, meta/llama-3-70b"),
-        ("gpt-9", "has no model gpt-9: it has meta/llama-3-8b, meta/llama-3-70b, qwen"),
+        ("meta/lama-3-8b", "has no model meta/lama-3-8b. Did you mean meta/llama-3-8b, meta/llama-3-70b"),
+        ("gpt-9", "has no model gpt-9. The server has meta/llama-3-8b, meta/llama-3-70b, qwen"),
         ("qwen", "although the server has qwen. Try the other --api"),
     ],
 )
