@@ -172,7 +172,7 @@ def test_tags_of_reasoning_are_a_list_of_pairs(given):
         ({"suite": "fdu"}, DecabenchError, "'tasks' lists sst, schema, but the suite fdu has only"),
         ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Specify a submission's folder"),
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
-        ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "there is no folder /nowhere"),
+        ({"prepare": {"mirror": "/nowhere"}}, DecabenchError, "folder /nowhere"),
         ({"prepare": {"mirror": ".", "sample": True}}, DecabenchError, "--mirror or --sample, not both"),
         ({"board": __file__}, DecabenchError, "which is a file"),
     ],
@@ -202,7 +202,7 @@ def test_data_comes_from_the_mirror_that_is_named(given, tmp_path):
     assert forecast(read_experiment(given)).missing == {"sst": ("train", "validation", "test")}
     assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"
     assert forecast(read_experiment(given)).missing == {}
-    with pytest.raises(DataError, match=r"sst is already prepared from mirror in .*: choose another folder"):
+    with pytest.raises(DataError, match=r"sst is already prepared from mirror in .*. Choose another folder"):
         decabench.run(**{**given, "prepare": {"sample": True}})
     shutil.rmtree(tmp_path / "mirror")  # or it is not mounted: what was prepared from it stays
     assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"
