@@ -746,7 +746,7 @@ def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> Non
     for number in without:
         del rows[number]["gold"]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert "cannot be prepared" in keeper.run("prepare", "own.text", code=3).stderr
+    assert "can't be prepared" in keeper.run("prepare", "own.text", code=3).stderr
     told = keeper.run("prepare", "own.text", "--hidden", code=3).stderr
     assert "answer" in told and "own.text, test, example" in told
 
