@@ -178,7 +178,7 @@ def other_type(folder: Path) -> None:
         (adapter, "llama is an adapter"),
         (code, "llama requires custom code"),
         (kernels, "requests kernels from the hub, which are code"),
-        (other_type, "the configuration of llama cannot be loaded"),
+        (other_type, "the configuration for llama cannot be loaded"),
     ],
 )
 def test_models_that_are_refused(copy: Path, damage: Callable[[Path], None], sentence: str) -> None:
