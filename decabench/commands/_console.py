@@ -88,7 +88,7 @@ include_option = click.option(
     multiple=True,
     envvar="DECABENCH_INCLUDE",
     metavar="PATH",
-    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is "
+    help="A .toml or .py file that defines a task or suite of your own. Can be repeated. A .py file is "
     "executed, and so is a metric that a .toml file names as module:attribute.",
 )
 jobs_option = click.option(
@@ -106,13 +106,13 @@ log_option = click.option(
     "--log",
     type=click.Choice(["wandb", "mlflow", "tensorboard"]),
     multiple=True,
-    help="Also send the numbers to this tracker (its package must be installed); may be repeated.",
+    help="Also send the numbers to this tracker (whose package must be installed). Can be repeated.",
 )
 suite_option = click.option(
     "--suite",
     metavar="NAME",
     shell_complete=complete_suite,
-    help="Only the tasks in this suite (see decabench suites).",
+    help="Use only the tasks in this suite (see decabench suites).",
 )
 
 
@@ -132,10 +132,10 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
         source = click.get_current_context().get_parameter_source("submission")
         if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                "The submission is given twice: give it either as an argument or with --submission."
+                "The submission is specified more than once. Use either the argument or --submission."
             )
         if place is None and submission is None:
-            raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
+            raise click.UsageError("The submission is missing. Specify a folder, a .zip or a .tar.gz.")
         return command(*arguments, submission=place or submission, **settings)
 
     return argument(option(run))
@@ -143,7 +143,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def tasks_option(command: Command) -> Command:
     """Add `--tasks` and `--suite`, with parameters of the same names for `chosen_tasks`."""
-    text = "Only these tasks, separated by commas."
+    text = "Use only these tasks, separated by commas."
     option = click.option(
         "--tasks", metavar="NAME,…", multiple=True, shell_complete=complete_tasks, help=text
     )
@@ -178,7 +178,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
     if tasks and not names:
-        raise click.UsageError("--tasks is empty: leave it out to use all tasks.")
+        raise click.UsageError("--tasks is empty. To use all tasks, omit this option.")
     within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
     if not names or names == ["all"]:
         return within
@@ -186,8 +186,8 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
     chosen = [get_task(name, known).name for name in dict.fromkeys(names)]
     if within is not None and (outside := [name for name in chosen if name not in within]):
         raise click.UsageError(
-            f"--tasks names {', '.join(outside)}, but the suite {suite} has only {', '.join(within)}: "
-            "choose from these, or leave out --suite."
+            f"--tasks lists {', '.join(outside)}, but the suite {suite} contains only {', '.join(within)}. "
+            "Choose from these tasks, or omit --suite."
         )
     return chosen
 

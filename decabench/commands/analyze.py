@@ -30,9 +30,14 @@ from decabench.commands._console import (
     "--task",
     metavar="NAME",
     shell_complete=complete_task,
-    help="Task of the example, for an analysis of one example.",
+    help="Task that contains the example, for an analysis of one example.",
 )
-@click.option("--id", "example", default="", help="Id of the example, with --task.  [default: the first one]")
+@click.option(
+    "--id",
+    "example",
+    default="",
+    help="Id of the example, for use with --task.  [default: the first example]",
+)
 @click.option(
     "--examples",
     type=click.IntRange(min=1),
@@ -58,13 +63,13 @@ def analyze(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Analyze a trained model: where its answers come from, and what it attends to.
+    """Analyze where a trained model's answers come from and what the model attends to.
 
     ANALYSIS is one of the analyses for the model's family. MQAN has two. pointers counts how often answers come
     from the vocabulary, the context and the question (Figure 3 of the paper). It covers all tasks that the model
     was trained on, unless you choose some with --tasks or --suite. attention shows what the model attends to
-    while it answers one example (Figures 6 and 7); it needs --task. To use your own analysis, which must be a
-    decabench.models.Analysis, give package.module:object.
+    while it answers one example (Figures 6 and 7), and requires --task. To use your own analysis, which must be a
+    decabench.models.Analysis, write package.module:object.
 
     \b
     decabench analyze pointers run --output figures
@@ -79,22 +84,20 @@ def analyze(
     saved, known = Checkpoint.open(checkpoint), known_tasks(include)
     found = find_analysis(saved, analysis)
     if found.single and not task:
-        raise click.UsageError(f"{analysis} analyzes a single example: name its task with --task.")
+        raise click.UsageError(f"{analysis} analyzes a single example. Use --task to choose a task.")
     if not found.single and (task or example):
-        raise click.UsageError(f"{analysis} analyzes whole tasks: use --tasks instead of --task and --id.")
+        raise click.UsageError(f"{analysis} analyzes whole tasks. Use --tasks instead of --task and --id.")
     names = [task] if task else chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])
     store, sample = Store(home_folder(home)), {}
     for name in names:
         if store.hides(known[name], split):
-            raise DataError(
-                f"The {split} labels of {name} are hidden. Take the examples from another --split."
-            )
+            raise DataError(f"The {split} labels for {name} are hidden. Choose another split with --split.")
         rows = (row for row in store.examples(name, split) if not example or row.id == example)
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
-            like = next((f": ids look like {row.id!r}" for row in store.examples(name, split)), "")
-            raise DataError(f"{name}, {split}, has no example {example!r}{like}.")
+            like = next((f". Ids look like {row.id!r}" for row in store.examples(name, split)), "")
+            raise DataError(f"The {split} split of {name} has no example {example!r}{like}.")
     lines = []
     for line in found.run(saved.load(device), sample, output):
         lines.append(line)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--ids",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Id list from `prepare --export-ids`, to check without prepared data.",
+    help="Use this id list from `prepare --export-ids` instead of prepared data.",
 )
 @home_option
 @include_option
@@ -76,7 +76,7 @@ def check(
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}
     if absent and not is_set("json"):
         missing = dict.fromkeys(count.task for count in report.files if count.file in absent)
-        note(f"Prepare what is missing: decabench prepare {' '.join(missing)}")
+        note(f"Prepare the missing data: decabench prepare {' '.join(missing)}")
     context.exit(report.exit_code)
 
 

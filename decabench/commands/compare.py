@@ -42,7 +42,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 @click.argument("submissions", type=_SUBMISSION, nargs=-1, required=True)
 @tasks_option
 @split_option("validation", "Split to compare on.", SCORED_SPLITS)
-@click.option("--seed", default=0, show_default=True, help="Seed for resampling.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for resampling.")
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
@@ -61,7 +61,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     "limits",
     multiple=True,
     metavar="TASK:POINTS",
-    help="Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`; may be repeated.",
+    help="Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
 )
 @click.option(
     "--alpha",
@@ -99,7 +99,7 @@ def compare(
     method). Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
 
     With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of the same model
-    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is given.
+    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is used.
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
@@ -107,14 +107,16 @@ def compare(
 
     allowed = [_limit(text) for text in limits]
     if alpha is not None and not allowed:
-        raise click.UsageError("--alpha needs --fail-on-regression TASK:POINTS: give both.")
+        raise click.UsageError(
+            "--alpha requires --fail-on-regression TASK:POINTS. Add that option, or omit --alpha."
+        )
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     if len(submissions) == 1:
-        raise click.UsageError("There is only one submission: give at least two to compare.")
+        raise click.UsageError("There is only one submission, but a comparison requires at least two.")
     if len(submissions) > 2 or each:
         if html or allowed:
             raise click.UsageError(
-                "--html and --fail-on-regression need exactly two submissions, without --each."
+                "--html and --fail-on-regression require exactly two submissions, without --each."
             )
         lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
         write_json(lineup.to_json()) if is_set("json") else print_lineup(lineup)
@@ -144,7 +146,9 @@ def _limit(text: str) -> tuple[str, float]:
     except ValueError:
         limit = -1.0
     if not name or not 0 <= limit < float("inf"):
-        raise click.UsageError(f"--fail-on-regression takes TASK:POINTS, such as squad:0.5, not {text!r}.")
+        raise click.UsageError(
+            f"--fail-on-regression must have the form TASK:POINTS, such as squad:0.5, but got {text!r}."
+        )
     return name, limit
 
 
@@ -156,7 +160,7 @@ def _regression(found: Comparison, name: str, points: float, alpha: float | None
     if compared is None:
         known = ", ".join((*found.tasks, *list(totals)[:1]))
         raise click.UsageError(
-            f"--fail-on-regression names {name!r}, which was not compared: choose one of {known}."
+            f"--fail-on-regression contains {name!r}, which was not compared. Choose one of {known}."
         )
     is_chance = alpha is not None and compared.p is not None and compared.p >= alpha
     if compared.gain >= -points or is_chance:
@@ -243,7 +247,9 @@ def print_lineup(found: Lineup) -> None:
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
     if any(row.spread for row in found.rows):
         out.print(
-            folded("A model with several runs has their mean, with the lowest and highest in parentheses.")
+            folded(
+                "For a model with several runs, the score is their mean, with the lowest and highest in parentheses."
+            )
         )
     if found.of:
         parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @tasks_option
 @split_option("validation", "Split to score.", SCORED_SPLITS)
 @output_option(
-    "Folder for results.json.  [default: results/<split> in the submission, or next to an archive; "
+    "Write results.json to this folder.  [default: results/<split> in the submission, or next to an archive; "
     "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw, -without with --without]",
     required=False,
 )
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all-texts",
     is_flag=True,
-    help="Also keep texts that may not be redistributed in the examples next to results.json.",
+    help="In the examples next to results.json, also keep texts that may not be redistributed.",
 )
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @click.option(
@@ -102,7 +102,7 @@ def evaluate(
 ) -> None:
     """Score a submission, print a table, and write results.json and, next to it, files with a row for each example.
 
-    With --tasks, results.json has only these tasks. Tasks that were scored before are not scored again.
+    With --tasks, results.json contains only these tasks. Tasks that were scored before are not scored again.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
@@ -187,14 +187,14 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
     ids = {task: each for (task, part), each in listed.ids.items() if part == split}
     if not ids:
         raise DataError(
-            f"{path} lists no examples of {split}: write it again with decabench tasks overlap --write."
+            f"{path} lists no {split} examples. Write the list again with decabench tasks overlap --write."
         )
     for task in ids:
         record = store.records(task).get(split)
         stated = listed.fingerprints.get((task, split))
         if record is not None and stated not in (None, record.stated):
             raise DataError(
-                f"{path} does not match the {split} split of {task}. Write it again with "
+                f"{path} does not match the prepared {split} data for {task}. Write the list again with "
                 "decabench tasks overlap --write."
             )
     return ids
@@ -225,7 +225,7 @@ def _total(results: Results) -> str:
         shown = f"{total.on_subsets:.{results.total_digits}f}"
         return f"{suite.total_name} (partial): {shown} on the answered examples (never ranked)"
     if not total.tasks:
-        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored in full."
+        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks has a complete score."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
     ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
@@ -425,18 +425,18 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:
         yield (
-            "Not scored, because no task has this name: "
-            f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file's name, or give the "
+            "Not scored, because there is no task with this name: "
+            f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file name, or specify the "
             "file that defines the task with --include."
         )
     for name, task in tasks:
         if task.status == "failed":
-            more = f" ({task.faults:,} faults in all: run decabench check)"
+            more = f" ({task.faults:,} faults in all; to see them, run decabench check)"
             yield f"Failed: {name}: {task.reason}{more if task.faults > 1 else ''}"
     for name, task in tasks:
         if task.status == "partial" and task.partial:
             run = describe_partial(task.partial)
-            yield f"Partial: {name}: a limited run of {run}, left out of totals and rankings."
+            yield f"Partial: {name}: a limited run with {run}, excluded from totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield SAMPLE_NOTE
@@ -461,7 +461,7 @@ _FORMS = {
     "cut_in_reasoning": "of them cut off while reasoning (raise --max-new-tokens)",
     "tool_call": "of them tool calls",
     "refused": "refused",
-    "truncated": "cut at the limit of new tokens",
+    "truncated": "cut at the limit for new tokens",
     "template": "with chat-template tokens",
     "not_in_context": "not in the context",
 }
@@ -475,7 +475,7 @@ _ITEM_FORMS = {
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
-    for forms, start in ((_FORMS, ""), (_ITEM_FORMS, "items of answers: ")):
+    for forms, start in ((_FORMS, ""), (_ITEM_FORMS, "items in answers: ")):
         if counts := [
             f"{task.answers[kind]:,} {form}" for kind, form in forms.items() if kind in task.answers
         ]:
@@ -489,5 +489,5 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         yield f"only {task.n - others:,} of {task.n:,} answers are valid labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
-        left = f"; the gold answer remains in {task.ceiling or 0:.1f} % of contexts (ceiling)"
-        yield f"{cut:,} {verb} cut{'' if task.ceiling is None else left}"
+        left = f"; {task.ceiling or 0:.1f} % of contexts still contain the gold answer (ceiling)"
+        yield f"{cut:,} {verb} truncated{'' if task.ceiling is None else left}"

@@ -32,20 +32,19 @@ def export() -> None:
     show_default=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Number of words to include from the top of each vector file, in addition to the model's "
-    "vocabulary.",
+    help="Include this many words from the top of each vector file, in addition to the model's vocabulary.",
 )
 @click.option(
     "--named-vectors",
     is_flag=True,
-    help="Leave out the word vectors and name their packages, which must be installed to use the copy.",
+    help="Leave out the word vectors and list their packages, which must be installed to use the copy.",
 )
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
 def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
-    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. Unless --named-vectors is given, the
-    copy needs no other files. To use it, run decabench predict --predictor trained:DIR.
+    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. Unless --named-vectors is used, the
+    copy requires no other files. To use it, run decabench predict --predictor trained:DIR.
     """
     from decabench.errors import require_torch
 
@@ -71,7 +70,7 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     show_default=True,
     help="A table, or the model-index of a Hugging Face model card.",
 )
-@split_option("validation", "The split whose results to export.")
+@split_option("validation", "Export results for this split.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -81,7 +80,7 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 @click.option(
     "--push",
     metavar="OWNER/NAME",
-    help="Add the results to the card of this model on the hub. Needs --format model-index and HF_TOKEN.",
+    help="Add the results to this model's card on the hub. Requires --format model-index and HF_TOKEN.",
 )
 def results(
     submissions: tuple[Path, ...], form: str, split: str, output: Path | None, push: str | None
@@ -96,7 +95,7 @@ def results(
     from decabench.files import atomic_file
 
     if push is not None and form != "model-index":
-        raise click.UsageError("--push updates a model card, so it needs --format model-index.")
+        raise click.UsageError("--push updates a model card, so --format model-index is required.")
     text = export_results([find_results(path, split) for path in submissions], form)
     if output is not None:
         with atomic_file(output, option="--output") as file:
@@ -123,23 +122,25 @@ def results(
     "harness",
     type=click.Choice(["lm-eval", "inspect"]),
     required=True,
-    help="The harness that will run the tasks.",
+    help="Write tasks for this harness.",
 )
 @output_option("Folder to write.")
-@split_option("validation", "The split to export.")
+@split_option("validation", "Export this split.")
 @click.option(
     "--shots",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
     metavar="N",
-    help="Number of worked examples from the training split in each prompt.",
+    help="Put this many worked examples from the training split in each prompt.",
 )
 @click.option(
-    "--seed", default=0, show_default=True, metavar="N", help="Seed for choosing the worked examples."
+    "--seed", default=0, show_default=True, metavar="N", help="Random seed for choosing the worked examples."
 )
 @click.option(
-    "--chat", is_flag=True, help="lm-eval: for chat models, whose answers may begin after an empty line."
+    "--chat",
+    is_flag=True,
+    help="For lm-eval, support chat models, whose answers may begin after an empty line.",
 )
 @home_option
 @include_option
@@ -164,9 +165,11 @@ def tasks(
     from decabench.tasks import available_splits, known_tasks, select_suite
 
     if bool(names) == (suite is not None):
-        raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
+        raise click.UsageError("Specify either tasks or a suite with --suite.")
     if chat and harness != "lm-eval":
-        raise click.UsageError("Leave out --chat: Inspect always uses the chat format.")
+        raise click.UsageError(
+            "--chat is only for lm-eval, because Inspect always uses the chat format. Omit --chat."
+        )
     chosen = names
     if suite is not None:
         known = known_tasks(include)
@@ -184,4 +187,4 @@ def tasks(
     for path in made:
         echo(str(path))
     if not is_set("quiet"):
-        echo(f"Run it: see {output / 'README.md'}")
+        echo(f"To run the tasks, see {output / 'README.md'}")

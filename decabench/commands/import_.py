@@ -35,34 +35,39 @@ _ONLY = {
 @click.command("import")
 @click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]), metavar="FORMAT")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--task", required=True, metavar="NAME", help="Task of the answers.")
-@split_option("validation", "Split of the answers.")
-@output_option("Folder of the submission; imports of several tasks may share one.")
+@click.option("--task", required=True, metavar="NAME", help="Task that the answers belong to.")
+@split_option("validation", "Split that the answers belong to.")
+@output_option("Folder for the submission. Several tasks can be imported into the same folder.")
 @click.option(
-    "--name", default="", metavar="TEXT", help="Name of the submission.  [default: that of the folder]"
+    "--name", default="", metavar="TEXT", help="Name of the submission.  [default: the folder's name]"
 )
 @click.option(
     "--note",
     default="",
     metavar="TEXT",
-    help="A note about where the answers come from, kept in the submission.",
+    help="Keep a note in the submission about where the answers come from.",
 )
 @click.option(
-    "--id", "id_", metavar="NAME", help="csv: column of the ids. lm-eval: field of doc.  [default: id]"
+    "--id",
+    "id_",
+    metavar="NAME",
+    help="For CSV input, the column with the ids. For lm-eval, the field in doc.  [default: id]",
 )
-@click.option("--answer", metavar="NAME", help="csv: column of the answers.  [default: answer]")
+@click.option(
+    "--answer", metavar="NAME", help="For CSV input, the column with the answers.  [default: answer]"
+)
 @click.option(
     "--delimiter",
     metavar="CHAR",
-    help="csv: the delimiter between columns.  [default: a comma; a tab for .tsv]",
+    help="For CSV input, the delimiter between columns.  [default: a comma; a tab for .tsv]",
 )
-@click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to use.")
+@click.option("--filter", "filter_name", metavar="NAME", help="For lm-eval, use this filter's answers.")
 @click.option(
     "--scorer",
     metavar="NAME",
-    help="inspect: use this scorer's answers.  [default: the scorer choice, else the completions]",
+    help="For inspect, use this scorer's answers.  [default: the scorer choice, else the completions]",
 )
-@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to use.")
+@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="For inspect, use this epoch.")
 @click.option(
     "--in-order",
     is_flag=True,
@@ -79,14 +84,14 @@ _ONLY = {
     multiple=True,
     nargs=2,
     metavar="OPEN CLOSE",
-    help="Tags around a model's reasoning that decabench does not know; may be repeated.",
+    help="Recognise these additional tags around a model's reasoning. Can be repeated.",
 )
 @click.option(
     "--label",
     "labels",
     multiple=True,
     metavar="FILE=DATASET",
-    help="A label in the file and the dataset's label for it, such as 1=positive; may be repeated.",
+    help="Replace a label in the file with the dataset's label, such as 1=positive. Can be repeated.",
 )
 @click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id is not in the split.")
 @click.option(
@@ -131,11 +136,11 @@ def import_(
     """Make a submission from another program's answers, and check it.
 
     \b
-    squad     predictions JSON of the official scorers: {"<id>": "<answer>", ...}
+    squad     predictions JSON for the official scorers: {"<id>": "<answer>", ...}
     csv       a table with a column of ids and a column of answers
     text      one answer per line, in the order of the data
     lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
-    inspect   an Inspect log, .eval or .json; needs the package inspect-ai
+    inspect   an Inspect log, .eval or .json; requires the package inspect-ai
 
     Rows are matched by id, or by their texts if their ids are unknown; texts must agree with the examples. If any row
     does not answer exactly one example, nothing is written and every such row is reported. Exits with 1 in that case,
@@ -146,7 +151,7 @@ def import_(
     given = context.params
     for parameter, (flag, formats) in _ONLY.items():
         if given[parameter] is not None and format not in formats:
-            raise click.UsageError(f"{flag} is for {' and '.join(formats)}, not for {format}.")
+            raise click.UsageError(f"{flag} is only for {' and '.join(formats)}, but the format is {format}.")
     places = Places(
         id_ or "id",
         answer or "answer",
@@ -171,7 +176,7 @@ def import_(
     if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
             folded(
-                "If the file uses different words for the labels, import it again with --force and --label "
+                "If the file uses different words for the labels, import the answers again with --force and --label "
                 "FILE=DATASET for each, such as --label 1=positive."
             )
         )
@@ -182,7 +187,7 @@ def import_(
         examples = "1 example has" if missing == 1 else f"{missing:,} examples have"
         echo(
             folded(
-                f"{examples} no answer, so evaluate would mark {task} as failed: import all answers "
+                f"{examples} no answer, so evaluate would mark {task} as failed. Import all answers "
                 "with --force, or declare a limited run with --force --partial."
             )
         )
@@ -201,9 +206,11 @@ def _read_labels(labels: tuple[str, ...]) -> dict[str, str]:
     for label in labels:
         theirs, equals, ours = label.rpartition("=")
         if not equals or not ours:
-            raise click.UsageError(f"--label {label!r}: write FILE=DATASET, as in 1=positive.")
+            raise click.UsageError(
+                f"--label must have the form FILE=DATASET, such as 1=positive, but got {label!r}."
+            )
         if theirs in found:
-            raise click.UsageError(f"--label names {theirs!r} twice: give it once.")
+            raise click.UsageError(f"--label lists {theirs!r} more than once. List each label only once.")
         found[theirs] = ours
     return found
 

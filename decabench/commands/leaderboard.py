@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of submissions, which may be grouped in folders, or a single submission.",
+    help="Folder that contains submissions, which can be grouped in folders, or a single submission.",
 )
 @output_option("Folder for the site.", metavar="SITE")
 @click.option(
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME",
     shell_complete=complete_suite,
-    help="A suite to build a board for; may be repeated.  [default: those in --include, else decathlon]",
+    help="Build a board for this suite. Can be repeated.  [default: suites in --include, else decathlon]",
 )
 @click.option(
     "--examples",
     type=click.Choice(["free", "all", "none"]),
     default="free",
     show_default=True,
-    help="Texts to show on the site: those that may be redistributed, all of them (for private use), or none.",
+    help="Show these texts on the site: texts that may be redistributed, all texts (for private use), or none.",
 )
 @click.option(
     "--baselines/--no-baselines",
@@ -71,10 +71,10 @@ if TYPE_CHECKING:
     "splits",
     type=click.Choice(SCORED_SPLITS),
     multiple=True,
-    help="A split to score and rank; may be repeated.  [default: both]",
+    help="Score and rank this split. Can be repeated.  [default: both]",
 )
 @jobs_option
-@click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Serve the finished site on localhost until Ctrl-C.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -108,7 +108,7 @@ def leaderboard(
     from decabench.tasks import home_folder
 
     if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--port needs --serve: add --serve, or leave out --port.")
+        raise click.UsageError("--port requires --serve. Add --serve, or omit --port.")
 
     def report(line: str) -> None:
         note(f"{line} ...")

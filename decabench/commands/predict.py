@@ -90,7 +90,7 @@ def _options() -> list[Any]:
         tasks_option,
         split_option("validation", "Split to answer."),
         output_option(
-            "Folder for the submission: new, empty, or the folder of an earlier run to continue.",
+            "Write the submission to this folder, which must be new, empty, or from an earlier run to continue.",
             required=False,
         ),
         options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
@@ -154,7 +154,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         return
     if (occupant := occupied_by(plan)) and not given["force"]:
         raise click.UsageError(
-            f"{plan.run.output} {occupant}: choose another folder, or replace it with --force."
+            f"{plan.run.output} {occupant}. Choose another folder, or replace the contents with --force."
         )
     clock = start_clock()
     report = run_plan(plan, show_progress())
@@ -220,7 +220,7 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
     if template == "default":
         return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
-        note(f"Ignored the template's prompts for {', '.join(unknown)}: no task has this name.")
+        note(f"The template's prompts for {', '.join(unknown)} were ignored, because there is no such task.")
 
 
 def _show_prompt(given: dict[str, Any]) -> None:
@@ -234,7 +234,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
     for task in plan.tasks:
         if task.prompting is None:
             raise DecabenchError(
-                f"{plan.run.predictor} does not use prompts: it gets the id, question and context unchanged."
+                f"{plan.run.predictor} does not use prompts, but gets the id, question and context unchanged."
             )
         question = next(task.questions())
         shown.append((task.name, question.id, show(task.prompting, question, chat=task.is_chat)))
@@ -361,10 +361,10 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
 _FORMS = {
     "unparseable": "{} are unparseable.",
     "refused": "{} were refused by the model or its server's filter, and are scored as wrong.",
-    "cut_reasoning": "{} ran out of tokens during reasoning: raise --max-new-tokens, or turn reasoning off.",
-    "only_reasoning": "{} contain only reasoning: raise --max-new-tokens, or turn reasoning off.",
+    "cut_reasoning": "{} ran out of tokens during reasoning. Increase --max-new-tokens, or turn reasoning off.",
+    "only_reasoning": "{} contain only reasoning. Increase --max-new-tokens, or turn reasoning off.",
     "empty": "{} are empty.",
-    "not_in_context": "{} are not part of the context, although the task requires it.",
+    "not_in_context": "{} do not occur in the context, as the task requires.",
 }
 """Sentences about answers that reveal little about the model, with advice."""
 
@@ -403,7 +403,7 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
             f"special tokens, which were removed. To find out why, {advice}."
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
-        yield f"{number:,} of {count:,} answers call a tool and are unparseable: turn tools off on the server."
+        yield f"{number:,} of {count:,} answers call a tool and are unparseable. Turn tools off on the server."
 
 
 def _gpu_memory() -> str:
@@ -507,7 +507,11 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
             if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
                 flag = param.opts[0]
                 again = " ".join(f"{flag} {part}" for part in parts)
-                self.fail(f"{value!r} is more than one value: repeat the option: {again}.", param, ctx)
+                self.fail(
+                    f"{value!r} contains more than one value. Repeat the option for each value: {again}.",
+                    param,
+                    ctx,
+                )
         return super().convert(value, param, ctx)
 
 

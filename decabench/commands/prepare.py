@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=complete_task)
 @suite_option
-@split_option(None, "Only this split.  [default: all public splits]")
+@split_option(None, "Prepare only this split.  [default: all public splits]")
 @click.option(
     "--mirror",
     metavar="DIR_OR_URL",
@@ -75,8 +75,8 @@ def prepare(
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
-    TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
-    skipped, even if it came from a mirror that is not named again. A split that has changed is rebuilt;
+    TASK… lists the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
+    skipped, even if it came from a mirror that is not specified again. A split that has changed is rebuilt;
     if it came from a mirror, name the mirror again. --force rebuilds everything.
     """
     from decabench.tasks import (
@@ -91,7 +91,9 @@ def prepare(
     )
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
-        raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
+        raise click.UsageError(
+            f"--export-ids requires a name that ends in .json or .json.gz, but got {export_ids.name}."
+        )
     request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), hidden)
     request.require_place()
     known = known_tasks(include)
@@ -199,7 +201,7 @@ def _print_missing(
     ]
     complete = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"
     partly = [
-        f"{split} of {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
+        f"{split} for {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
     ]
     more = f" and {'; '.join(partly)}" if partly else ""
     console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)} (see above).")

@@ -41,7 +41,7 @@ def _quota(context: click.Context, parameter: click.Parameter, value: str | None
     if value is None:
         return None
     if not (found := re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,4})", value)):
-        raise click.BadParameter(f"write N/DAYS, such as 4/30, not {value!r}.")
+        raise click.BadParameter(f"{value!r} must have the form N/DAYS, such as 4/30.")
     return int(found[1]), int(found[2])
 
 
@@ -50,13 +50,13 @@ _OPTIONS = (
         "--submissions",
         required=True,
         type=click.Path(path_type=Path, file_okay=False),
-        help="The board's folder of submissions.",
+        help="Folder with the board's submissions.",
     ),
     click.option(
         "--suite",
         metavar="NAME",
         shell_complete=complete_suite,
-        help="The suite of the board.  [default: that in --include, else decathlon]",
+        help="Suite that the board ranks.  [default: the suite in --include, else decathlon]",
     ),
     split_option("validation", "Split to score.", SCORED_SPLITS),
     click.option(
@@ -71,7 +71,7 @@ _OPTIONS = (
         default=100,
         show_default=True,
         metavar="MB",
-        help="Maximum size of a submission, in megabytes.",
+        help="Maximum size of a submission in megabytes.",
     ),
     click.option(
         "--seconds",
@@ -161,7 +161,7 @@ def request(
     "--results",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the outcomes, which authors receive.",
+    help="Write the outcomes, which authors receive, to this folder.",
 )
 def queue(
     folder: Path,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting that overrides the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
+    help="Override a setting in the file, such as predict.limit=20 or output=runs/one. Can be repeated.",
 )
 @click.option(
     "--dry-run",
@@ -70,7 +70,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     from decabench.runs import forecast, read_experiments, run_experiment
 
     if file is None and not settings:
-        raise click.UsageError("Give a file, or settings as --set KEY=VALUE.")
+        raise click.UsageError("There is nothing to run. Specify a file, or settings with --set KEY=VALUE.")
     experiments = read_experiments(file, settings)
     if dry_run:
         for experiment in experiments:
@@ -141,7 +141,7 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
         print_estimate(found.estimates, Prices(), "run with --set predict.limit=50, without --dry-run")
     else:
         echo(
-            f"Prepare this data to see how many questions {experiment.predictor} would be asked. "
+            f"To see how many questions {experiment.predictor} would be asked, prepare this data. "
             "No questions were asked."
         )
 
@@ -273,12 +273,12 @@ def _amiss(experiment: Experiment, done: Outcome) -> Iterator[str]:
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"
         if task.status == "partial":
-            yield f"Partial: {name}: a limited run, left out of totals and rankings."
+            yield f"Partial: {name}: a limited run, excluded from totals and rankings."
     for fault in done.check.warnings:
         if fault.code == "answer-format":
             yield f"{fault.file}: {fault.message}."
     if done.check.exit_code:
-        yield f"The submission has faults: decabench check --submission {done.folder}"
+        yield f"The submission has faults. To see them, run decabench check --submission {done.folder}"
     if any(task.data.origin == "sample" for task in done.results.tasks.values()):
         yield SAMPLE_NOTE
 

@@ -61,30 +61,32 @@ _MOST_WORDS = 400
     "--task",
     metavar="NAME",
     shell_complete=complete_task,
-    help="The task to show.  [default: the only one that was answered]",
+    help="Show this task.  [default: the only task with answers]",
 )
 @split_option("validation", "The split.", SCORED_SPLITS)
-@click.option("--wrong", is_flag=True, help="Only examples that are wrong or only partly right.")
-@click.option("--right", is_flag=True, help="Only examples that are right.")
+@click.option("--wrong", is_flag=True, help="Show only examples that are wrong or only partly right.")
+@click.option("--right", is_flag=True, help="Show only examples that are right.")
 @click.option(
     "--flag",
     "flags",
     type=click.Choice(_FLAGS),
     multiple=True,
-    help="Only answers of this kind; may be repeated.",
+    help="Show only answers of this kind. Can be repeated.",
 )
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Only this example, in full; may be repeated.")
-@click.option("--search", default="", metavar="TEXT", help="Only examples that contain this text.")
+@click.option(
+    "--id", "ids", multiple=True, metavar="ID", help="Show only this example in full. Can be repeated."
+)
+@click.option("--search", default="", metavar="TEXT", help="Show only examples that contain this text.")
 @click.option(
     "--against",
     type=click.Path(path_type=Path, exists=True),
     metavar="OTHER",
-    help="Compare with another submission: only examples that one of the two got right and the other wrong.",
+    help="Compare with another submission. Show only examples that one of the two got right and the other wrong.",
 )
 @click.option(
     "--calibration",
     is_flag=True,
-    help="Show how often answers of each confidence are right, instead of examples. Needs --protocol choices.",
+    help="Show how often answers of each confidence are right, instead of examples. Requires --protocol choices.",
 )
 @click.option(
     "--sort",
@@ -92,7 +94,7 @@ _MOST_WORDS = 400
     type=click.Choice(["data", "loss", "length"]),
     default="data",
     show_default=True,
-    help="Order: data (as in the data), loss (worst first) or length (longest answer first).",
+    help="Sort by data (as in the data), loss (worst first) or length (longest answer first).",
 )
 @click.option(
     "--limit",
@@ -100,7 +102,7 @@ _MOST_WORDS = 400
     default=20,
     show_default=True,
     metavar="N",
-    help="Number of examples to print; 0 for all. A page always has all of them.",
+    help="Print at most this many examples; 0 prints all. A page always contains all examples.",
 )
 @click.option(
     "--answers",
@@ -115,7 +117,9 @@ _MOST_WORDS = 400
     metavar="DIR",
     help="Write a page of all examples to this folder, with these filters set, to open in a browser.",
 )
-@click.option("--open", "as_page", is_flag=True, help="Serve that page and open it in the browser.")
+@click.option(
+    "--open", "as_page", is_flag=True, help="Serve a page of all examples, and open the page in the browser."
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port for --open.  [default: any]"
 )
@@ -152,12 +156,12 @@ def show(
 
     if wrong and right:
         raise click.UsageError(
-            "--wrong and --right cannot be combined: choose one, or leave out both for all examples."
+            "--wrong and --right can't be combined. To see all examples, omit both options."
         )
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
-        raise click.UsageError("A page takes at most one --id and one --flag: choose others on the page.")
+        raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
     if port and not as_page:
-        raise click.UsageError("--port needs --open: add --open, or leave out --port.")
+        raise click.UsageError("--port requires --open. Add --open, or omit --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options, hidden)
@@ -172,7 +176,7 @@ def show(
         return
     if calibration and shown.result.calibration is None:
         raise click.UsageError(
-            f"The answers to {shown.head.task} have no probabilities: predict them with --protocol choices."
+            f"The answers to {shown.head.task} have no probabilities. Predict again with --protocol choices."
         )
     found = browse_examples(shown, chosen, other)
     if is_set("json"):
@@ -193,9 +197,12 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
         splits = sorted({split for _, split in opened.files})
     if not names:
         raise click.UsageError(
-            f"The submission has no answers for {options.split}, only for {', '.join(splits)}: choose with --split."
+            f"The submission has no {options.split} answers, only {' and '.join(splits)} answers. "
+            "Choose another split with --split."
         )
-    raise click.UsageError(f"Which task? The submission answers {', '.join(names)}: choose one with --task.")
+    raise click.UsageError(
+        f"The submission has answers for several tasks ({', '.join(names)}). Choose a task with --task."
+    )
 
 
 # In the terminal

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @include_option
 @click.pass_context
 def suites(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the suites: the tasks reported together, and how their scores combine."""
+    """List the suites, which are groups of tasks, and how their scores combine."""
     if context.invoked_subcommand is not None:
         return
     from decabench.tasks import known_suites
@@ -52,7 +52,7 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
 @home_option
 @include_option
 def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
-    """Show the tasks of a suite, their metrics, and published scores."""
+    """Show the tasks in a suite, their metrics, and published scores."""
     from decabench.tasks import get_suite, known_suites, known_tasks
 
     suite, tasks, out = get_suite(name, known_suites(include)), known_tasks(include), console()

@@ -276,7 +276,7 @@ def validate(
     "splits",
     type=click.Choice(["validation", "test"]),
     multiple=True,
-    help="Only texts of this split; may be repeated.  [default: validation and test]",
+    help="Check only texts in this split. Can be repeated.  [default: validation and test]",
 )
 @click.option(
     "--against",
@@ -284,7 +284,7 @@ def validate(
     multiple=True,
     default=("train",),
     show_default=True,
-    help="Search in this split; may be repeated.",
+    help="Search in this split. Can be repeated.",
 )
 @click.option(
     "--compare",
@@ -298,14 +298,14 @@ def validate(
     type=click.Choice(["normalised", "exact"]),
     default="normalised",
     show_default=True,
-    help="Which examples --write lists.",
+    help="Choose the examples that --write lists.",
 )
 @click.option(
     "--write",
     "written",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the ids of the examples found to this .json or .json.gz, for evaluate --without.",
+    help="Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
 )
 @home_option
 @include_option
@@ -322,7 +322,7 @@ def overlap(
 ) -> None:
     """Find validation and test texts that also occur in the training data of any task.
 
-    Covers the named tasks, or else all prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces
+    Covers the listed tasks, or else all prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces
     and punctuation (normalised: Unicode NFKC, case-folded, only letters, marks and digits). A model
     that is trained on one task may have seen the test texts of another.
     """
@@ -330,22 +330,22 @@ def overlap(
     from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
 
     if match == "exact" and not written:
-        raise click.UsageError("--match chooses what --write lists: add --write, or leave out --match.")
+        raise click.UsageError("--match requires --write. Add --write, or omit --match.")
     if written and not written.name.lower().endswith((".json", ".json.gz")):
-        raise click.UsageError(f"--write names {written}, but an id list must end in .json or .json.gz.")
+        raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {written}.")
     store, known = Store(home_folder(home)), known_tasks(include)
     wanted = chosen_tasks(tasks, include, suite)
     names = [name for name in wanted or known if store.records(name)]
     absent = [name for name in wanted or () if name not in names]
     if not names or (absent and tasks):
         raise MissingDataError(
-            f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}: run decabench "
+            f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}. Run decabench "
             f"prepare{' ' if absent else ''}{' '.join(absent)} first."
         )
     if not any(split in store.records(name) for name in names for split in against):
         raise MissingDataError(
             f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to "
-            "search: also name the tasks that a model is trained on, or search another split with "
+            "search. Also list the tasks that a model is trained on, or search another split with "
             "--against."
         )
     found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))

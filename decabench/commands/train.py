@@ -41,32 +41,30 @@ from decabench.models import MODELS
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE.toml",
-    help="File of settings, such as a run's config.toml.",
+    help="Read settings from this file, such as a run's config.toml.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting, such as model.dimension=100 or steps=2000; may be repeated.",
+    help="Change a setting, such as model.dimension=100 or steps=2000. Can be repeated.",
 )
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Checkpoint to start from, or a run's folder to start from its best one. Weights, model settings and "
-    "vectors are taken from it.",
+    help="Checkpoint to start from, or a run's folder to start from its best checkpoint. Weights, model settings and "
+    "vectors are taken from the checkpoint.",
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PART",
-    help="Freeze a part's weights; may be repeated. MQAN has encoder, decoder and generate; other "
+    help="Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; other "
     "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
 )
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
-@click.option(
-    "--resume", is_flag=True, help="Continue from the latest checkpoint in the folder, if there is one."
-)
+@click.option("--resume", is_flag=True, help="Continue from the folder's latest checkpoint, if it has any.")
 @click.option(
     "--stop-after",
     type=FiniteRange(min=0, min_open=True),

@@ -51,7 +51,7 @@ def _refuse(force: bool, *paths: Path) -> None:
     for path in paths:
         if path.exists() and not force:
             raise click.UsageError(
-                f"{path} already exists: choose another file, or replace this one with --force."
+                f"{path} already exists. Choose another file, or replace the existing file with --force."
             )
 
 
@@ -85,7 +85,7 @@ def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[C
     "--examples",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only the first N examples of each task.  [default: all]",
+    help="Use only the first N examples of each task.  [default: all]",
 )
 @home_option
 @include_option
@@ -138,7 +138,7 @@ def ngrams(
 
 @vectors.command()
 @click.argument("source", metavar="NAME|FILE")
-@_output(".npy", "File for the matrix; its words are written to FILE.txt next to it.")
+@_output(".npy", "Write the matrix to this file, and the words to FILE.txt in the same folder.")
 def convert(source: str, output: Path, force: bool) -> None:
     """Convert word vectors to FILE.npy and FILE.txt (one word per line), which load faster.
 
@@ -151,11 +151,11 @@ def convert(source: str, output: Path, force: bool) -> None:
 
     index = index_path(output)
     if Path(source).expanduser().resolve() in (output.resolve(), index.resolve()):
-        raise click.UsageError(f"{source} would be overwritten by its own copy: choose another file.")
+        raise click.UsageError(f"{source} would be overwritten by its own copy. Choose another file.")
     _refuse(force, output, index)
     words = open_vectors(source)
     if not isinstance(words, WordVectors):
-        raise DataError(f"{source} has no list of words: give vectors with a row for each word.")
+        raise DataError(f"{source} has no list of words. Use vectors with a row for each word.")
     left_out = write_word_vectors(output, words)
     count = len(words.index) - len(left_out)
     _print_document([output, index], count, words.dimension, left_out)

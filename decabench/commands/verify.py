@@ -25,7 +25,7 @@ from decabench.commands._console import (
     "--results",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Results file to verify.  [default: all of the submission's]",
+    help="Verify this results file.  [default: all results files in the submission]",
 )
 @home_option
 @jobs_option

@@ -31,7 +31,7 @@ def test_a_hidden_split_says_so(command, home, submit, tmp_path):
     assert "--split train or --split validation" in message
     folder = submit("majority", ["squad"])
     message = said(command("evaluate", folder, "--split", "test", "--home", home))
-    assert "has answers for validation: add --split validation" in message
+    assert "There are answers for validation. Add --split validation" in message
     message = said(command("evaluate", folder, "--split", "test", "--tasks", "squad", "--home", home))
     assert "squad has no public test split, because its labels are hidden" in message
 
@@ -98,10 +98,10 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
         ),
         ("openai:https://host/v1/completions/", "Use the server's base URL, openai:https://host/v1"),
         ("openai:https://host/v1/models", "Use the server's base URL, openai:https://host/v1"),
-        ("my_model.py:Simple", "write my_model:Simple"),
-        ("my_model.py", "write my_model:Simple"),
-        ("./my_model.py", "write my_model:Simple"),
-        ("my_model", "write my_model:Simple"),
+        ("my_model.py:Simple", "my_model:Simple."),
+        ("my_model.py", "my_model:Simple."),
+        ("./my_model.py", "my_model:Simple."),
+        ("my_model", "my_model:Simple."),
         ("majority", "majority is a baseline and does not use --model. Leave out the option"),
         ("majorty", "Did you mean majority?"),
         ("MAJORITY", "Did you mean majority?"),
@@ -246,7 +246,7 @@ def test_a_gate_can_be_set_by_a_variable(command, monkeypatch, home, tmp_path):
 
 def test_wrong_and_right_exclude_each_other(command, tmp_path):
     done = command("show", tmp_path, "--wrong", "--right")
-    assert done.exit_code == 2 and "--wrong and --right cannot be combined" in done.stderr
+    assert done.exit_code == 2 and "--wrong and --right can't be combined" in done.stderr
 
 
 def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
@@ -260,7 +260,7 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("tasks sst", "To see one, run cli tasks show NAME."),
+        ("tasks sst", "For details, run cli tasks show NAME."),
         ("prepare --tasks squad", "Name the tasks without the option: cli prepare squad sst."),
     ],
 )
@@ -286,9 +286,9 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [
-        (["suites", "sst"], "Choose from show. To see one, run cli suites show NAME."),
-        (["--home", "data", "tasks"], "Put the options of a command after its name"),
-        (["run", "--limit", "20"], "write --set predict.limit=…"),
+        (["suites", "sst"], "Choose from show. For details, run cli suites show NAME."),
+        (["--home", "data", "tasks"], "Put a command's options after its name"),
+        (["run", "--limit", "20"], "a setting instead: --set predict.limit=…"),
         (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
         (["tasks", "show", "sst,schema"], "sst,schema lists 2 tasks, but only one is allowed"),
@@ -357,7 +357,7 @@ def test_ids_of_another_form_are_shown(command, home, tmp_path):
     lines = [(str(number), "positive") for number in range(32)]
     write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
     done = command("check", tmp_path / "s", "--home", home)
-    assert "given '0', expected ids such as 'sst.validation.0'" in done.stdout
+    assert "expected ids such as 'sst.validation.0', but got '0'" in done.stdout
 
 
 def test_an_empty_file_of_answers_is_one_fault(command, submit, home):

@@ -138,11 +138,11 @@ def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp
     done = command("check", "--submission", folder, "--home", home)
     last = len(TASKS["sst"].variants)
     file = "variants/9/predictions/sst.validation.jsonl"
-    said = f"{file}: unknown-variant: sst has no variant 9: its variants are 1 to {last}"
+    said = f"{file}: unknown-variant: sst has no variant 9; the variants are 1 to {last}"
     assert done.exit_code == 1 and said in done.stdout
     assert "no variant 1:" not in done.stdout
     scored = command("evaluate", folder, "--home", home)
-    assert f"sst has {last} variants, so there is no variant 9." in scored.stdout.replace("\n", " ")
+    assert f"sst has {last} variants, but the answers are for variant 9." in scored.stdout.replace("\n", " ")
 
 
 def test_a_file_of_an_unknown_task_is_the_only_fault(command, home, submit):

@@ -70,7 +70,7 @@ def test_a_loss_that_may_be_chance_fails_no_gate(command, home, submit):
     gate = ("compare", a, b, "--home", home, "--fail-on-regression", "sst:0")
     assert command(*gate).exit_code == 1
     assert command(*gate, "--alpha", "0.05").exit_code == 0
-    assert "--alpha needs --fail-on-regression" in command("compare", a, b, "--alpha", "0.05").stderr
+    assert "--alpha requires --fail-on-regression" in command("compare", a, b, "--alpha", "0.05").stderr
 
 
 @pytest.mark.parametrize("limit", ["sst", "sst:-1", "sst:x", ":1", "squad:1", "decascore:1"])

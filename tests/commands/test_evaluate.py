@@ -84,7 +84,7 @@ def test_a_failed_task_is_1(command, home, submit):
     assert "Sum (no decaScore): 900.0 of 900 (9 of 10 tasks)" in done.stdout
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("Failed: sst: ")]
     assert "sst.validation.jsonl:33: unknown-id" in said
-    assert said.endswith("(2 faults in all: run decabench check)")
+    assert said.endswith("(2 faults in all; to see them, run decabench check)")
     content = json.loads((folder / "results" / "validation" / "results.json").read_text())
     assert content["decascore"] is None
     assert (content["tasks"]["sst"]["status"], content["tasks"]["sst"]["score"]) == ("failed", None)
@@ -195,7 +195,7 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "63.1 to 100.0", "8"]  # 0.025 ** (1 / 8)
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8, left out of totals" in done.stdout
+    assert "Partial: sst: a limited run with 8 of 32 examples, limit 8, excluded from totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 
@@ -204,7 +204,7 @@ def test_limited_runs_alone_have_no_total(command, home, submit):
     cut_to(folder, "sst", 8)
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
     done = command("evaluate", "--submission", folder, "--home", home)
-    assert "\nNo decaScore: none of the suite's 10 tasks is scored in full.\n" in done.stdout
+    assert "\nNo decaScore: none of the suite's 10 tasks has a complete score.\n" in done.stdout
     assert "8 of 32 examples, 8 ids, sha256:0123456789ab…, left out" in done.stdout
 
 
@@ -233,9 +233,12 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
     cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit of new tokens"
+    forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit for new tokens"
     assert f"\nsquad: {forms}, 1 with chat-template tokens.\n" in done.stdout
-    assert "squad: 1 context was cut; the gold answer remains in 96.9 % of contexts (ceiling)." in done.stdout
+    assert (
+        "squad: 1 context was truncated; 96.9 % of contexts still contain the gold answer (ceiling)."
+        in done.stdout
+    )
     assert "\nsst: 1 context was cut.\n" in done.stdout
 
 
@@ -329,8 +332,8 @@ def test_the_submission_by_position(command, home, submit):
     assert by_position.exit_code == by_option.exit_code == 0
     assert by_position.stdout == by_option.stdout
     for arguments, said in (
-        (("--home", home), "Which submission? Give its folder, .zip or .tar.gz."),
-        ((folder, "--submission", folder), "The submission is given twice"),
+        (("--home", home), "Specify a folder, a .zip or a .tar.gz."),
+        ((folder, "--submission", folder), "The submission is specified more than once"),
     ):
         done = command("evaluate", *arguments)
         assert done.exit_code == 2 and said in done.stderr
@@ -367,7 +370,7 @@ def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):
         folder / "predictions" / "shcema.validation.jsonl"
     )
     done = command("evaluate", folder, "--home", home)
-    assert "Not scored, because no task has this name: shcema." in done.stdout
+    assert "no task with this name: shcema." in done.stdout
     content = json.loads(command("--json", "evaluate", folder, "--home", home).stdout)
     assert any("shcema" in sentence for sentence in content["remarks"])
     assert "shcema" not in json.dumps(content["results"])
@@ -392,9 +395,7 @@ def test_a_file_that_may_not_be_read_is_a_fault_of_its_task(command, home, submi
     unreadable(folder / "predictions" / "sst.validation.jsonl")
     done = command("evaluate", folder, "--home", home)
     assert done.exit_code == 1
-    assert (
-        "Failed: sst: predictions/sst.validation.jsonl:1: unreadable-file: it cannot be read" in done.stdout
-    )
+    assert "Failed: sst: predictions/sst.validation.jsonl:1: unreadable-file: it can't be read" in done.stdout
     done = command("show", folder, "--task", "sst", "--home", home)
     assert done.exit_code == 3 and "unreadable-file" in done.stderr
 

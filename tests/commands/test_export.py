@@ -15,4 +15,4 @@ def test_what_has_no_results_is_no_archive(command, tmp_path):
 
 def test_only_a_model_index_can_be_pushed(command, tmp_path):
     done = command("export", "results", tmp_path, "--push", "me/mine")
-    assert "--push updates a model card, so it needs --format model-index." in done.stderr
+    assert "so --format model-index is required" in done.stderr

@@ -71,10 +71,10 @@ def test_the_report_has_every_faulty_row(command, home, tmp_path):
     ("arguments", "says"),
     [
         (("text", "--filter", "none"), "--filter is for lm-eval, not for text"),
-        (("squad", "--id", "x"), "--id is for csv and lm-eval, not for squad"),
+        (("squad", "--id", "x"), "--id is only for csv and lm-eval"),
         (("csv", "--epoch", "2"), "--epoch is for inspect, not for csv"),
-        (("csv", "--label", "1"), "write FILE=DATASET"),
-        (("csv", "--label", "1=a", "--label", "1=b"), "--label names '1' twice"),
+        (("csv", "--label", "1"), "the form FILE=DATASET"),
+        (("csv", "--label", "1=a", "--label", "1=b"), "--label lists '1' more than once"),
     ],
 )
 def test_wrong_usage(command, home, tmp_path, arguments, says):

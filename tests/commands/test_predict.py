@@ -63,7 +63,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     done = command("predict", "--predictor", "oracle", *options)
     assert done.exit_code == 2
-    assert "holds the submission majority: choose another folder, or replace it with --force" in done.stderr
+    assert "holds the submission majority. Choose another folder" in done.stderr
     assert command("predict", "--predictor", "oracle", *options, "--force").exit_code == 0
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
 
@@ -241,7 +241,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
         (["--question-variant", "some"], "'some' is neither the number of a variant nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
-        (["--limit", "0"], "0 is not allowed: give 1 or more"),
+        (["--limit", "0"], "0 is not allowed. The value must be at least 1"),
         (["--shots", "2"], "majority does not use prompts"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_program_that_writes_no_json_is_a_model_that_failed(command, home, tmp
     assert done.exit_code == 4 and "Line 1 of the program's output is not JSON" in done.stderr
 
 
-_RAISE = "raise --max-new-tokens, or turn reasoning off."
+_RAISE = "Increase --max-new-tokens, or turn reasoning off."
 
 
 @pytest.mark.parametrize(
@@ -278,8 +278,8 @@ _RAISE = "raise --max-new-tokens, or turn reasoning off."
         (
             {"empty": 9, "cut_reasoning": 5, "only_reasoning": 3},
             [
-                f"5 of 32 answers ran out of tokens during reasoning: {_RAISE}",
-                f"3 of 32 answers contain only reasoning: {_RAISE}",
+                f"5 of 32 answers ran out of tokens during reasoning. {_RAISE}",
+                f"3 of 32 answers contain only reasoning. {_RAISE}",
                 "1 of 32 answers are empty.",
             ],
         ),
@@ -310,7 +310,7 @@ def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
     done = command(*given, "--tasks", "sst", "--limit", "10")
     assert done.exit_code == 2 and path.read_bytes() == before
     sentence = "has 32 answers to sst.validation, of which this run would keep only 10"
-    assert f"{sentence}: choose another folder, or replace it with --force." in done.stderr
+    assert f"{sentence}. Choose another folder" in done.stderr
     assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
     assert len(path.read_text().splitlines()) == 10
     assert command(*given, "--tasks", "sst", "--limit", "10").exit_code == 0  # as many
@@ -330,12 +330,12 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("predictor", "more", "sentence"),
     [
-        ("./models/my_model.py:Shouting", [], "run this in ./models and write my_model:Shouting."),
+        ("./models/my_model.py:Shouting", [], "Run this in ./models, and use my_model:Shouting."),
         ("majority", ["--omit", "seed"], "majority does not use --omit. Leave out the option"),
         (
             "openai:http://x/v1",
             ["--omit", "temperature,seed"],
-            "repeat the option: --omit temperature --omit",
+            "Repeat the option for each value: --omit temperature --omit",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_mirror_with_some_splits_is_3_and_says_the_same_again(command, tmp_pat
     for done in runs:
         assert done.exit_code == 3
         assert "partly, 2 of 3 splits" in done.stdout and "failed" not in done.stdout
-        summary = "Prepared: 0 of 1 tasks and train, validation of sst. Missing: sst (test) (see above)."
+        summary = "Prepared: 0 of 1 tasks and train, validation for sst. Missing: sst (test) (see above)."
         assert summary in done.stderr.replace("\n", " ")
     assert runs[0].stdout == runs[1].stdout
 

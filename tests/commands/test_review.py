@@ -64,7 +64,7 @@ def test_nothing_but_one_folder_may_change(board, review):
     found = json.loads(review("--owner", "carol", "--json").stdout)
     assert {
         "path": "submissions/alice/",
-        "message": "your folder is submissions/carol/: move everything there",
+        "message": "your folder is submissions/carol/; move everything there",
     } in found["problems"]
     assert found["reviews"] == []
 
@@ -75,7 +75,7 @@ def test_a_request_without_a_submission(board, review):
     assert done.exit_code == 0 and done.stdout == "This request contains no submission.\n"
     (board / "submissions" / "loose.zip").write_text("")
     done = review()
-    assert done.exit_code == 1 and "put it into a folder in submissions/" in done.stdout
+    assert done.exit_code == 1 and "put the file into a folder in submissions/" in done.stdout
 
 
 def test_only_what_the_request_itself_changes_counts(board, review, submit):

@@ -118,7 +118,7 @@ def test_any_option_from_a_variable(command, home, tmp_path, monkeypatch):
 def test_a_limited_run_is_compared_on_its_examples(command, file):
     done = command("run", str(file), "--set", "predict.limit=5")
     assert done.exit_code == 0
-    assert "majority against random" in done.stdout and "left out of totals and rankings" in done.stdout
+    assert "majority against random" in done.stdout and "excluded from totals and rankings" in done.stdout
 
 
 def test_several_models(command, home, tmp_path):

@@ -118,10 +118,13 @@ def test_wordings_stand_below_each_other(command: Command, home: Path, submit: S
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Which task? The submission answers schema, sst: choose one with --task."),
+        ((), "several tasks (schema, sst). Choose a task with --task."),
         (("--task", "squad"), "has no validation answers for squad"),
         (("--task", "sts"), "Did you mean sst"),
-        (("--split", "test"), "has no answers for test, only for validation: choose with --split."),
+        (
+            ("--split", "test"),
+            "has no test answers, only validation answers. Choose another split with --split.",
+        ),
     ],
 )
 def test_what_is_missing_is_said(
@@ -135,7 +138,7 @@ def test_faulty_answers_are_refused(command: Command, home: Path, wrong_and_righ
     with (wrong_and_right / "predictions/squad.validation.jsonl").open("a") as file:
         file.write('{"id": "nobody", "answer": ""}\n')
     done = command("show", wrong_and_right, "--home", home)
-    assert done.exit_code == 3 and "squad cannot be shown: " in done.stderr and "unknown-id" in done.stderr
+    assert done.exit_code == 3 and "squad can't be shown: " in done.stderr and "unknown-id" in done.stderr
 
 
 def test_differing_words_are_coloured_and_nothing_is_lost(home: Path) -> None:
@@ -237,7 +240,7 @@ def test_a_page_begins_with_the_filters_that_were_given(
     for options, said in (
         (("--id", "a", "--id", "b"), "at most one --id and one --flag"),
         (("--flag", "empty", "--flag", "cut"), "at most one --id and one --flag"),
-        (("--port", "8000"), "--port needs --open"),
+        (("--port", "8000"), "--port requires --open"),
     ):
         done = command(*page, *options)
         assert done.exit_code == 2 and said in done.stderr
@@ -296,4 +299,4 @@ def test_answers_without_probabilities_have_no_calibration(
     command: Command, home: Path, wrong_and_right: Path
 ) -> None:
     done = command("show", wrong_and_right, "--calibration", "--home", home)
-    assert done.exit_code == 2 and "no probabilities: predict them with --protocol choices" in done.stderr
+    assert done.exit_code == 2 and "no probabilities. Predict again with --protocol choices" in done.stderr

@@ -129,4 +129,4 @@ def test_a_task_outside_of_the_suite_is_refused(command, tagging, arguments, mon
     monkeypatch.chdir(tmp_path)
     done = command(*arguments, "--suite", "tagging-demo", "--tasks", "sst", "--home", tagging)
     assert done.exit_code == 2
-    assert "--tasks names sst, but the suite tagging-demo has only pos" in done.stderr
+    assert "--tasks lists sst, but the suite tagging-demo contains only pos" in done.stderr

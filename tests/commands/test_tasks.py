@@ -193,7 +193,7 @@ def test_ids_of_an_overlap(command, leaky, tmp_path, match, ids):
 
 def test_a_match_without_a_list_is_refused(command, leaky):
     done = command("tasks", "overlap", "--match", "exact", *leaky)
-    assert done.exit_code == 2 and "--match chooses what --write lists: add --write" in done.stderr
+    assert done.exit_code == 2 and "--match requires --write" in done.stderr
 
 
 def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
@@ -237,11 +237,11 @@ def test_ids_of_other_data(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3
-    assert "does not match the validation split of leaky" in done.stderr.replace("\n", " ")
+    assert "does not match the prepared validation data for leaky" in done.stderr.replace("\n", " ")
     content["splits"][0]["split"] = "test"
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
-    assert "lists no examples of validation" in done.stderr.replace("\n", " ")
+    assert "lists no validation examples" in done.stderr.replace("\n", " ")
 
 
 def listing(path, ids, task="leaky", split="validation"):
@@ -258,7 +258,7 @@ def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
     listed = listing(tmp_path / "some.json", ["leaky.validation.1", "a", "b", "c", "d"])
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 0, done.output
-    assert "so not left out: a, b, c and 1 more" in done.stderr.replace("\n", " ")
+    assert "so they can't be left out: a, b, c and 1 more" in done.stderr.replace("\n", " ")
     listed = listing(tmp_path / "none.json", ["leaky.test.0", "leaky.test.1"])
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert done.exit_code == 3

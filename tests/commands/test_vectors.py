@@ -86,7 +86,7 @@ def test_files_are_replaced_only_where_that_is_asked_for(train, tmp_path):
     before = path.read_bytes()
     again = train(path, "--steps", 2)
     assert again.exit_code == 2
-    assert f"{path} already exists: choose another file, or replace" in again.stderr
+    assert f"{path} already exists. Choose another file" in again.stderr
     assert path.read_bytes() == before
     assert train(path, "--steps", 2, "--force").exit_code == 0
     assert path.read_bytes() != before
