@@ -173,7 +173,7 @@ def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, P
     for name in wanted:
         if not all(_is_safe(part) for part in name.split(_NESTED)):
             raise DataError(
-                f"The member {name} of {archive.name} points outside the archive, so it was not extracted."
+                f"The member {name} in {archive.name} points outside the archive and was not extracted."
             )
     inner: dict[str, set[str]] = {}
     for name in wanted:
@@ -202,7 +202,7 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
                 continue
             if member.kind != "file":
                 raise DataError(
-                    f"The member {name} of {archive.name} is a link, a folder or encrypted, so it was not extracted."
+                    f"The member {name} in {archive.name} is a link, a folder or encrypted, and was not extracted."
                 )
             found[name] = folder / name
             with atomic_file(found[name]) as target:
@@ -224,13 +224,13 @@ def _archive_errors(archive: Path, most: int) -> Iterator[None]:
         raise
     except LargeArchiveError as error:
         raise DataError(
-            f"The archive {archive.name} unpacks to more than the {most >> 20:,} MiB that are allowed, so it can't be "
-            "the published file. Get it again."
+            f"The archive {archive.name} unpacks to more than the allowed {most >> 20:,} MiB, so it can't be "
+            "the published file. Download the archive again."
         ) from error
     except DAMAGE as error:
         if is_refused_write(error):
             raise
         reason = str(error) or type(error).__name__
         raise DataError(
-            f"The archive {archive.name} is damaged ({reason}): fetch it again with --force."
+            f"The archive {archive.name} is damaged ({reason}). Download it again with --force."
         ) from error

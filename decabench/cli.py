@@ -99,7 +99,7 @@ def _first_sentence(help_text: str) -> str:
 _SHARED_OPTIONS = {
     "json": "Print the result and any error as JSON (see docs/json.md).",
     "quiet": "Print only the result and errors: no progress, no advice.",
-    "no-color": "Print no colours or other styles, like NO_COLOR=1.",
+    "no-color": "Print without colours or other styles, as with NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
 }
 """Options that every command accepts, before or after its name."""
@@ -197,7 +197,7 @@ class _Cli(click.Group):
         except KeyboardInterrupt as error:  # a command may give its own advice
             _fail(
                 str(error)
-                or "Interrupted: no half-written files are left. Run the same command again to continue.",
+                or "Interrupted. No half-written files are left. Run the same command again to continue.",
                 getattr(error, "exit_code", _INTERRUPTED),
                 ctx.meta,
             )
@@ -225,9 +225,9 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
     if isinstance(error, DecabenchError):
         sentence, code = str(error), error.exit_code
     elif isinstance(error, MemoryError):
-        sentence = f"Not enough memory{f' ({error})' if str(error) else ''}: {_LESS_MEMORY}."
+        sentence = f"Not enough memory{f' ({error})' if str(error) else ''}. {_LESS_MEMORY}"
     elif isinstance(error, OSError) and is_output:
-        sentence = f"Cannot write to standard output ({error.strerror}): redirect it somewhere else."
+        sentence = f"Can't write to standard output ({error.strerror}). Redirect the output somewhere else."
     elif isinstance(error, OSError) and error.errno:
         sentence = explain_refusal(error)
     else:
@@ -236,7 +236,7 @@ def _fail_unexpected(error: Exception, meta: Mapping[str, Any]) -> NoReturn:
 
 
 _REPORT = "Run again with --debug and report the traceback."
-_LESS_MEMORY = "close other programs, use fewer --jobs or --workers, or use a machine with more memory"
+_LESS_MEMORY = "Close other programs, use fewer --jobs or --workers, or use a machine with more memory."
 
 
 def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__: Any) -> None:
@@ -301,10 +301,13 @@ _PLAINER = (
     (r"^Invalid value for '\[(.*?)\]'", r"Invalid value for '\1'"),
     (r"is not a valid integer( range)?\.", "is not a whole number."),
     (r"is not a valid float( range)?\.", "is not a number."),
-    (r"is not in the range x>=(\S+)\.", r"is not allowed: give \1 or more."),
-    (r"is not in the range x>(\S+)\.", r"is not allowed: give a number above \1."),
-    (r"is not in the range (\S+)<=x<=(\S+)\.", r"is not allowed: give a number from \1 to \2."),
-    (r"is not in the range (\S+)<x<=(\S+)\.", r"is not allowed: give a number above \1, at most \2."),
+    (r"is not in the range x>=(\S+)\.", r"is not allowed. The value must be at least \1."),
+    (r"is not in the range x>(\S+)\.", r"is not allowed. The value must be greater than \1."),
+    (r"is not in the range (\S+)<=x<=(\S+)\.", r"is not allowed. The value must be between \1 and \2."),
+    (
+        r"is not in the range (\S+)<x<=(\S+)\.",
+        r"is not allowed. The value must be greater than \1 and at most \2.",
+    ),
     (r"Directory ('.*') is a file\.", r"\1 is a file, not a folder."),
     (r"File ('.*') is a directory\.", r"\1 is a folder, not a file."),
     (r"(Directory|Path|File) ('.*') does not exist\.", r"\2 does not exist."),
@@ -337,22 +340,22 @@ def _advice(error: click.ClickException) -> str:
     path, command = context.command_path, context.command
     if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
         names = ", ".join(command.commands)
-        show = f". To see one, run {path} show NAME" if "show" in command.commands else ""
+        show = f". For details, run {path} show NAME" if "show" in command.commands else ""
         return f" Choose from {names}{show}."
     if isinstance(error, click.NoSuchOption) and context.parent is None and isinstance(command, click.Group):
-        return f" Put the options of a command after its name: {path} COMMAND {error.option_name} …"
+        return f" Put a command's options after its name: {path} COMMAND {error.option_name} …"
     if isinstance(error, click.NoSuchOption) and path.endswith(" run"):
         from decabench.runs import find_setting
 
         setting = find_setting(error.option_name.lstrip("-"))
-        return f" In this command it is a setting: write --set {setting}=…" if setting else ""
+        return f" This command has a setting instead: --set {setting}=…" if setting else ""
     if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
         from decabench.tasks import known_tasks
 
         extra = error.message.rpartition("(")[2].rstrip(")").split()
         if {*extra} <= known_tasks().keys():
             names = ",".join((*given, *extra))
-            return f". To give several tasks, separate them with commas: --tasks {names}."
+            return f". Separate several tasks with commas: --tasks {names}."
     if isinstance(error, click.NoSuchOption) and error.option_name == "--tasks":
         if any(
             isinstance(parameter, click.Argument) and parameter.name == "tasks"
@@ -428,7 +431,9 @@ def _open_streams() -> None:
             old.flush()
         setattr(sys, name, _stream(kind(number, "w", closefd=False), encoding, errors))
     if is_closed:
-        click.echo("Error: Standard output is closed: redirect it to a file or to /dev/null.", err=True)
+        click.echo(
+            "Error: Standard output is closed. Redirect the output to a file or to /dev/null.", err=True
+        )
         raise SystemExit(3)
 
 

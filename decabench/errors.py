@@ -64,4 +64,6 @@ def require_torch() -> None:
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         verb = "is" if len(missing) == 1 else "are"
-        raise DecabenchError(f"{' and '.join(missing)} {verb} not installed: {install_hint('train')}.")
+        raise DecabenchError(
+            f"{' and '.join(missing)} {verb} not installed. To fix this, {install_hint('train')}."
+        )

@@ -60,17 +60,17 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors from file systems that don't support an operation."""
 
 _ADVICE: Mapping[int | None, str] = {
-    errno.EMFILE: "raise the limit with ulimit -n, or use fewer --jobs or --workers",
-    errno.ENFILE: "close other programs, or raise the system's limit on open files",
-    errno.ENOMEM: "close other programs, or use a machine with more memory",
-    errno.EIO: "the disk or its connection failed; check the system log and use another disk",
-    errno.ESTALE: "the network file system lost it; run the same command again",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ELOOP: "remove the circular links",
-    errno.ETXTBSY: "stop the program that is running from it",
-    errno.EBUSY: "close the program that is using it",
-    errno.EXDEV: "choose a folder that is on a single file system",
-    errno.ENOLCK: "choose a folder on a file system that supports locks",
+    errno.EMFILE: "Raise the limit with ulimit -n, or use fewer --jobs or --workers",
+    errno.ENFILE: "Close other programs, or raise the system's limit on open files",
+    errno.ENOMEM: "Close other programs, or use a machine with more memory",
+    errno.EIO: "The disk or its connection failed. Check the system log, and use another disk",
+    errno.ESTALE: "The file is gone from the network file system. Run the same command again",
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.ELOOP: "Remove the circular links",
+    errno.ETXTBSY: "Stop the program that is running from this file",
+    errno.EBUSY: "Close the program that is using this file",
+    errno.EXDEV: "Choose a folder that is on a single file system",
+    errno.ENOLCK: "Choose a folder on a file system that supports locks",
 }
 """Advice for errors that choosing another folder wouldn't fix, or would fix only in some cases."""
 
@@ -102,9 +102,10 @@ def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None
         verb, elsewhere = "used", ""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _NO_SPACE and named is not None:
-        return f"No space left to write {named} ({reason}): free some{elsewhere and f', or {elsewhere}'}."
-    remedy = _ADVICE.get(error.errno) or elsewhere or "check the path and its permissions"
-    return f"{named or 'A file'} cannot be {verb} ({reason}): {remedy}."
+        remedy = f"{elsewhere}, or free up disk space" if elsewhere else "Free up disk space"
+        return f"No space left to write {named} ({reason}). {remedy}."
+    remedy = _ADVICE.get(error.errno) or elsewhere or "Check the path and its permissions"
+    return f"{named or 'A file'} can't be {verb} ({reason}). {remedy}."
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
         if error.errno not in _REFUSALS and not (creates and error.errno in _MISSING):
             raise
         elsewhere = f"another place with {option}" if option else "another folder (--home or --output)"
-        raise StorageError(explain_refusal(error, "written", path, f"choose {elsewhere}")) from error
+        raise StorageError(explain_refusal(error, "written", path, f"Choose {elsewhere}")) from error
 
 
 @contextmanager
@@ -178,7 +179,7 @@ def require_within(folder: Path, *paths: Path) -> None:
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
-                f"{path} was not written because a link leads out of {folder}: remove the link, or give "
+                f"{path} was not written because a link leads out of {folder}. Remove the link, or choose "
                 "its target with --output."
             )
 
@@ -326,7 +327,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     folder = folder.resolve()
     if names_in(folder):
-        raise DecabenchError(f"{folder} is not empty: choose another folder.")
+        raise DecabenchError(f"{folder} is not empty. Choose another folder.")
     with temporary_folder(make_folder(folder.parent), folder.name) as made:
         yield made
         with storage_errors(folder, creates=True):
@@ -433,7 +434,7 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
     lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # so that a sweep recognizes it
     require_within(path.parent, lock)
     if lock.is_dir():
-        raise StorageError(f"{lock} is a folder, but must be a lock file: remove it.")
+        raise StorageError(f"{lock} must be a lock file, but is a folder. Remove the folder.")
     begun, is_told = time.monotonic(), math.isfinite(patience)
     while True:
         with storage_errors(path.parent, option, creates=True):

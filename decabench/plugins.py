@@ -35,7 +35,7 @@ def load_object(reference: str) -> Any:
     searched = {path or os.getcwd() for path in sys.path}
     folders = dict.fromkeys(map(str, (Path.cwd(), *_folders)))
     sys.path += [folder for folder in folders if folder not in searched]
-    found = _import_object(reference, "install its package, or run this in the folder of its file")
+    found = _import_object(reference, "Install its package, or run this in the folder that contains its file")
     _named_by_user.add(reference)
     return found
 
@@ -50,9 +50,11 @@ def load_named(reference: str, said_by: str) -> Any:
     """
     trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
     if reference in trusted or reference in _named_by_user:
-        return _import_object(reference, "install its package, or add the folder of its file to PYTHONPATH")
+        return _import_object(
+            reference, "Install its package, or add the folder that contains its file to PYTHONPATH"
+        )
     raise DecabenchError(
-        f"{said_by} names the model {reference}, but a file may not choose which code runs. If you "
+        f"{said_by} refers to the model {reference}, but a file may not choose which code runs. If you "
         f"trust this model, set {TRUSTED}={reference}."
     )
 
@@ -64,18 +66,21 @@ _named_by_user: set[str] = set()
 def _import_object(reference: str, advice: str) -> Any:
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
-        raise UnknownNameError(f"{reference!r} does not name an object: write package.module:object.")
+        raise UnknownNameError(
+            f"{reference!r} does not refer to an object. Use the form package.module:object."
+        )
     if module_name.endswith(".py") or "/" in module_name or os.sep in module_name:
         folder, stem = os.path.dirname(module_name), os.path.basename(module_name).removesuffix(".py")
-        place = "" if folder in ("", ".") else f"run this in {folder} and "
-        raise UnknownNameError(f"{reference!r} names a file, not a module: {place}write {stem}:{path}.")
+        place = "Use " if folder in ("", ".") else f"Run this in {folder}, and use "
+        raise UnknownNameError(f"{reference!r} refers to a file, not a module. {place}{stem}:{path}.")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise UnknownNameError(f"{reference!r} cannot be imported ({error}): {advice}.") from error
+        raise UnknownNameError(f"{reference!r} can't be imported ({error}). {advice}.") from error
     except _FAILURES as error:
         raise UnknownNameError(
-            f"{reference!r} cannot be imported because its module fails ({type(error).__name__}: {error}): fix it."
+            f"{reference!r} can't be imported, because its module fails ({type(error).__name__}: {error}). "
+            "Correct the error in the module."
         ) from error
     found: Any = module
     for part in path.split("."):
@@ -98,7 +103,8 @@ def load_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except _FAILURES as error:
         del sys.modules[name]
-        raise UnknownNameError(f"{path} cannot be run ({type(error).__name__}: {error}): fix it.") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise UnknownNameError(f"{path} can't be run ({reason}). Correct the error in the file.") from error
     return module
 
 
@@ -113,5 +119,6 @@ def load_entry_point(point: EntryPoint) -> Any:
         return point.load()
     except _FAILURES as error:
         raise UnknownNameError(
-            f"The entry point {point.name} = {point.value} cannot be loaded ({error}): reinstall or remove its package."
+            f"The entry point {point.name} = {point.value} can't be loaded ({error}). "
+            "Reinstall or remove its package."
         ) from error

@@ -106,7 +106,7 @@ class TomlTable:
     def _typed(self, key: str, kind: str, fits: Callable[[Any], bool], default: Any) -> Any:
         if key not in self.content:
             if default is None:
-                self.fault(f"{key!r} is missing: give {kind}.")
+                self.fault(f"{key!r} is missing; expected {kind}.")
             return default
         value = self.content[key]
         if fits(value):
@@ -138,7 +138,7 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
     except FileNotFoundError as reason:
         raise error(f"There is no file {path}.") from reason
     except OSError as reason:
-        raise error(f"{path} cannot be read ({reason.strerror}).") from reason
+        raise error(f"{path} can't be read ({reason.strerror}).") from reason
     except ValueError as reason:
         raise error(f"{path} is not valid TOML ({reason}).") from reason
 
@@ -150,12 +150,13 @@ def read_setting(text: str, example: str) -> tuple[str, Any]:
     """
     path, equals, value = text.partition("=")
     if not equals or not path:
-        raise DecabenchError(f"Invalid setting {text!r}: write it as KEY=VALUE, such as {example}.")
+        raise DecabenchError(f"Invalid setting {text!r}. Use the form KEY=VALUE, such as {example}.")
     try:
         return path, untrusted.parse_toml(f"value = {value}")["value"]
     except ValueError as error:
         if value.lstrip().startswith(("[", "{", '"')):
             raise DecabenchError(
-                f"Invalid setting {text!r} ({error}): in a shell, put it in single quotes, such as '{path}=[\"a\"]'."
+                f"Invalid setting {text!r} ({error}). In a shell, put the setting in single quotes, "
+                f"such as '{path}=[\"a\"]'."
             ) from None
         return path, value

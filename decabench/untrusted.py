@@ -77,7 +77,7 @@ _IN_WORDS = {
     "Invalid \\escape": "there is an invalid backslash escape",
     "Invalid value": "there is no valid value, perhaps because text needs quotes,",
     "Invalid statement": "there is no KEY = VALUE",
-    "Cannot overwrite a value": "a key occurs twice",
+    "Cannot overwrite a value": "a key occurs more than once",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }
 """Errors from Python's JSON and TOML parsers, with explanations in plain words."""
@@ -90,7 +90,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
+        raise ValueError(f"the key {twice[:60]!r} occurs more than once in an object")
     return value
 
 
@@ -222,7 +222,7 @@ def read_text(path: Path, limit: int) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"it is not UTF-8 at line {line}: save it as UTF-8") from None
+        raise ValueError(f"it is not UTF-8 at line {line}; save the file as UTF-8") from None
 
 
 def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:

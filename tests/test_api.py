@@ -119,7 +119,8 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
     ):
         decabench.evaluate(submission, suite="tagging-demo", home=home)
     with pytest.raises(
-        SubmissionError, match=r"oracle has no validation answers .* It has answers for pos: give the file"
+        SubmissionError,
+        match=r"oracle has no validation answers .* There are answers for pos\. Use --include",
     ):
         decabench.evaluate(submission, home=home)
 

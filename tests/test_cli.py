@@ -132,7 +132,7 @@ def test_version(command):
         (["check", "--submission", "nowhere"], "'nowhere' does not exist"),
         (["evaluate", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad or squad2?"),
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
-        (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not allowed: give 1 or more"),
+        (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not allowed. The value must be at least 1"),
         (["prepare", "--sample", "--mirror", "x"], "cannot be combined"),
         (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),
@@ -157,7 +157,7 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
-        (KeyboardInterrupt(), 130, "Error: Interrupted: no half-written files are left"),
+        (KeyboardInterrupt(), 130, "Error: Interrupted. No half-written files are left"),
         (
             ZeroDivisionError("by nought"),
             70,
@@ -277,7 +277,7 @@ def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
         assert out == ""
         said = [line for line in err.splitlines() if not line.startswith("Preparing ")]
         assert said == [
-            "Error: Interrupted: no half-written files are left. Run the same command again to continue."
+            "Error: Interrupted. No half-written files are left. Run the same command again to continue."
         ]
         assert leftovers(slow / "home") == []
     trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
@@ -320,7 +320,7 @@ def test_ctrl_c_in_predict_leaves_what_was_answered_and_no_submission(start, hom
     said = err.splitlines()
     assert out == "" and len(said) == 2 and said[0].startswith("sst: 32 of 32")
     assert said[1].startswith(
-        "Error: Interrupted: no half-written files are left. Run the same command again to continue"
+        "Error: Interrupted. No half-written files are left. Run the same command again to continue"
     )
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
     (journal,) = (tmp_path / "s" / "journal").glob("*.jsonl")
@@ -382,7 +382,7 @@ def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, t
     done = command(*arguments)
     assert done.exit_code == 3
     (said,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    assert f"{new}" in said and "cannot be written" in said
+    assert f"{new}" in said and "can't be written" in said
     assert "Traceback" not in done.output
     assert not new.exists()
 
@@ -452,7 +452,7 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
         )
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
-    assert line.startswith("Error: Cannot write to standard output (No space left on device)")
+    assert line.startswith("Error: Can't write to standard output (No space left on device)")
 
 
 @pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])

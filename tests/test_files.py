@@ -64,7 +64,7 @@ def test_atomic_file_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "sentence"), [(errno.ENOSPC, "No space left to write"), (errno.EROFS, "cannot be written")]
+    ("number", "sentence"), [(errno.ENOSPC, "No space left to write"), (errno.EROFS, "can't be written")]
 )
 def test_refusals_are_sentences(tmp_path: Path, number: int, sentence: str) -> None:
     with pytest.raises(StorageError, match=sentence) as caught, storage_errors(tmp_path):
@@ -77,12 +77,12 @@ def test_a_place_where_nothing_can_be_made() -> None:
     if not Path("/proc/self").exists():
         pytest.skip("there is no /proc")
     for make in (make_folder, lambda path: atomic_file(path).__enter__()):
-        with pytest.raises(StorageError, match=r"/proc/.* cannot be written \(No such file or directory\)"):
+        with pytest.raises(StorageError, match=r"/proc/.* can't be written \(No such file or directory\)"):
             make(Path("/proc/decabench-test"))
 
 
 def test_the_option_that_says_where(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"denied\): choose another place with --html\.$"):
+    with pytest.raises(StorageError, match=r"denied\). Choose another place with --html\.$"):
         with storage_errors(tmp_path, "--html"):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -96,7 +96,7 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return real(path, flags, *more)
 
     monkeypatch.setattr(os, "open", refused)
-    sentence = rf"{re.escape(str(tmp_path))} cannot be written \(Permission denied\): .* with --output"
+    sentence = rf"{re.escape(str(tmp_path))} can't be written \(Permission denied\)\. .* with --output"
     with pytest.raises(StorageError, match=sentence), wait_for_lock(tmp_path / "file", "", "--output"):
         pass
 
@@ -109,7 +109,7 @@ def test_another_error_passes(tmp_path: Path) -> None:
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError, match="cannot be written"):
+        with pytest.raises(StorageError, match="can't be written"):
             make_folder(path)
 
 

@@ -44,19 +44,19 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "half of the lines": (
         "",
         lambda rows: lines(rows[:16]),
-        "missing-id: the example 'sst.validation.16' has no answer; add a line for it (15 more like it)",
+        "missing-id: the example 'sst.validation.16' has no answer; add a line for this example (15 more like it)",
     ),
     "gzip without .gz": (
         "",
         lambda rows: gzip.compress(lines(rows)),
-        "its name does not end in .gz; rename it",
+        "its name does not end in .gz; rename the file",
     ),
     "text named .gz": (".gz", lines, "the file is not compressed; remove .gz from its name"),
     "text named .zst": (".zst", lines, "the file is not compressed; remove .zst from its name"),
     "another key": (
         "",
         lambda rows: lines([{"id": row["id"], "prediction": row["answer"]} for row in rows]),
-        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer'; its keys are 'id', 'prediction'",
+        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer', only these keys: 'id', 'prediction'",
     ),
     "a line end in each label": (
         "",

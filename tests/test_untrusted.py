@@ -37,7 +37,7 @@ def test_parse_json() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs more than once in an object"),
         ("[NaN]", "NaN is not JSON"),
         ("[-Infinity]", "-Infinity is not JSON"),
         ("[1", "a comma or a closing bracket is missing at column 3"),
@@ -75,7 +75,7 @@ def test_a_line_of_many_keys_is_quick() -> None:
     keys = ",".join(f'"k{number}":0' for number in range(90_000))
     start = time.process_time()
     assert len(parse_json(f"{{{keys}}}")) == 90_000
-    with pytest.raises(ValueError, match="'k0' occurs twice"):
+    with pytest.raises(ValueError, match="'k0' occurs more than once"):
         parse_json(f'{{{keys},"k0":1}}')
     assert time.process_time() - start < 1
 

@@ -92,7 +92,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        (TOML[:2], "'tasks' is missing: give a list of strings"),
+        (TOML[:2], "'tasks' is missing; expected a list of strings"),
         ([TOML[0], TOML[2]], "'name' is missing"),
         ([*TOML, 'taks = ["sst"]'], "There is no key 'taks'. Did you mean tasks?"),
         ([*TOML, 'total = "maen"'], "There is no total 'maen'. Did you mean mean?"),

@@ -206,7 +206,8 @@ def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     path.write_text('tasks = ["sst"]\n[model]\nname = "brought_along:FAMILY"\n')
     for read in (read_config, lambda path: plan_training(tmp_path / "run", config=path)):
         with pytest.raises(
-            DecabenchError, match=r"settings\.toml names the model brought_along:FAMILY, but a file may not"
+            DecabenchError,
+            match=r"settings\.toml refers to the model brought_along:FAMILY, but a file may not",
         ):
             read(path)
     made, _ = combine_settings(TrainConfig(), path, (), "classifier")  # which is run in its place
