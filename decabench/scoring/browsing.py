@@ -104,7 +104,9 @@ def find_examples(
             )
         _, scored = score_submission(submission, replace(options, tasks=[name]))
         if scored[name].sample is None:
-            raise DataError(f"{name} cannot be shown: {scored[name].result.reason.rstrip('.')}.")
+            raise DataError(
+                f"The examples of {name} can't be shown: {scored[name].result.reason.rstrip('.')}."
+            )
         head, made = make_examples(known[name], scored[name], replace(options, all_texts=True))
         wordings: dict[int, list[ScoredExample]] = {0: []}
         for row in made:
@@ -183,7 +185,7 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
         if (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
             raise DataError(
                 f"{shown.submission} and {other.submission} were scored on different data or with different "
-                "metrics, so their examples can't be compared."
+                "metrics. Their examples can't be compared."
             )
         others = {row.id: row for row in other.rows}
     known = {row.id for row in shown.rows} if chosen.ids else set()

@@ -316,7 +316,7 @@ def match_tasks(
                     only = [id_ for id_ in ids[here] if id_ not in known]
                     listed.append(f"{len(only):,} only in {names[here]} ({shown_ids(only)})")
                 reasons[task] = (
-                    f"they answered different examples ({', '.join(listed)}): use the same --sample and "
+                    f"they answered different examples ({', '.join(listed)}); use the same --sample and "
                     "--sample-seed, or the same --ids"
                 )
                 continue

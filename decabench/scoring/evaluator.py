@@ -158,7 +158,9 @@ def _without(
             f"{shown_ids(absent)}. Check the tasks, the split and the ids."
         )
     if absent:
-        warnings.warn(f"Not in {place}, so not left out: {shown_ids(absent)}", stacklevel=2)
+        warnings.warn(
+            f"These examples are not in {place}, so they can't be left out: {shown_ids(absent)}", stacklevel=2
+        )
     return {
         name: leave_out(found, options.without.get(name, ()), known[name], options.split)
         for name, found in scored.items()
@@ -315,13 +317,13 @@ def _files_to_score(
         names = ", ".join(wanted) if options.tasks else "any known task"
         name, unknown = submission.info.name, _unknown_tasks(submission, known)
         if unknown and not options.tasks:
-            advice = f"It has answers for {', '.join(unknown)}: give the file that defines the task with --include."
+            advice = f"There are answers for {', '.join(unknown)}. Use --include with the file that defines the task."
         elif others := sorted({each for task, each in submission.files if task in wanted} - {split}):
             hidden = [describe_absent(known[task], split) for task in wanted if split in known[task].hidden]
             reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
-            advice = f"{reason}It has answers for {' and '.join(others)}: add --split {others[-1]}."
+            advice = f"{reason}There are answers for {' and '.join(others)}. Add --split {others[-1]}."
         else:
-            advice = f"Put them in predictions/<task>.{split}.jsonl."
+            advice = f"Put the answers in predictions/<task>.{split}.jsonl."
         raise SubmissionError(f"The submission {name} has no {split} answers for {names}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 
@@ -354,7 +356,7 @@ def _require_same_data(
             continue
         if file.split in known[task].hidden and not record.salt:
             raise DataError(
-                f"The {file.split} split of {task} was prepared before its labels were hidden: run decabench prepare "
+                f"The {file.split} split of {task} was prepared before its labels were hidden. Run decabench prepare "
                 f"{task}{include_option(known[task])} again."
             )
         store.require_labels(task, file.split)
@@ -371,7 +373,7 @@ def _require_same_data(
     if different:
         raise DataError(
             f"The submission {submission.info.name} ({path}) was not made for the prepared data: "
-            f"{'; '.join(different)}. Prepare the data it was made for, or predict again."
+            f"{'; '.join(different)}. Prepare the same data, or predict again."
         )
 
 

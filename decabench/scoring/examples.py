@@ -153,7 +153,9 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
     try:
         import pandas
     except ImportError as error:
-        raise DecabenchError(f"Examples as a table need pandas: {install_hint('pandas')}.") from error
+        raise DecabenchError(
+            f"A table of examples requires pandas. To install it, {install_hint('pandas')}."
+        ) from error
 
     names = ("id", "prediction", "raw", "references", "score", "right", "flags", "variant")
     columns: dict[str, list[Any]] = {name: [] for name in names}
@@ -353,7 +355,7 @@ def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     Raises MissingDataError if the file doesn't exist, DataError if it is damaged. Iterating can also raise DataError.
     """
     if not path.is_file():
-        raise MissingDataError(f"There is no {path}: run decabench evaluate first.")
+        raise MissingDataError(f"There is no {path}. Run decabench evaluate first.")
     lines = _lines(path)
     try:
         record = parse_json(next(lines)[1].decode())

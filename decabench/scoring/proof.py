@@ -49,7 +49,7 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
     store.require([task], split)
     store.require_labels(task.name, split)
     is_unquoted = store.hides(task, split) and not hidden
-    instead = MetricError(f"{task.metric} cannot score the {split} split of {task.name}. {HIDDEN_ADVICE}")
+    instead = MetricError(f"{task.metric} can't score the {split} split of {task.name}. {HIDDEN_ADVICE}")
     with unquoted(is_unquoted, instead):
         steps = _prove(task, split, store)
     if not is_unquoted:

@@ -351,7 +351,9 @@ class Results:
         if self.writer is not None:
             return self.writer(self, place)
         if place is None:
-            raise MissingDataError("These results were read from a file. Give the folder to write them to.")
+            raise MissingDataError(
+                "These results were read from a file, so there is no default folder. Specify the folder to write to."
+            )
         return write_results_file(place, self)
 
     def __repr__(self) -> str:
@@ -542,7 +544,7 @@ def read_bounded(path: Path) -> str:
         raise InvalidResultsError(str(path), "it is not UTF-8") from error
     except OSError as error:
         require_machine(error, path)
-        raise InvalidResultsError(str(path), f"it cannot be read ({error.strerror})") from error
+        raise InvalidResultsError(str(path), f"it can't be read ({error.strerror})") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -607,11 +609,13 @@ def _read_results(file: _CompleteFile) -> Results:
         file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
     )
     if results.interval and not results.interval[0] <= results.interval[1]:
-        raise ValueError(f"its interval is {list(results.interval)}, with the larger end first")
+        raise ValueError(f"its interval is {list(results.interval)}, but the lower end must come first")
     stated, total = file.total, results.total
     if (stated.tasks, stated.complete) != (total.tasks, total.complete):
         whole = "complete" if stated.complete else "incomplete"
-        raise ValueError(f"its total is for {stated.tasks} tasks ({whole}), but {total.tasks} are scored")
+        raise ValueError(
+            f"its total is for {stated.tasks} tasks ({whole}), but the file has scores for {total.tasks}"
+        )
     _check_claim(stated.score, results, partial=True)
     if results.suite == DECATHLON:
         _check_claim(file.decascore, results)
@@ -662,11 +666,11 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
             yield f"it has a score of {score}, which is not between {low:g} and {high:g}"
     if task.interval and task.interval[0] > task.interval[1] + 1e-6:
-        yield f"its interval is {list(task.interval)}, with the larger end first"
+        yield f"its interval is {list(task.interval)}, but the lower end must come first"
     if task.status != "failed" and not task.data.fingerprint:
-        yield "it is scored, but the fingerprint of its data is missing"
+        yield "it has a score, but no fingerprint of its data"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
-        yield "it is partial, but its counts of answered and of all examples are missing or impossible"
+        yield "its status is partial, but the number of answered examples or of all examples is missing or impossible"
     counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
     if not all(0 <= count < 1e12 for count in counts):
         yield "one of its counts is negative or impossibly large"
@@ -687,11 +691,15 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError as error:
-        raise DecabenchError(f"read_results needs pandas: {install_hint('pandas')}.") from error
+        raise DecabenchError(
+            f"read_results requires pandas. To install it, {install_hint('pandas')}."
+        ) from error
 
     paths = sorted(Path(folder).glob("**/results.json"))
     if not paths:
-        raise MissingDataError(f"There is no results.json below {folder}: run decabench evaluate first.")
+        raise MissingDataError(
+            f"There is no results.json in {folder} or its subfolders. Run decabench evaluate first."
+        )
     rows = [row for path in paths for row in _table_rows(path, read_results_file(path))]
     return pandas.DataFrame(rows).sort_values(
         ["decascore", "submission"], ascending=[False, True], kind="stable", ignore_index=True

@@ -91,13 +91,13 @@ class Sample:
 
         if len(rows) != len(units) or not len(rows):
             raise DecabenchError(
-                f"{name or metric.name} has {len(rows)} rows, but units for {len(units)}. Give at least one row, "
-                "and units for each row."
+                f"{name or metric.name} has {len(rows)} rows, but units for {len(units)}. There must be at "
+                "least one row, and units for each row."
             )
         if len({len(labels) for labels in units}) != 1:
             raise DecabenchError(
-                f"{name or metric.name} has examples with different numbers of unit levels. Give each example "
-                "the same number."
+                f"{name or metric.name} has examples with different numbers of unit levels. All examples must "
+                "have the same number of levels."
             )
         return cls.of_levels(metric, np.asarray(rows, dtype=float), number_units(units), name)
 

@@ -154,7 +154,7 @@ class Job(TaskInputs):
         span = find_metric(self.task.metric).range
         name, split = self.task.name, self.split
         instead = MetricError(
-            f"{self.task.metric} cannot score the {split} split, whose labels are hidden. To see why, run decabench "
+            f"{self.task.metric} can't score the {split} split, whose labels are hidden. To see why, run decabench "
             f"tasks validate {name} --split {split} --hidden, but only if no one else can read the output."
         )
         with unquoted(True, instead):
@@ -174,7 +174,8 @@ class Job(TaskInputs):
 
 def _changed_error(task: str) -> SubmissionError:
     return SubmissionError(
-        f"The answers of {task} changed while they were being scored: evaluate again when nothing writes to them."
+        f"The answers for {task} changed while they were being scored. Evaluate again when no process is writing to "
+        "the submission."
     )
 
 
@@ -220,7 +221,7 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
     if changed:
         raise _changed_error(name)
     if job.store.record(name, job.split) != job.data:
-        raise DataError(f"The data of {name} was prepared again while it was being scored: evaluate again.")
+        raise DataError(f"The data for {name} was prepared again during scoring. Evaluate again.")
     if len(job.files) == len(files):
         ledger.keep(job, found)
     return found
@@ -235,7 +236,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
-                "its labels are hidden, and a limited run's score would reveal some: answer all examples",
+                "its labels are hidden, and a limited run's score would reveal some; answer all examples",
                 1,
             )
         aligned = job.read(job.file)
@@ -343,7 +344,7 @@ def _score_variants(
         try:
             if number > len(job.task.variants):
                 raise SubmissionError(
-                    f"{job.task.name} has {len(job.task.variants)} variants, so there is no variant {number}."
+                    f"{job.task.name} has {len(job.task.variants)} variants, but the answers are for variant {number}."
                 )
             aligned = job.read(file)
             if aligned.places != first.places:
@@ -506,7 +507,9 @@ def find_metric(name: str) -> Metric:
         points = plugin_names(METRIC_GROUP)
         metric = load_entry_point(points[require_name(name, (*METRICS, *points), "metric")])
     if not isinstance(metric, Metric):
-        raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is not a decabench.metrics.Metric.")
+        raise UnknownNameError(
+            f"{name!r} refers to {metric!r:.100}, which is not a decabench.metrics.Metric."
+        )
     return metric
 
 

@@ -388,8 +388,8 @@ def test_examples_that_failed_fail_their_task_and_say_what_to_do(home, tmp_path)
     task = results.tasks["sst"]
     assert (task.status, task.score, task.faults) == ("failed", None, 1)
     assert task.reason == (
-        "incomplete: 3 of 32 examples failed (most common error: 'the server said 500'): "
-        "run the same predict command again to retry them"
+        "incomplete: 3 of 32 examples failed (most common error: 'the server said 500'); "
+        "run the same predict command again to retry these examples"
     )
     assert not results.ok
 
@@ -458,7 +458,7 @@ def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, t
     found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
     assert found.scores.keys() == {"0", "4"}
     assert "missing-id" in found.failed["1"]
-    assert found.failed["99"].startswith("sst has 6 variants, so there is no variant 99")
+    assert found.failed["99"].startswith("sst has 6 variants, but the answers are for variant 99")
 
 
 def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
@@ -770,7 +770,7 @@ def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
     options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"]}
     with pytest.raises(DataError, match=r"None of the 2 examples to leave out \(own\).*: x, y"):
         evaluate(tmp_path / "sub", without={"own": ["x", "y"]}, **options)
-    with pytest.warns(UserWarning, match="so not left out: x"):
+    with pytest.warns(UserWarning, match="can't be left out: x"):
         found = evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options)
     assert found.tasks["own"].partial.without == ("own.validation.1",)
 

@@ -268,7 +268,7 @@ def test_answers_that_change_while_they_are_scored_are_not_kept(
         return found
 
     monkeypatch.setattr(task_results, "score_task", scoring)
-    with pytest.raises(SubmissionError, match="The answers of sst changed while they were being scored"):
+    with pytest.raises(SubmissionError, match="The answers for sst changed while they were being scored"):
         score_submission(racing, ScoringOptions(tasks=["sst"], home=own_home))
     monkeypatch.undo()
     assert entries(own_home) == []
@@ -291,7 +291,7 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
         return found
 
     monkeypatch.setattr(task_results, "score_task", scoring)
-    with pytest.raises(DataError, match="The data of sst was prepared again while it was being scored"):
+    with pytest.raises(DataError, match="The data for sst was prepared again during scoring"):
         score_submission(folder, ScoringOptions(tasks=["sst"], home=own_home))
     assert entries(own_home) == []
 

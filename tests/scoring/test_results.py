@@ -171,7 +171,7 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="cannot be written"):
+    with pytest.raises(StorageError, match="can't be written"):
         write_results_file(tmp_path / "file" / "below", results(SEVEN))
 
 
@@ -237,7 +237,7 @@ def test_only_partial_results(submissions):
 
 
 def test_no_results(tmp_path):
-    with pytest.raises(MissingDataError, match=r"There is no results\.json below .*: run decabench evaluate"):
+    with pytest.raises(MissingDataError, match=r"There is no results\.json in .*Run decabench evaluate"):
         read_results(tmp_path)
 
 
@@ -373,7 +373,7 @@ def refusal(text: str) -> str:
         (changed(SEVEN_OF_READING, "tasks", "sst", "status", value="fine"), "sst: Invalid enum value 'fine'"),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "data", "fingerprint", value=""),
-            "sst: it is scored, but the fingerprint",
+            "sst: it has a score, but no fingerprint",
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "status", value="failed"),
@@ -468,7 +468,7 @@ def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
     reason = refusal(replace(SEVEN_OF_READING, tasks={"sst": task}).to_json())
     assert (
         reason
-        == "sst: it is partial, but its counts of answered and of all examples are missing or impossible"
+        == "sst: its status is partial, but the number of answered examples or of all examples is missing or impossible"
     )
 
 
@@ -523,8 +523,12 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
     [
         (("total", "score"), 90.0, "its average is 90.00, but its task scores give 50.00"),
         (("total", "score"), None, "it has no average, although 2 of 2 tasks are scored"),
-        (("total", "complete"), False, "its total is for 2 tasks (incomplete), but 2 are scored"),
-        (("total", "tasks"), 3, "its total is for 3 tasks (complete), but 2 are scored"),
+        (
+            ("total", "complete"),
+            False,
+            "its total is for 2 tasks (incomplete), but the file has scores for 2",
+        ),
+        (("total", "tasks"), 3, "its total is for 3 tasks (complete), but the file has scores for 2"),
         (("suite", "total"), "median", "a value is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "a value is invalid: Suite 'own': It has no tasks"),
         (("suite", "tasks"), "sst", "a value is invalid"),
@@ -563,7 +567,7 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
         assert str(caught.value).startswith(str(path))
         return caught.value.reason
 
-    assert reason() == "it cannot be read (No such file or directory)"
+    assert reason() == "it can't be read (No such file or directory)"
     path.write_bytes(b"\xff\xfe")
     assert reason() == "it is not UTF-8"
     path.write_bytes(b" " * (LIMIT_BYTES + 1))

@@ -63,7 +63,7 @@ def test_find_metric():
     ("name", "sentence"),
     [
         ("nf11", "Did you mean nf1"),
-        ("no_such_package:metric", "install its package, or run this in the folder of its file"),
+        ("no_such_package:metric", "Install its package, or run this in the folder"),
         ("json:dumps", "which is not a decabench.metrics.Metric"),
     ],
 )
@@ -218,7 +218,7 @@ def test_items_of_wrong_form_are_counted_apart(command: Callable[..., object], t
         *("--submission", tmp_path / "tags", "--home", tmp_path / "home", "--include", TAGS),
         "--confusion",
     )
-    assert f"pos: items of answers: {length} missing, 2 too many, 1 unknown" in done.stdout
+    assert f"pos: items in answers: {length} missing, 2 too many, 1 unknown" in done.stdout
     assert "\npos: classes\n" in done.stdout
     assert "→ _: " in done.stdout
     assert "_: no answer for this token" in done.stdout
