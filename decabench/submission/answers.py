@@ -111,7 +111,7 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
             if not total and (
                 suffix := next((each for each, magic in _MAGIC.items() if chunk.startswith(magic)), "")
             ):
-                reason = f"the file is compressed, but its name does not end in {suffix}; rename it"
+                reason = f"the file is compressed, but its name does not end in {suffix}; rename the file"
                 raise BrokenFileError(path, "bad-compression", 1, reason)
             total += len(chunk)
             if total > limits.file_bytes:
@@ -146,12 +146,12 @@ def _broken(path: Path, line: int, error: Exception) -> Exception:
     require_machine(error, path)
     packing = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-        return BrokenFileError(path, "unreadable-file", line, f"it cannot be read: {error.strerror or error}")
+        return BrokenFileError(path, "unreadable-file", line, f"it can't be read: {error.strerror or error}")
     if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, _ZstdDamage)):
         if _is_misnamed(path):
             reason = f"the file is not compressed; remove {path.suffix} from its name"
         else:
-            reason = f"the {packing} data is damaged or cut short ({error}); pack it again"
+            reason = f"the {packing} data is damaged or cut short ({error}); compress the file again"
         return BrokenFileError(path, "bad-compression", line, reason)
     return error
 
@@ -252,7 +252,7 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
                 yield line
                 continue
             if raw is None:
-                reason = f"the line is longer than {limits.line_bytes:,} bytes; shorten it"
+                reason = f"the line is longer than the limit of {limits.line_bytes:,} bytes; shorten the line"
                 yield AnswerLine(number, None, None, (("too-large", reason),))
                 continue
             first: Problems = ()
@@ -313,7 +313,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     except ValueError as error:
         return AnswerLine(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
     if not isinstance(record, dict):
-        reason = f'the line is {_kind(record)}; write an object: {{"id": "...", "answer": "..."}}'
+        reason = f'the line must be an object, but is {_kind(record)}; write {{"id": "...", "answer": "..."}}'
         return AnswerLine(number, None, None, (("not-an-object", reason),))
     problems: list[tuple[str, str]] = []
     id_ = _read_text(record, "id", "non-string-id", problems)
@@ -332,7 +332,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     if not isinstance(samples, list) or not all(
         each is None or (isinstance(each, str) and well_formed(each) == each) for each in samples
     ):
-        problems.append(("bad-record", "samples must be a list of texts, with null for a refused answer"))
+        problems.append(("bad-record", "'samples' must be a list of texts, with null for a refused answer"))
         samples = []
     return AnswerLine(
         number,
@@ -362,11 +362,11 @@ def _read_probabilities(choices: Any) -> dict[str, float] | None:
 def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
     if key not in record:
         keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
-        problems.append(("missing-field", f"the line has no {key!r}; its keys are {keys}"))
+        problems.append(("missing-field", f"the line has no {key!r}, only these keys: {keys}"))
         return None
     text = record[key]
     if not isinstance(text, str):
-        problems.append((code, f"the {key} is {_kind(text)}; write a string in quotes"))
+        problems.append((code, f"the {key} must be a string in quotes, but is {_kind(text)}"))
         return None
     try:
         text.encode()
@@ -398,11 +398,11 @@ def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """
     details: dict[str, Any] = {}
     faults = []
-    for key, (read, advice) in _DETAILS.items():
+    for key, (read, wanted) in _DETAILS.items():
         if key in record:
             value = read(record[key])
             if value is None:
-                faults.append(f"{key} is {excerpt(repr(record[key]), 60)}; {advice}")
+                faults.append(f"{key!r} must be {wanted}, but is {excerpt(repr(record[key]), 60)}")
             else:
                 details[key] = value
     return details, faults
@@ -432,10 +432,10 @@ _MOST = 2**53
 """The largest count, because many JSON parsers round larger integers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),
-    "context_kept": (_read_span, "write where the kept part begins and ends: [0, 1234]"),
-    "prompt_tokens": (_read_count, "write a whole number"),
-    "completion_tokens": (_read_count, "write a whole number"),
+    "finish": (_read_finish, f"one of {', '.join(FINISHES)}"),
+    "context_kept": (_read_span, "the start and the end of the kept part, such as [0, 1234]"),
+    "prompt_tokens": (_read_count, "a whole number"),
+    "completion_tokens": (_read_count, "a whole number"),
 }
 
 
@@ -478,7 +478,7 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
         if (same := unicodedata.normalize(form, id_)) != id_ and same in known:
             return (
                 f"the id {quoted(id_)} differs from an id in the data only in its Unicode form ({other} "
-                f"instead of {form}); write ids as in the data"
+                f"instead of {form}); write the id as in the data"
             )
     return ""
 
@@ -509,7 +509,7 @@ class AnswerReader:
         limits = Limits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
         if not self._known:
             split = f"{self.file.task}.{self.file.split}"
-            self._note("no-data", f"the ids of {split} are unknown; prepare its data or give an id list")
+            self._note("no-data", f"the ids of {split} are unknown; prepare the data or specify an id list")
             limits = _UNKNOWN_IDS
         try:
             with closing(read_lines(self.file.path, limits)) as lines:
@@ -573,7 +573,7 @@ class AnswerReader:
             return False
         before = self._seen.get(line.id)
         if before:
-            message = f"the id {quoted(line.id)} is also on line {before}; keep one answer"
+            message = f"the id {quoted(line.id)} is also on line {before}; keep only one answer"
             self._note("duplicate-id", message, line.number)
         elif before is None and self._known:
             self._first_unknown = self._first_unknown or line.id
@@ -596,7 +596,7 @@ class AnswerReader:
         if form := describe_other_form(self._first_unknown, self._seen):
             return form
         like = (
-            f" (given {quoted(self._first_unknown)}, expected ids such as {quoted(expected)})"
+            f" (expected ids such as {quoted(expected)}, but got {quoted(self._first_unknown)})"
             if expected
             else ""
         )
@@ -621,14 +621,16 @@ class AnswerReader:
             return
         for id_, line in self._seen.items():
             if not line:
-                self._note("missing-id", f"the example {quoted(id_)} has no answer; add a line for it")
+                self._note(
+                    "missing-id", f"the example {quoted(id_)} has no answer; add a line for this example"
+                )
 
     def _check_marks(self, partial: Mapping[str, Any] | None, incomplete: Mapping[str, Any] | None) -> None:
         lines = whole = 0
         if partial:
             lines, whole = partial["answered"], partial["of"]
             message = (
-                f"a limited run of {lines:,} of {whole:,} examples; it is scored separately and never ranked"
+                f"a limited run with {lines:,} of {whole:,} examples, scored separately and never ranked"
             )
             self._note("partial", message)
         if incomplete:
@@ -638,17 +640,15 @@ class AnswerReader:
                 f" (most common error: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
             )
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
-            self._note("incomplete", f"{message}: run the same predict command again to retry them")
+            self._note("incomplete", f"{message}; run the same predict command again to retry these examples")
         elif not lines:
             self._note("wrong-count", "submission.toml declares a limited run without answers")
         if self._known and whole != len(self._seen):
-            message = (
-                f"submission.toml says that the split has {whole:,} examples, but it has {len(self._seen):,}"
-            )
+            message = f"submission.toml states {whole:,} examples for the split, but the split has {len(self._seen):,}"
             self._note("wrong-count", message)
         if self._answers != lines:
             message = (
-                f"submission.toml says that the file has {lines:,} answers, but it has {self._answers:,}"
+                f"submission.toml states {lines:,} answers for the file, but the file has {self._answers:,}"
             )
             self._note("wrong-count", message)
 
@@ -706,7 +706,7 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[
         if len(raw) > _LIMITS.line_bytes:
             most = f"{_LIMITS.line_bytes:,}"
             raise SubmissionError(
-                f"{_unwritten(number, id_)}: too-large: its line would have more than {most} bytes."
+                f"{_unwritten(number, id_)}: too-large: the line would be longer than {most} bytes."
             )
         handle.write(raw)
 
@@ -716,7 +716,7 @@ def _unwritten(number: int, id_: object) -> str:
 
 
 def _repeated(place: str, id_: str) -> str:
-    return f"{place}: duplicate-id: the id {quoted(id_)} is used twice; keep one answer."
+    return f"{place}: duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
 
 
 _MOST_SHARED = 10_000

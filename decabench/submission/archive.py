@@ -44,7 +44,7 @@ def unpack(
         return SubmissionError(f"{path.name} was not unpacked: {why}.")
 
     if not is_archive(path):
-        raise SubmissionError(f"{path.name} is not an archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
+        raise SubmissionError(f"{path.name} is not an archive. Use one of {', '.join(ARCHIVE_SUFFIXES)}.")
     are_files: dict[str, bool] = {}  # case-folded names, because some file systems ignore case
     try:
         with read_errors(path):
@@ -67,7 +67,7 @@ def unpack(
                 for end in range(1, len(parts) + 1):
                     name, is_last = "/".join(parts[:end]).casefold(), is_file and end == len(parts)
                     if name in are_files and (is_last or are_files[name]):
-                        raise refusal(f"it contains {quoted(name)} twice")
+                        raise refusal(f"it contains {quoted(name)} more than once")
                     are_files[name] = is_last
                 target = into.joinpath(*parts)
                 with _writing(path, into):
@@ -87,8 +87,8 @@ def unpack(
     except DAMAGE as error:
         reason = str(error) or "it ends too early"
         raise SubmissionError(
-            f"{path.name} is damaged, or is not the kind of archive that its name says ({reason}): pack "
-            "it again."
+            f"{path.name} is damaged, or its suffix does not match the kind of archive ({reason}). "
+            "Pack the archive again."
         ) from error
 
 
@@ -100,7 +100,7 @@ _SIGNATURES = (
     (b"\xfd7zXZ", "compressed with xz"),
     (b"BZh", "compressed with bzip2"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
-    (b"version https://git-lfs", "a Git LFS pointer: run git lfs pull"),
+    (b"version https://git-lfs", "a Git LFS pointer; run git lfs pull"),
     (b"<", "a web page, such as one that asks to sign in"),
 )
 """The first bytes of zip and .tar.gz files, and of files that are often mistaken for them, with descriptions."""
@@ -121,7 +121,7 @@ def _writing(path: Path, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = explain_refusal(error, "written", folder, "set TMPDIR to another folder")
+        reason = explain_refusal(error, "written", folder, "Set TMPDIR to another folder")
         raise StorageError(f"{path.name} was not unpacked. {reason}") from error
 
 
@@ -131,7 +131,7 @@ def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):
         raise ValueError(
-            "would be unpacked outside its folder; pack it from inside the submission's folder, so "
+            "would be unpacked outside its folder; create the archive inside the submission's folder, so "
             "that names look like predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):

@@ -72,7 +72,7 @@ def check_submission(
     for split in splits or ():
         require_name(split, SPLITS, "split")
     if not path.exists():
-        raise SubmissionError(f"There is no {path}: give a folder, a .zip or a .tar.gz.")
+        raise SubmissionError(f"There is no {path}. Specify a folder, a .zip or a .tar.gz.")
     scope = Scope(known_tasks, tasks, splits)
     with ExitStack() as stack:
         try:
@@ -187,13 +187,13 @@ def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iter
     task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
     if isinstance(task, Task) and file.variant > (last := len(task.variants)):
         known = (
-            f"its variants are 1 to {last}"
+            f"the variants are 1 to {last}"
             if last > 1
-            else "its only variant is 1"
+            else "the only variant is 1"
             if last
-            else "it has none"
+            else "the task has no variants"
         )
-        yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}: {known}", file.name)
+        yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}; {known}", file.name)
 
 
 def _missing_files(
@@ -218,7 +218,9 @@ def _other_data(
         stated = info.data.get(".".join(pair)) if info else None
         prepared = fingerprints.get(pair)
         if stated and prepared and stated.removeprefix("sha256:") != prepared.removeprefix("sha256:"):
-            message = f"the answers were made for data {stated[:19]}…; the prepared data is {prepared[:19]}…"
+            message = (
+                f"the answers were made for data {stated[:19]}…, but the prepared data is {prepared[:19]}…"
+            )
             yield Fault("other-data", message, file.name)
 
 
@@ -270,9 +272,9 @@ def read_id_list(path: str | Path) -> IdList:
         with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
             raw = handle.read(LIMIT_BYTES + 1)
     except FileNotFoundError as error:
-        raise MissingDataError(f"There is no id list {path}: check the path.") from error
+        raise MissingDataError(f"There is no id list {path}. Check the path.") from error
     except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(path, f"it cannot be read ({error})") from error
+        raise _damaged(path, f"it can't be read ({error})") from error
     if len(raw) > LIMIT_BYTES:
         raise _damaged(path, f"it has more than {LIMIT_BYTES:,} bytes")
     try:
@@ -310,9 +312,9 @@ def _parse_ids(path: Path, text: str) -> IdList:
         if not entry.task:
             raise _damaged(path, f"the entry {name!r} has no task")
         if (entry.task, entry.split) in by_pair:
-            raise _damaged(path, f"it has {name} twice")
+            raise _damaged(path, f"it lists {name} more than once")
         if len(set(entry.ids)) < len(entry.ids):
-            raise _damaged(path, f"the ids of {name} are not unique")
+            raise _damaged(path, f"the ids for {name} are not unique")
         by_pair[entry.task, entry.split] = entry
     return IdList(
         {pair: entry.ids for pair, entry in by_pair.items()},
@@ -323,9 +325,9 @@ def _parse_ids(path: Path, text: str) -> IdList:
 def _is_packed(path: Path) -> bool:
     name = path.name.lower()
     if not name.endswith((".json", ".json.gz")):
-        raise DecabenchError(f"{path.name} cannot be an id list: its name must end in .json or .json.gz.")
+        raise DecabenchError(f"{path.name} can't be an id list. The name must end in .json or .json.gz.")
     return name.endswith(".gz")
 
 
 def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is not a valid id list: {why}. Download or write it again.")
+    return DataError(f"{path.name} is not a valid id list: {why}. Download or write the list again.")

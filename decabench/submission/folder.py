@@ -113,7 +113,7 @@ def render_metadata(info: SubmissionInfo) -> bytes:
     try:
         raw = tomli_w.dumps(table).encode()
     except (TypeError, ValueError) as error:
-        raise SubmissionError(f"This information cannot be stored in submission.toml: {error}.") from error
+        raise SubmissionError(f"This information can't be stored in submission.toml: {error}.") from error
     _, faults = parse_metadata(raw)
     for fault in faults:
         raise SubmissionError(f"{fault}.")
@@ -139,7 +139,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        return None, [Fault("bad-encoding", "it is not UTF-8; save it as UTF-8", METADATA_NAME, line)]
+        return None, [Fault("bad-encoding", "it is not UTF-8; save the file as UTF-8", METADATA_NAME, line)]
     try:
         table = parse_toml(text)
     except ValueError as error:
@@ -154,19 +154,25 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
         faults.append(Fault(code, message, METADATA_NAME, lines.get(key)))
 
     # No library reports all faults with their lines and advice.
-    for key, (is_valid, advice) in _FIELDS.items():
+    for key, (is_valid, wanted) in _FIELDS.items():
         if (key in table or key in ("format", "name")) and not is_valid(table.get(key)):
-            note(key, f"{key} is {_shown(table.get(key))}; {advice}")
+            note(key, f"{key!r} must be {wanted}, but is {_shown(table.get(key))}")
             table.pop(key, None)
     predictor: dict[str, Any] = {}
     try:
         predictor = {key: _json_value(value) for key, value in table.get("predictor", {}).items()}
     except ValueError as error:
-        note("predictor", f"predictor contains {error}; use only finite numbers, strings, lists and tables")
+        note(
+            "predictor",
+            f"'predictor' contains {error}, but must contain only finite numbers, strings, lists and tables",
+        )
     data = by_dotted_key(table.get("data", {}))
     for key, value in data.items():
         if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
-            note(key, f'the data entry {quoted(key)} is {_shown(value)}; write "sha256:" and 64 hex digits')
+            note(
+                key,
+                f'the data entry {quoted(key)} must be "sha256:" and 64 hex digits, but is {_shown(value)}',
+            )
     marks: dict[str, dict[str, dict[str, Any]]] = {}
     for name, (count, reason, least) in _MARKS.items():
         entries, known = _entries(table.get(name, {})), (count, "of", reason)
@@ -207,12 +213,12 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
     lowest = {count: least, "of": 1}
     wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
     for key in wrong:
-        yield f"has {given(key)}; write a number of examples: {key} = 100"
+        yield f"has {given(key)}, but requires a number of examples: {key} = 100"
     if not wrong and entry[count] >= entry["of"] + least:  # limited runs answer fewer; all examples may fail
         most = "no more" if least else "fewer"
-        yield f"has {count} = {entry[count]} of {entry['of']}; give {most} than the total"
+        yield f"has {count} = {entry[count]} of {entry['of']}, but must have {most} than the total"
     if not isinstance(entry.get(text, ""), str):
-        yield f"has {given(text)}; write a string in quotes"
+        yield f"has {given(text)}, but requires a string in quotes"
 
 
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
@@ -251,32 +257,29 @@ def _is_date(value: Any) -> bool:
 
 
 _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "format": (lambda value: value == FORMAT, f'this version reads only format = "{FORMAT}"'),
+    "format": (lambda value: value == FORMAT, f'"{FORMAT}" for this version'),
     "name": (
         lambda value: isinstance(value, str) and bool(value.strip()) and value.isprintable(),
-        "write one line of text in quotes",
+        "one line of text in quotes",
     ),
     "authors": (
         lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
-        'write a list of strings: ["A. Author"]',
+        'a list of strings, such as ["A. Author"]',
     ),
-    "description": (lambda value: isinstance(value, str), "write a string in quotes"),
+    "description": (lambda value: isinstance(value, str), "a string in quotes"),
     "url": (
         lambda value: isinstance(value, str) and re.fullmatch(r"(https?://[!-~]+)?", value) is not None,
-        "write an address that begins with https:// or http://",
+        "an address that begins with https:// or http://",
     ),
     "model_size": (
         lambda value: type(value) is int and value >= 0,
-        "write the number of parameters: 110_000_000",
+        "the number of parameters, such as 110_000_000",
     ),
-    "training_data": (lambda value: isinstance(value, str), "write a string in quotes"),
-    "date": (_is_date, "write it as YYYY-MM-DD"),
+    "training_data": (lambda value: isinstance(value, str), "a string in quotes"),
+    "date": (_is_date, "a date as YYYY-MM-DD"),
+    **{name: (lambda value: isinstance(value, dict), f"a table, [{name}]") for name in ("predictor", "data")},
     **{
-        name: (lambda value: isinstance(value, dict), f"write a table: [{name}]")
-        for name in ("predictor", "data")
-    },
-    **{
-        name: (lambda value: isinstance(value, dict), f'write a table for each split: [{name}."task.split"]')
+        name: (lambda value: isinstance(value, dict), f'a table for each split, [{name}."task.split"]')
         for name in ("partial", "incomplete")
     },
 }
@@ -381,22 +384,25 @@ def submission_folder(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
     elif not path.exists():
-        raise SubmissionError(f"There is no {path}: give a folder or one of {kinds}.")
+        raise SubmissionError(f"There is no {path}. Specify a folder or one of {kinds}.")
     elif _NAME.fullmatch(path.name):
         raise SubmissionError(
-            f"{printable(path.name)} is a file of answers, not a submission: move it to "
+            f"{printable(path.name)} is a file of answers, not a submission. Move the file to "
             f"DIR/{FOLDER}/TASK.SPLIT.jsonl, write DIR/{METADATA_NAME} with the lines format = "
-            f'"{FORMAT}" and name = "my model", and then give DIR.'
+            f'"{FORMAT}" and name = "my model", and then specify DIR.'
         )
     elif not is_archive(path):
-        raise SubmissionError(f"{printable(path.name)} is not a submission: give a folder or one of {kinds}.")
+        raise SubmissionError(
+            f"{printable(path.name)} is not a submission. Specify a folder or one of {kinds}."
+        )
     else:
         with temporary_folder() as temporary:
             unpack(path, temporary)
             top = _top(temporary)
             if is_archive(top):
                 raise SubmissionError(
-                    f"{printable(path.name)} holds only another archive: unpack it and give {printable(top.name)}."
+                    f"{printable(path.name)} contains only another archive. Unpack {printable(path.name)} and "
+                    f"specify {printable(top.name)}."
                 )
             yield top
 
@@ -437,7 +443,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         return None, [
             Fault(
                 "no-submission-toml",
-                f"there is no {METADATA_NAME} in the submission; write one, with at least the lines "
+                f"there is no {METADATA_NAME} in the submission; write this file, with at least the lines "
                 f'format = "{FORMAT}" and name = "my model"',
             )
         ]
@@ -446,7 +452,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
             return parse_metadata(handle.read(METADATA_LIMIT + 1))
     except OSError as error:
         require_machine(error, path)
-        return None, [Fault("unreadable-file", f"it cannot be read: {error.strerror}", METADATA_NAME)]
+        return None, [Fault("unreadable-file", f"it can't be read: {error.strerror}", METADATA_NAME)]
 
 
 # Finding the files of answers by their names
@@ -478,16 +484,16 @@ _SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation
 def file_name(task: str, split: str) -> str:
     """Return `<task>.<split>.jsonl`. Raises SubmissionError if a name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
-        raise SubmissionError(f"{quoted(task)} is not a valid task name: use letters, digits, dots, - and _.")
+        raise SubmissionError(f"{quoted(task)} is not a valid task name. Use letters, digits, dots, - and _.")
     if split not in SPLITS:
-        raise SubmissionError(f"{quoted(split)} is not a split: use one of {', '.join(SPLITS)}.")
+        raise SubmissionError(f"{quoted(split)} is not a split. Use one of {', '.join(SPLITS)}.")
     return f"{task}.{split}.jsonl"
 
 
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
     """Find the files of answers in `predictions/`, sorted by name, and report unknown files."""
     faults = [
-        Fault("unknown-file", f"predictions belong in {FOLDER}/; move it there", printable(path.name))
+        Fault("unknown-file", f"predictions belong in {FOLDER}/; move the file there", printable(path.name))
         for path in sorted(root.iterdir())
         if _NAME.fullmatch(path.name) and not path.name.startswith(".")
     ]
@@ -546,12 +552,12 @@ def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
 def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
     if not split:
         meant = quoted(f"{task}.validation.jsonl")
-        return "unknown-split", f"the file name has no split; add it, as in {meant}"
+        return "unknown-split", f"the file name has no split; add the split, as in {meant}"
     if split not in SPLITS:
         meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
         return "unknown-split", _unknown("split", split, meant, SPLITS)
     if scope.known_tasks is not None and task not in scope.known_tasks:
-        own = " For a task of your own, give its file with --include."
+        own = " For a task of your own, specify the file with --include."
         return "unknown-task", _unknown("task", task, task.casefold(), scope.known_tasks) + own
     return "", ""
 
@@ -571,7 +577,7 @@ def _why_unknown(root: Path, path: Path) -> str:
     if not path.is_file():
         return "it is not a regular file"
     packed = " or ".join(f".jsonl{suffix}" for suffix in SUFFIXES.values())
-    return f"its name does not end in {packed}; rename or remove it"
+    return f"its name does not end in {packed}; rename or remove the file"
 
 
 def _is_plain_file(root: Path, path: Path) -> bool:
@@ -589,7 +595,9 @@ def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
     fails.
     """
     is_new = not folder.exists()
-    refusal = f"Another process is writing to {folder}: wait for it, or choose another --output."
+    refusal = (
+        f"Another process is writing to {folder}. Wait until it has finished, or choose another --output."
+    )
     try:
         with lock_file(folder / METADATA_NAME, refusal, patience, "--output"):
             yield

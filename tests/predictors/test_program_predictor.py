@@ -160,8 +160,8 @@ def unusable(why):
         ({"answer": "\ud83d"}, Answer("\ufffd")),
         ({"error": "out of memory"}, Failure("The program reported: out of memory")),
         ({"answer": "a", "context_kept": None, "prompt_tokens": None}, Answer("a")),
-        ({}, unusable("the line has no 'answer'; its keys are 'id'")),
-        ({"text": "a"}, unusable("the line has no 'answer'; its keys are 'id', 'text'")),
+        ({}, unusable("the line has no 'answer', only these keys: 'id'")),
+        ({"text": "a"}, unusable("the line has no 'answer', only these keys: 'id', 'text'")),
         ({"answer": None}, unusable("the answer must be a string, not None")),
         ({"answer": 5}, unusable("the answer must be a string, not 5")),
     ],
@@ -174,7 +174,7 @@ def test_one_line(program, line, outcome):
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"finish": "eos"}, "finish is 'eos'; use one of stop, length, refused"),
+        ({"finish": "eos"}, "'finish' must be one of stop, length, refused, but is 'eos'"),
         ({"finish": ["stop"]}, "finish is ['stop']; "),
         ({"finish": None}, "finish is None; "),
         ({"context_kept": [4, 0]}, "context_kept is [4, 0]; "),
@@ -182,7 +182,7 @@ def test_one_line(program, line, outcome):
         ({"context_kept": [0]}, "context_kept is [0]; "),
         ({"context_kept": [-1, 4]}, "context_kept is [-1, 4]; "),
         ({"context_kept": "all"}, "context_kept is 'all'; write where"),
-        ({"prompt_tokens": "5"}, "prompt_tokens is '5'; write a whole number"),
+        ({"prompt_tokens": "5"}, "'prompt_tokens' must be a whole number, but is '5'"),
         ({"completion_tokens": True}, "completion_tokens is True; "),
     ],
 )

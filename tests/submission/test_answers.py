@@ -74,7 +74,7 @@ def test_reading_stops_at_a_fault_with_its_line(tmp_path, data, message):
 
 def test_an_id_that_is_used_twice_is_not_an_answer(tmp_path):
     file = prediction_file(tmp_path, b'{"id": "a", "answer": "1"}\n' * 2)
-    with pytest.raises(SubmissionError, match=r":2: duplicate-id: the id 'a' is used twice"):
+    with pytest.raises(SubmissionError, match=r":2: duplicate-id: the id 'a' is used more than once"):
         read_answers(file)
 
 

@@ -297,7 +297,7 @@ def test_messages_say_what_to_do(tmp_path):
     assert "There is no split 'dev'. Did you mean validation?" in text
     assert "There is no task 'zzz'. Known: squad, iwslt.en.de, woz.en, multinli.in.out." in text
     assert "as in 'iwslt.en.de.validation.jsonl'" in text
-    assert f"{SQUAD}:1: missing-field: the line has no 'answer'; its keys are 'id', 'pred'" in text
+    assert f"{SQUAD}:1: missing-field: the line has no 'answer', only these keys: 'id', 'pred'" in text
     assert f"{SQUAD}:2: duplicate-id: the id 'a' is also on line 1" in text
 
 
@@ -311,7 +311,7 @@ def test_a_flood_is_cut_and_counted(tmp_path):
     assert "'id-00000'" in kept[0].message and "'id-00019'" in kept[-1].message
     assert [fault.line for fault in report.faults if fault.code == "bad-json"] == list(range(1, 21))
     assert (
-        f"{SQUAD}: missing-id: the example 'id-00000' has no answer; add a line for it (10,569 more"
+        f"{SQUAD}: missing-id: the example 'id-00000' has no answer; add a line for this example (10,569 more"
         in report.text()
     )
     assert f"{SQUAD}: bad-json: lines 1, 2, 3 and 22 more lines: the line is not JSON" in report.text()
@@ -470,7 +470,7 @@ def test_the_form_starts_with_its_version(tmp_path):
     [
         ({("squad", "dev"): []}, "Invalid enum value 'dev'"),
         ({("", "test"): []}, "the entry '.test' has no task"),
-        ({("squad", "test"): ["a", "a"]}, "the ids of squad.test are not unique"),
+        ({("squad", "test"): ["a", "a"]}, "the ids for squad.test are not unique"),
         ({("squad", "test"): ["\ud800"]}, "half of a surrogate pair"),
     ],
 )
@@ -492,13 +492,16 @@ def split(**changes):
         (b"\xff", "it is not UTF-8"),
         (b"[]", "its format is not 'decabench.ids/1'"),
         (b'{"format": "decabench.ids/1"}', "its splits are invalid .Expected `array`, got `null`."),
-        (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs twice"),
+        (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs more than once"),
         (split(task=""), r"the entry '\.test' has no task"),
         (split(split="dev"), r"Invalid enum value 'dev' - at `\$\[0\]\.split`"),
         (split(ids=[1]), r"Expected `str`, got `int` - at `\$\[0\]\.ids\[0\]`"),
-        (split(ids=["a", "a"]), "the ids of squad.test are not unique"),
+        (split(ids=["a", "a"]), "the ids for squad.test are not unique"),
         (split(ids=["\ud800"]), "half of a surrogate pair"),
-        (split().replace(b"}]", b"}, %s]" % split()[split().index(b"[{") + 1 : -2]), "squad.test twice"),
+        (
+            split().replace(b"}]", b"}, %s]" % split()[split().index(b"[{") + 1 : -2]),
+            "squad.test more than once",
+        ),
     ],
 )
 def test_damage_is_told_in_a_sentence(tmp_path, data, message):

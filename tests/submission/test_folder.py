@@ -96,10 +96,10 @@ def test_a_failure_while_writing_leaves_the_old_file_whole(tmp_path):
 @pytest.mark.parametrize(
     ("pair", "answers", "message"),
     [
-        (("squad", "dev"), [], "'dev' is not a split: use one of train, validation, test"),
+        (("squad", "dev"), [], "'dev' is not a split. Use one of train, validation, test"),
         (("../squad", "test"), [], "is not a valid task name"),
         (("", "test"), [], "is not a valid task name"),
-        (("squad", "test"), [("a", "1"), ("a", "2")], "duplicate-id: the id 'a' is used twice"),
+        (("squad", "test"), [("a", "1"), ("a", "2")], "duplicate-id: the id 'a' is used more than once"),
         (("squad", "test"), [("a", "\ud800")], r"bad-encoding: half of a surrogate pair \(\\ud800\)"),
         (("squad", "test"), [("\udc00", "x")], "bad-encoding"),
         (("squad", "test"), [("a", None)], "must both be strings"),
@@ -157,7 +157,7 @@ def test_the_folder_in_an_archive_is_found_beside_what_systems_add(tmp_path, top
 def test_an_archive_in_an_archive_is_named(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("folder/submission.zip", "PK")
-    said = r"x\.zip holds only another archive: unpack it and give submission\.zip\."
+    said = r"x\.zip contains only another archive\. Unpack x\.zip and specify submission\.zip\."
     with pytest.raises(SubmissionError, match=said), open_submission(tmp_path / "x.zip"):
         pass
 
@@ -165,7 +165,10 @@ def test_an_archive_in_an_archive_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, 'write one, with at least the lines format = "decabench.submission/1" and name = "my model"'),
+        (
+            {},
+            'write this file, with at least the lines format = "decabench.submission/1" and name = "my model"',
+        ),
         ({"submission.toml": "name = "}, "submission.toml:1: bad-toml"),
         ({"submission.toml": "good"}, "no-predictions"),
         ({"submission.toml": "good", "predictions/squad.jsonl": ""}, "unknown-split"),
@@ -190,16 +193,18 @@ def test_opening_what_is_no_submission(tmp_path, files, message):
 
 
 def test_opening_what_is_not_there_or_another_file(tmp_path):
-    with pytest.raises(SubmissionError, match=r"There is no .*nothing: give a folder"):
+    with pytest.raises(SubmissionError, match=r"There is no .*nothing\. Specify a folder"):
         with open_submission(tmp_path / "nothing"):
             pass
     (tmp_path / "x.csv").write_text("")
-    with pytest.raises(SubmissionError, match=r"x\.csv is not a submission: give a folder or one of \.zip"):
+    with pytest.raises(
+        SubmissionError, match=r"x\.csv is not a submission\. Specify a folder or one of \.zip"
+    ):
         with open_submission(tmp_path / "x.csv"):
             pass
     (tmp_path / "x.jsonl").write_text("")
     with pytest.raises(
-        SubmissionError, match=r"x\.jsonl is a file of answers, not a submission: move it to DIR/"
+        SubmissionError, match=r"x\.jsonl is a file of answers, not a submission\. Move the file to DIR/"
     ):
         with open_submission(tmp_path / "x.jsonl"):
             pass

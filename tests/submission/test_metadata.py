@@ -30,15 +30,15 @@ def test_what_is_rendered_is_parsed():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": ""}, "name is missing; write one line of text"),
-        ({"name": "two\nlines"}, "name is 'two"),
-        ({"url": "javascript:alert(1)"}, "url is 'javascript"),
-        ({"date": "20 June"}, "date is '20 June'; write it as YYYY-MM-DD"),
-        ({"model_size": -1}, "model_size is the number -1"),
-        ({"predictor": {"a": object()}}, "cannot be stored in submission.toml"),
-        ({"predictor": {"a": float("nan")}}, "predictor contains the number nan"),
-        ({"data": {"squad.test": "md5:1"}}, 'write "sha256:" and 64 hex digits'),
-        ({"description": "\ud800"}, "cannot be stored in submission.toml"),
+        ({"name": ""}, "'name' must be one line of text in quotes, but is missing"),
+        ({"name": "two\nlines"}, "'name' must be .*, but is 'two"),
+        ({"url": "javascript:alert(1)"}, "'url' must be .*, but is 'javascript"),
+        ({"date": "20 June"}, "'date' must be a date as YYYY-MM-DD, but is '20 June'"),
+        ({"model_size": -1}, "'model_size' must be .*, but is the number -1"),
+        ({"predictor": {"a": object()}}, "can't be stored in submission.toml"),
+        ({"predictor": {"a": float("nan")}}, "'predictor' contains the number nan"),
+        ({"data": {"squad.test": "md5:1"}}, 'must be "sha256:" and 64 hex digits'),
+        ({"description": "\ud800"}, "can't be stored in submission.toml"),
     ],
 )
 def test_information_that_would_be_faulty_is_not_rendered(changes, message):
@@ -82,12 +82,13 @@ def test_faults_say_what_is_wrong_what_was_given_and_what_to_do():
     info, faults = parse_metadata(raw)
     assert info is None
     assert [str(fault) for fault in faults] == [
-        "submission.toml:1: bad-metadata: format is 'decabench.submission/2'; this version reads only "
-        'format = "decabench.submission/1"',
-        "submission.toml:2: bad-metadata: name is a list; write one line of text in quotes",
-        "submission.toml:3: bad-metadata: authors is 'A'; write a list of strings: [\"A. Author\"]",
-        "submission.toml:4: bad-metadata: url is the number 3; write an address that begins with https:// or http://",
-        "submission.toml:5: bad-metadata: date is true; write it as YYYY-MM-DD",
+        "submission.toml:1: bad-metadata: 'format' must be \"decabench.submission/1\" for this version, "
+        "but is 'decabench.submission/2'",
+        "submission.toml:2: bad-metadata: 'name' must be one line of text in quotes, but is a list",
+        "submission.toml:3: bad-metadata: 'authors' must be a list of strings, such as [\"A. Author\"], but is 'A'",
+        "submission.toml:4: bad-metadata: 'url' must be an address that begins with https:// or http://, "
+        "but is the number 3",
+        "submission.toml:5: bad-metadata: 'date' must be a date as YYYY-MM-DD, but is true",
         "submission.toml:7: unknown-key: the field 'x' is unknown and was ignored",
     ]
 
