@@ -583,8 +583,10 @@ def path_fault(path: str) -> str:
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
         if not is_seen or not (_is_shown(character) or character == _EMOJI):
-            return f"its path has the invisible character U+{ord(character):04X}: rename it"
-    return "its path has more than 1,000 characters" if len(path) > 1_000 else ""
+            return (
+                f"its path contains the invisible character U+{ord(character):04X}; rename the file or folder"
+            )
+    return "its path is longer than 1,000 characters" if len(path) > 1_000 else ""
 
 
 def _is_shown(character: str) -> bool:

@@ -77,7 +77,9 @@ def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None
         if site.parent.exists() and not site.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
     make_folder(site.parent, "--output")
-    refusal = f"Another build is still writing to {site}: wait for it to finish, or choose another --output."
+    refusal = (
+        f"Another build is still writing to {site}. Wait until it has finished, or choose another --output."
+    )
     with lock_file(site, refusal, _PATIENCE), storage_errors(site):
         if before.is_dir() and not site.exists():
             os.rename(before, site)
@@ -90,7 +92,7 @@ def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None
             for name in find_others(site):
                 if (built / name).exists():
                     raise LeaderboardError(
-                        f"{site / name} has the same name as a page of the site: move it elsewhere."
+                        f"{site / name} has the same name as a page of the site. Move the file elsewhere."
                     )
                 shutil.copy2(site / name, built / name)
             if site.exists():
@@ -140,7 +142,7 @@ def find_others(site: Path) -> list[str]:
     if not os.path.lexists(site):
         return []
     if not site.is_dir():
-        raise StorageError(f"{site} is not a folder: choose another --output.")
+        raise StorageError(f"{site} is not a folder. Choose another --output.")
     if not any(site.iterdir()):
         return []
     own = {*_read_names(site), MARKER}
@@ -160,8 +162,8 @@ def find_others(site: Path) -> list[str]:
         strange.sort()
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
         raise LeaderboardError(
-            f"The board in {site} is replaced as a whole, but the folder also holds other files: {shown}. "
-            "Move them, or choose another --output. Only files directly in the folder are kept, such as CNAME."
+            f"The board in {site} is replaced as a whole, but the folder also contains other files: {shown}. "
+            "Move these files, or choose another --output. Only files directly in the folder are kept, such as CNAME."
         )
     return sorted(others)
 
@@ -170,7 +172,9 @@ def _read_names(site: Path) -> Iterable[str]:
     path = site / MARKER
     advice = "choose an empty or new folder with --output"
     if not path.is_file() or path.is_symlink():
-        raise LeaderboardError(f"{site} is not empty and is not a board built by decabench: {advice}.")
+        raise LeaderboardError(
+            f"{site} is not empty and is not a board built by decabench. To build a board, {advice}."
+        )
     try:
         content = read_json(path, _LARGEST)
         if content["format"] != SITE_FORMAT or not all(isinstance(name, str) for name in content["files"]):
@@ -178,7 +182,7 @@ def _read_names(site: Path) -> Iterable[str]:
     except _DAMAGED as error:
         raise LeaderboardError(
             f"{path} is not the record of a board built by this version ({error}). If the folder contains "
-            f"only a board, delete it and build again. Otherwise, {advice}."
+            f"only a board, delete the folder and build again. Otherwise, {advice}."
         ) from error
     # The keys are the names of the files. In early files of version 2, this is a list of names.
     names: list[str] = list(content["files"])
@@ -320,5 +324,5 @@ def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
     except OSError as error:
         raise LeaderboardError(
-            f"Port {port} cannot be used ({error.strerror}): choose another with --port."
+            f"Port {port} can't be used ({error.strerror}). Choose another port with --port."
         ) from error

@@ -66,11 +66,11 @@ class SendingLimits:
         faults = []
         if self.quota and used >= self.quota[0]:
             faults.append(
-                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached: send it again later"
+                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached; try again later"
             )
         if files > _MOST_FILES or size > 1_000_000 * self.megabytes:
             faults.append(
-                f"it has more than {_MOST_FILES:,} files or {self.megabytes:,} MB: send only answers"
+                f"it has more than {_MOST_FILES:,} files or {self.megabytes:,} MB; send only answers"
             )
         return faults
 
@@ -119,7 +119,7 @@ def read_request(
         try:
             done = subprocess.run(["git", "-C", submissions, *arguments], capture_output=True, check=False)
         except OSError as error:
-            raise DecabenchError(f"git cannot be started ({error.strerror}): install it.") from error
+            raise DecabenchError(f"git can't be started ({error.strerror}). Install git.") from error
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rstrip(".") or "no reason given"
             raise DecabenchError(f"git {arguments[0]} failed: {reason}. Check the commits and the folder.")
@@ -140,7 +140,9 @@ def read_request(
     folders = sorted({path.partition("/")[0] for path in inside if "/" in path})
     if not folders:
         return PullRequest(
-            prefix, "", [Problem(f"{prefix}{path}", f"put it into a folder in {prefix}") for path in inside]
+            prefix,
+            "",
+            [Problem(f"{prefix}{path}", f"put the file into a folder in {prefix}") for path in inside],
         )
     folder = next((each for each in folders if owner and each.casefold() == owner.casefold()), folders[0])
     own = f"{prefix}{folder}/"
@@ -150,9 +152,9 @@ def read_request(
         if not path.startswith(own)
     ]
     if not _FOLDER.fullmatch(folder):
-        problems.append(Problem(own, "name the folder with letters, digits, dots, - and _"))
+        problems.append(Problem(own, "the folder's name must consist of letters, digits, dots, - and _"))
     elif owner and folder.casefold() != owner.casefold():
-        problems.append(Problem(own, f"your folder is {prefix}{owner}/: move everything there"))
+        problems.append(Problem(own, f"your folder is {prefix}{owner}/; move everything there"))
     blobs, size = {}, 0
     for line in git("ls-tree", "-rzl", "--full-tree", last, own).split(b"\0")[:-1]:
         head, _, name = line.partition(b"\t")
@@ -207,7 +209,7 @@ def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits
     `results` contains the outcomes of earlier submissions.
     """
     if not _FOLDER.fullmatch(place.name):
-        return "name it with letters, digits, dots, - and _"
+        return "its name must consist of letters, digits, dots, - and _"
     files = [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
     for path in files:
         if path.is_symlink() or not (path.is_file() or path.is_dir()) or path.name.casefold() == ".git":
@@ -315,7 +317,7 @@ def review_submissions(
     suite = keeper.suites[0]
     if not any(keeper.record(task, split) for task in suite.tasks):
         raise MissingDataError(
-            f"No {split} data with labels is prepared for {suite.name}: run decabench prepare --suite {suite.name}."
+            f"No {split} data with labels is prepared for {suite.name}. Run decabench prepare --suite {suite.name}."
         )
 
     def is_sent(other: str) -> bool:
@@ -327,7 +329,7 @@ def review_submissions(
     for each in filter(is_sent, paths):
         reviews[each] = _examine_in_time(top / each, each, scoring, seconds)
     if not reviews:
-        return [Review(path, refusal="it contains no submission: add submission.toml and predictions/")]
+        return [Review(path, refusal="it contains no submission; add submission.toml and predictions/")]
     valid = [each for each in paths if each in reviews and reviews[each].ok]
     entries, refused = score_submissions(top, valid, keeper)
     for refusal in refused:
@@ -346,7 +348,9 @@ def review_submissions(
                 scores = tuple(_review_scores(board, table, row, before.get(each)))
                 reviews[each] = replace(reviews[each], place=_describe_place(table, row), scores=scores)
             else:
-                reviews[each] = replace(reviews[each], refusal=f"it has no answers to a task of {suite.name}")
+                reviews[each] = replace(
+                    reviews[each], refusal=f"it has no answers to any task in {suite.name}"
+                )
     return [reviews[each] for each in sorted(reviews)]
 
 

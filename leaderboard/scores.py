@@ -126,12 +126,12 @@ class Keeper:
         `made_for` is the digest of the data that they answer.
         """
         if task not in self.tasks:
-            return "the task is not known here: give its file with --include"
+            return "the task is not known here; specify the task's file with --include"
         record = self.record(task, split)
         if record is None:
             return "its data is not prepared here"
         if split in self.tasks[task].hidden and not record.salt:
-            return "its data was prepared before its labels were hidden: prepare it again"
+            return "its data was prepared before its labels were hidden; prepare the data again"
         same = made_for in (None, record.stated)
         return "" if same else "it was made for different data from the data prepared here"
 
@@ -148,7 +148,7 @@ def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
     """
     if not given.is_dir():
         raise LeaderboardError(
-            f"The folder {given} does not exist: give the folder that contains the submissions."
+            f"The folder {given} does not exist. Specify the folder that contains the submissions."
         )
     whole = given if given.name not in ("", "..") else given.resolve()
     if (given / METADATA_NAME).is_file() and whole.name:
@@ -180,9 +180,7 @@ def _search(top: Path, folder: Path, depth: int, found: dict[str, str], refused:
             _search(top, path, depth + 1, found, refused)
 
 
-_LEADS_OUT = (
-    "it is a link that leads out of its submission: replace it with a copy, or link the whole submission"
-)
+_LEADS_OUT = "it is a link that leads out of its submission; replace the link with a copy, or link the whole submission"
 
 
 def _is_archive(path: Path) -> bool:
@@ -271,7 +269,7 @@ def _reason(error: Exception, top: Path) -> str:
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     if isinstance(cause, OSError):
         name = os.path.relpath(os.fsdecode(cause.filename), top) if cause.filename else "a file"
-        return printable_line(f"{name} cannot be read: {os.strerror(cause.errno or 0)}", 300)
+        return printable_line(f"{name} can't be read: {os.strerror(cause.errno or 0)}", 300)
     return printable_line(str(error), 300)
 
 
@@ -612,7 +610,7 @@ def _reported(
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways
         raise _ContradictionError(
-            f"its statistics for {task} are damaged, or belong to a different metric from {metric.name}: "
+            f"its statistics for {task} are damaged, or belong to a different metric from {metric.name}; "
             "run decabench evaluate again"
         ) from error
     if len(rows) != result.n or not numbers_agree(result.score, score):

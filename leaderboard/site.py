@@ -258,7 +258,7 @@ def _explain_no_rows(
     names = ", ".join(suite.name for suite in keeper.suites)
     if not paths and not refused:
         raise NoResultsError(
-            f"There is no finished submission in {given}: give the folder that holds your submissions, or make a "
+            f"There is no finished submission in {given}. Specify the folder that contains your submissions, or make a "
             "submission with decabench predict. No board was written."
         )
     if refused:
@@ -273,14 +273,14 @@ def _explain_no_rows(
         suite.name for suite in known_suites(keeper.include).values() if answered.intersection(suite.tasks)
     ]
     advice = (
-        f"choose --suite {others[0]}"
+        f"Choose --suite {others[0]}"
         if others
-        else "define a suite with these tasks, and choose it with --suite"
+        else "Define a suite with these tasks, and choose it with --suite"
     )
     listed = ", ".join(sorted(answered))
     raise NoResultsError(
-        f"No submission in {given} has answers to a task of {names}"
-        f"{f', only to {listed}' if listed else ''}: {advice}. No board was written."
+        f"No submission in {given} has answers to any task in {names}"
+        f"{f', only to {listed}' if listed else ''}. {advice}. No board was written."
     )
 
 

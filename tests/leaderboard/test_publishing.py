@@ -118,7 +118,7 @@ def test_a_board_with_something_else_in_it_is_refused(tmp_path: Path, change) ->
     publish(site_of(1), site)
     change(site)
     before = contents(site)
-    with pytest.raises(LeaderboardError, match="the folder also holds other files: "):
+    with pytest.raises(LeaderboardError, match="the folder also contains other files: "):
         publish(site_of(2), site)
     assert contents(site) == before
 

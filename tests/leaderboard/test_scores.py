@@ -33,9 +33,7 @@ from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
 
 PAIR = Suite("pair", "Pair", ("sst", "schema"), "sum", "sum")
-LEADS_OUT = (
-    "it is a link that leads out of its submission: replace it with a copy, or link the whole submission"
-)
+LEADS_OUT = "it is a link that leads out of its submission; replace the link with a copy, or link the whole submission"
 
 
 def put(path: Path, content: str | bytes) -> None:
@@ -92,7 +90,7 @@ def test_a_submission_may_be_read_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert find_submissions(tmp_path / "one") == (tmp_path, ["one"], [])
     monkeypatch.chdir(tmp_path / "one")
     assert find_submissions(Path()) == (tmp_path.resolve(), ["one"], [])
-    with pytest.raises(LeaderboardError, match=r"The folder .* does not exist: give the folder"):
+    with pytest.raises(LeaderboardError, match=r"The folder .* does not exist\. Specify the folder"):
         find_submissions(tmp_path / "nowhere")
 
 
@@ -124,7 +122,10 @@ def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> No
     put(tmp_path / f"alpha{mark}" / "results.json", json.dumps(results()))
     _, paths, (refusal,) = find_submissions(tmp_path)
     assert paths == []
-    assert refusal.reason == f"its path has the invisible character U+{ord(mark):04X}: rename it"
+    assert (
+        refusal.reason
+        == f"its path contains the invisible character U+{ord(mark):04X}; rename the file or folder"
+    )
 
 
 @pytest.mark.parametrize(

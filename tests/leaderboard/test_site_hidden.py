@@ -670,7 +670,7 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
     path.write_text(f'hidden = ["test"]\n{path.read_text()}')
     code.write_text(META)
     done = keeper.run("evaluate", keeper.submissions / "half", "--split", "test", code=3)
-    assert "was prepared before its labels were hidden: run decabench prepare own." in done.stderr
+    assert "was prepared before its labels were hidden. Run decabench prepare own." in done.stderr
 
     def is_published(fingerprint: str) -> bool:
         files = files_below(keeper.board("--examples", "all"), "static/").values()

@@ -211,7 +211,7 @@ def test_wrong_answers_leave_the_old_submission(run, outside):
     ("reference", "sentence"),
     [
         ("majorty", "There is no predictor 'majorty'. Did you mean majority?"),
-        ("no_such_package:x", "install its package"),
+        ("no_such_package:x", "Install its package"),
         ("somebodys:nothing", "somebodys has no 'nothing'"),
         ("somebodys:number", "somebodys:number is not a predictor. A predictor must have a method predict"),
         (
