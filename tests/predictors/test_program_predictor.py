@@ -171,19 +171,22 @@ def test_one_line(program, line, outcome):
     assert outcomes(program(body), questions(1)) == {"q0": outcome}
 
 
+_KEPT = "'context_kept' must be the start and the end of the kept part, such as [0, 1234], but is "
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
         ({"finish": "eos"}, "'finish' must be one of stop, length, refused, but is 'eos'"),
-        ({"finish": ["stop"]}, "finish is ['stop']; "),
-        ({"finish": None}, "finish is None; "),
-        ({"context_kept": [4, 0]}, "context_kept is [4, 0]; "),
+        ({"finish": ["stop"]}, "'finish' must be one of stop, length, refused, but is ['stop']"),
+        ({"finish": None}, "'finish' must be one of stop, length, refused, but is None"),
+        ({"context_kept": [4, 0]}, f"{_KEPT}[4, 0]"),
         ({"context_kept": [0, 11]}, "context_kept is [0, 11], but the context has only 10 characters."),
-        ({"context_kept": [0]}, "context_kept is [0]; "),
-        ({"context_kept": [-1, 4]}, "context_kept is [-1, 4]; "),
-        ({"context_kept": "all"}, "context_kept is 'all'; write where"),
+        ({"context_kept": [0]}, f"{_KEPT}[0]"),
+        ({"context_kept": [-1, 4]}, f"{_KEPT}[-1, 4]"),
+        ({"context_kept": "all"}, f"{_KEPT}'all'"),
         ({"prompt_tokens": "5"}, "'prompt_tokens' must be a whole number, but is '5'"),
-        ({"completion_tokens": True}, "completion_tokens is True; "),
+        ({"completion_tokens": True}, "'completion_tokens' must be a whole number, but is True"),
     ],
 )
 def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, why):

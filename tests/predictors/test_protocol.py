@@ -48,6 +48,9 @@ def test_what_ends_an_answer(text, before):
     assert before_stops(text, ("\n\n", "\nReview:")) == before
 
 
+_KEPT = "'context_kept' must be the start and the end of the kept part, such as [0, 1234], but is "
+
+
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
@@ -55,21 +58,21 @@ def test_what_ends_an_answer(text, before):
         (Answer(5), "the answer must be a string, not 5"),
         (Answer("\ud800"), "bad-encoding: the answer contains half of a surrogate pair"),
         (Answer("x", "eos"), "'finish' must be one of stop, length, refused, but is 'eos'"),
-        (Answer("x", None), "finish is None"),
-        (Answer("x", ["stop"]), "finish is "),
-        (Answer("x", "stop", (5, 3)), "context_kept is (5, 3); write "),
-        (Answer("x", "stop", (-1, 3)), "context_kept is "),
-        (Answer("x", "stop", (0,)), "context_kept is "),
-        (Answer("x", "stop", (0, 1, 2)), "context_kept is "),
-        (Answer("x", "stop", 7), "context_kept is 7"),
-        (Answer("x", "stop", "07"), "context_kept is '07'"),
-        (Answer("x", "stop", (0.0, 7.0)), "context_kept is "),
-        (Answer("x", "stop", (False, True)), "context_kept is "),
+        (Answer("x", None), "'finish' must be one of stop, length, refused, but is None"),
+        (Answer("x", ["stop"]), "'finish' must be one of stop, length, refused, but is "),
+        (Answer("x", "stop", (5, 3)), f"{_KEPT}(5, 3)"),
+        (Answer("x", "stop", (-1, 3)), f"{_KEPT}"),
+        (Answer("x", "stop", (0,)), f"{_KEPT}"),
+        (Answer("x", "stop", (0, 1, 2)), f"{_KEPT}"),
+        (Answer("x", "stop", 7), f"{_KEPT}7"),
+        (Answer("x", "stop", "07"), f"{_KEPT}'07'"),
+        (Answer("x", "stop", (0.0, 7.0)), f"{_KEPT}"),
+        (Answer("x", "stop", (False, True)), f"{_KEPT}"),
         (Answer("x", "stop", None, -1), "'prompt_tokens' must be a whole number, but is -1"),
-        (Answer("x", "stop", None, 1.5), "prompt_tokens is 1.5"),
-        (Answer("x", "stop", None, True), "prompt_tokens is True"),
-        (Answer("x", "stop", None, None, "7"), "completion_tokens is '7'"),
-        (Answer("x", "stop", None, None, 10**400), "completion_tokens is 1000"),
+        (Answer("x", "stop", None, 1.5), "'prompt_tokens' must be a whole number, but is 1.5"),
+        (Answer("x", "stop", None, True), "'prompt_tokens' must be a whole number, but is True"),
+        (Answer("x", "stop", None, None, "7"), "'completion_tokens' must be a whole number, but is '7'"),
+        (Answer("x", "stop", None, None, 10**400), "'completion_tokens' must be a whole number, but is 1000"),
         (Failure(5), "the error must be a string, not 5"),
         (Failure(None), "the error must be a string, not None"),
         (("q0", "x"), "the outcome must be an Answer or a Failure, not ('q0', 'x')"),
