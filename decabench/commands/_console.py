@@ -80,7 +80,7 @@ home_option = click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder of prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
+    help="Folder with the prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
 )
 include_option = click.option(
     "--include",
@@ -100,7 +100,7 @@ jobs_option = click.option(
 hidden_option = click.option(
     "--hidden",
     is_flag=True,
-    help="Also show the labels of hidden splits. Use it only if no one else can read the output.",
+    help="Also show the labels of hidden splits. Use this option only if no one else can read the output.",
 )
 log_option = click.option(
     "--log",
@@ -123,7 +123,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
         "--submission",
         type=path,
         metavar="PATH",
-        help="The same as SUBMISSION: a folder, a .zip or a .tar.gz.",
+        help="Use this submission, like SUBMISSION: a folder, a .zip or a .tar.gz.",
     )
     argument = click.argument("place", metavar="[SUBMISSION]", type=path, required=False)
 

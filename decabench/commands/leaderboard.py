@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 @click.option(
     "--rank-reported",
     is_flag=True,
-    help="Also rank reported scores, which come without answers or data. Use it only if you trust the people "
-    "who sent them.",
+    help="Also rank reported scores, which come without answers or data. Use this option only if you "
+    "trust the people who sent the scores.",
 )
 @click.option(
     "--split",

@@ -97,8 +97,8 @@ def _options() -> list[Any]:
         click.option(
             "--force",
             is_flag=True,
-            help="Replace another predictor's submission in the folder (its answers and results are "
-            "deleted), or this predictor's answers with fewer.",
+            help="Replace another predictor's submission in the folder, including all answers and results, or "
+            "this predictor's answers with fewer answers.",
         ),
         home_option,
         include_option,

@@ -162,6 +162,6 @@ def train(
         same = "".join(f" --include {quote(str(path))}" for path in include)
         same += f" --home {quote(str(home))}" if home else ""
         echo(
-            f"Answer with it: {trusted}decabench predict --predictor trained:{place} --tasks {names}{same} "
-            f"--output {answers}"
+            f"Answer questions with the model: {trusted}decabench predict --predictor trained:{place} "
+            f"--tasks {names}{same} --output {answers}"
         )

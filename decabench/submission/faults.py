@@ -16,7 +16,7 @@ CODES: dict[str, str] = {
     "answer-format": "Answers seem to be in another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
-    "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",
+    "bad-encoding": "The text is not UTF-8, or a string contains half of a surrogate pair.",
     "bad-json": "A line is not valid JSON. Each line must be one object, without repeated keys or NaN.",
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
     "bad-record": "The raw, rule, finish or context_kept of a line is invalid.",
@@ -49,7 +49,7 @@ CODES: dict[str, str] = {
     "unknown-split": "The file name does not end in the name of a split.",
     "unknown-task": "The file name does not begin with the name of a task.",
     "unknown-variant": "The task has no variant with this number, so these answers are not scored.",
-    "unreadable-file": "The file cannot be opened or read.",
+    "unreadable-file": "The file can't be opened or read.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match the file.",
     "wrong-length": "Some answers do not have one tag, or one head, for each word, and are scored as given.",
 }

@@ -205,7 +205,7 @@ def test_limited_runs_alone_have_no_total(command, home, submit):
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
     done = command("evaluate", "--submission", folder, "--home", home)
     assert "\nNo decaScore: none of the suite's 10 tasks has a complete score.\n" in done.stdout
-    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…, left out" in done.stdout
+    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…, excluded" in done.stdout
 
 
 def test_an_incomplete_run_ends_with_1(command, home, submit):
@@ -239,7 +239,7 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
         "squad: 1 context was truncated; 96.9 % of contexts still contain the gold answer (ceiling)."
         in done.stdout
     )
-    assert "\nsst: 1 context was cut.\n" in done.stdout
+    assert "\nsst: 1 context was truncated.\n" in done.stdout
 
 
 def test_raw_answers_have_a_place_of_their_own(command, home, submit):

@@ -70,9 +70,9 @@ def test_the_report_has_every_faulty_row(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("text", "--filter", "none"), "--filter is for lm-eval, not for text"),
+        (("text", "--filter", "none"), "--filter is only for lm-eval, but the format is text"),
         (("squad", "--id", "x"), "--id is only for csv and lm-eval"),
-        (("csv", "--epoch", "2"), "--epoch is for inspect, not for csv"),
+        (("csv", "--epoch", "2"), "--epoch is only for inspect, but the format is csv"),
         (("csv", "--label", "1"), "the form FILE=DATASET"),
         (("csv", "--label", "1=a", "--label", "1=b"), "--label lists '1' more than once"),
     ],

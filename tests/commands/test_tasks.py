@@ -251,7 +251,7 @@ def listing(path, ids, task="leaky", split="validation"):
     return path
 
 
-@pytest.mark.filterwarnings("default:Not in the scored data")
+@pytest.mark.filterwarnings("default:These examples are not in the scored data")
 def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
     options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
     command("predict", "--predictor", "majority", "--output", sub, *options)

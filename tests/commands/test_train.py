@@ -92,7 +92,7 @@ def test_the_command_to_answer_with_can_be_pasted(run, command, home, tmp_path):
     done = run("--tasks", "schema")
     line = done.output.rstrip().splitlines()[-1]
     (said, _, rest) = line.partition("decabench predict ")
-    assert said == "Answer with it: "
+    assert said == "Answer questions with the model: "
     assert f" --home {home} " in rest
     answered = command("predict", *shlex.split(rest))
     assert answered.exit_code == 0, answered.output
