@@ -205,7 +205,7 @@ def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, why):
         ('print(\'{"id": 1, "answer": "a"}\')', "Line 2 .* has no id, unlike .*answer"),
         ("say('q0')", "Line 2 of the program's output answers a question more than once"),
         ("say('q99')", "Line 2 of the program's output answers a question that was not asked"),
-        ('print(\'{"id": "q1", "id": "q1", "answer": "a"}\')', "the key 'id' occurs twice"),
+        ('print(\'{"id": "q1", "id": "q1", "answer": "a"}\')', "the key 'id' occurs more than once"),
         ("sys.stdout.buffer.write(b'\\xff\\xfe\\n')", "Line 2 .* is not JSON"),
         ("print('\\x1b[31mred' + 'x' * 1000)", "Line 2 .* is not JSON"),
     ],
