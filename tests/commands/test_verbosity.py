@@ -92,7 +92,7 @@ def test_a_bug_is_json_too(command, monkeypatch, home, submit):
 def test_quiet_gives_no_advice(command, home, tmp_path):
     given = ["--home", home, "--quiet"]
     done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", tmp_path / "t", *given)
-    assert done.exit_code == 0 and "Run it" not in done.output
+    assert done.exit_code == 0 and "To run the tasks" not in done.output
     folder = tmp_path / "s"
     done = command("predict", "--predictor", "majority", "--tasks", "sst", "--output", folder, *given)
     assert done.exit_code == 0 and "Peak memory" not in done.output and "Wrote majority" in done.output
