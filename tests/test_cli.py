@@ -119,7 +119,7 @@ def test_version(command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["prepare", "sqaud"], "Did you mean squad or squad2? For a task of your own"),
+        (["prepare", "sqaud"], "Did you mean squad or squad2?"),
         (
             ["predict", "--predictor", "majority", "--output", "x", "--tasks", "squad,shema"],
             "Did you mean schema",
@@ -133,7 +133,7 @@ def test_version(command):
         (["evaluate", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad or squad2?"),
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
         (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not allowed. The value must be at least 1"),
-        (["prepare", "--sample", "--mirror", "x"], "cannot be combined"),
+        (["prepare", "--sample", "--mirror", "x"], "Use either --mirror or --sample"),
         (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),
     ],
