@@ -77,7 +77,7 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = weights.find_spec
     absent = ("peft", "bitsandbytes")
     monkeypatch.setattr(weights, "find_spec", lambda name: None if name in absent else found(name))
-    with pytest.raises(DecabenchError, match=r"needs peft: .*decabench\[hf\]"):
+    with pytest.raises(DecabenchError, match=r"requires peft: .*decabench\[hf\]"):
         backend(model, ModelOptions(adapter=model))
     with pytest.raises(DecabenchError, match="pip install bitsandbytes"):
         backend(model, ModelOptions(quantize="4bit"))
