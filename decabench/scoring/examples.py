@@ -154,7 +154,7 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
         import pandas
     except ImportError as error:
         raise DecabenchError(
-            f"A table of examples requires pandas. To install it, {install_hint('pandas')}."
+            f"A table of examples requires pandas, which is not installed. To install it, {install_hint('pandas')}."
         ) from error
 
     names = ("id", "prediction", "raw", "references", "score", "right", "flags", "variant")

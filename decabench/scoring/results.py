@@ -692,7 +692,7 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
         import pandas
     except ImportError as error:
         raise DecabenchError(
-            f"read_results requires pandas. To install it, {install_hint('pandas')}."
+            f"read_results requires pandas, which is not installed. To install it, {install_hint('pandas')}."
         ) from error
 
     paths = sorted(Path(folder).glob("**/results.json"))
