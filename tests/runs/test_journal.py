@@ -88,7 +88,7 @@ def test_a_file_under_a_wrong_name_is_refused(tmp_path, field):
     header, *rest = lines(tmp_path)
     changed = {**json.loads(header), field: "another"}
     journal.path.write_text("\n".join([json.dumps(changed), *rest]) + "\n")
-    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(ValueError: its first line does not match"):
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(ValueError: the first line does not match"):
         Journal(tmp_path, KEY).__enter__()
 
 
@@ -130,7 +130,7 @@ def test_what_is_no_journal_is_not_overwritten(tmp_path, content):
     path = tmp_path / FOLDER / KEY.file_name
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(its first line is not that of a journal"):
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(the first line is not that of a journal"):
         Journal(tmp_path, KEY).__enter__()
     assert path.read_bytes() == content
 
