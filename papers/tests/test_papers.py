@@ -308,7 +308,7 @@ def test_records_are_whole_or_not_there(tmp_path):
     ("options", "message"),
     [
         (["--seeds", "7"], "has no seed 7; its seeds are 0, 1"),
-        (["--only", "jiont"], "no run 'jiont': did you mean joint?"),
+        (["--only", "jiont"], "Unknown run 'jiont': did you mean joint?"),
         (["--only", "single"], "its row has the runs one-sst, one-multinli.in.out"),
         (["--device", "cuda:99", "--only", "joint"], "torch finds no cuda:99"),
         (["--home", "/nowhere", "--only", "joint"], "joint: .*prepared in"),
