@@ -112,7 +112,7 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
         raise DataError(f"Each {kind} must be a non-empty string, but got {', '.join(map(repr, names))}.")
     if kind != "label" and (spaced := [name for name in names if len(name.split()) > 1]):
         raise DataError(
-            f"A {kind} can't contain a space, as in {spaced[0]!r}, because spaces separate the items "
+            f"The {kind} {spaced[0]!r} contains a space, which is not allowed, because spaces separate the items "
             "of an answer."
         )
     if repeated := sorted({name for name in names if names.count(name) > 1}):

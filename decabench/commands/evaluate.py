@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     type=click.Choice(["extracted", "raw"]),
     default="extracted",
     show_default=True,
-    help="Score the extracted answers, or the model's whole output.",
+    help="Whether to score the extracted answers or the model's whole output.",
 )
 @click.option(
     "--without",

@@ -39,7 +39,7 @@ def export() -> None:
     is_flag=True,
     help="Leave out the word vectors and list their packages, which must be installed to use the copy.",
 )
-@click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
+@click.option("--full", is_flag=True, help="Keep the weights in float32. The file is twice as large.")
 def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 

@@ -107,13 +107,13 @@ def _options() -> list[Any]:
         questions(
             "--dry-run",
             is_flag=True,
-            help="Count examples and tokens and estimate time and cost, without asking anything.",
+            help="Count examples and tokens and estimate time and cost, without asking the model.",
         ),
         questions(
             "--show-prompt",
             metavar="TASK",
             shell_complete=complete_task,
-            help="Print what would be sent for the first example of TASK, without asking anything.",
+            help="Print what would be sent for the first example of TASK, without sending it.",
         ),
         options_of(Prompts),
         options_of(Run, "extract", "reasoning_tags"),
@@ -234,7 +234,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
     for task in plan.tasks:
         if task.prompting is None:
             raise DecabenchError(
-                f"{plan.run.predictor} does not use prompts, but gets the id, question and context unchanged."
+                f"{plan.run.predictor} does not use prompts. It receives the id, question and context unchanged."
             )
         question = next(task.questions())
         shown.append((task.name, question.id, show(task.prompting, question, chat=task.is_chat)))

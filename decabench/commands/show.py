@@ -109,7 +109,7 @@ _MOST_WORDS = 400
     type=click.Choice(["extracted", "raw"]),
     default="extracted",
     show_default=True,
-    help="Score the extracted answers, or the model's whole output.",
+    help="Whether to score the extracted answers or the model's whole output.",
 )
 @click.option(
     "--output",

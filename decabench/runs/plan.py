@@ -629,7 +629,7 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
         return range(len(task.variants) + 1)
     if run.variant > len(task.variants):
         raise DecabenchError(
-            f"{task.name} has the variants 0 to {len(task.variants)}, but not {run.variant}. "
+            f"{task.name} has no variant {run.variant}. Its variants are 0 to {len(task.variants)}. "
             f"To list all variants, use decabench tasks show {task.name}."
         )
     return (run.variant,)

@@ -99,8 +99,8 @@ def find_examples(
         store = Store(home_folder(options.home))
         if store.hides(known[name], options.split) and not hidden:
             raise DataError(
-                f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see them, add "
-                "--hidden, but only if no one else can read the output."
+                f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see "
+                "examples anyway, add --hidden, but only if no one else can read the output."
             )
         _, scored = score_submission(submission, replace(options, tasks=[name]))
         if scored[name].sample is None:

@@ -134,8 +134,9 @@ def _examples_of(
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
     if scored[name].hidden:
         raise DataError(
-            f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see them, call "
-            "decabench.scoring.find_examples with hidden=True, but only if no one else can read the output."
+            f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see "
+            "examples anyway, call decabench.scoring.find_examples with hidden=True, but only if no one else can "
+            "read the output."
         )
     if scored[name].sample is None:
         raise DataError(f"{name} has no score: {scored[name].result.reason}")

@@ -141,7 +141,7 @@ class RunState:
                 raise ValueError("the checkpoint's record contains no state")
             state = msgspec.convert({**checkpoint.record.state, "step": checkpoint.record.step}, cls)
             if min(state.step, state.stale, *(min(position) for position in state.positions.values())) < 0:
-                raise ValueError("the state has a number below 0")
+                raise ValueError("the state contains a negative number")
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(
                 f"{checkpoint.folder} has no state to resume from ({error}). Start a new run in another folder."

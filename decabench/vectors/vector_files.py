@@ -83,7 +83,7 @@ def open_vectors(name: str) -> Vectors:
         )
         if path.suffix or path.name != name:
             made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
-            raise MissingDataError(f"The file of word vectors {name!r} doesn't exist. Use {kinds}.{made}")
+            raise MissingDataError(f"The word-vector file {name!r} doesn't exist. Use {kinds}.{made}")
         raise MissingDataError(f"Unknown word vectors {name!r}. Use {kinds}.")
     try:
         with read_errors(path):
@@ -155,7 +155,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             width = width or len(fields) - 1
             if width < 1:
                 raise DataError(
-                    f"{path} is not a file of word vectors: line {number} has no numbers after a word."
+                    f"{path} is not a word-vector file: line {number} is not a word followed by numbers."
                 )
             # GloVe's own files contain words with spaces, so the numbers are the last fields.
             word, numbers = fields[:-width], fields[-width:]
@@ -171,7 +171,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                     f"{path}, line {number}: {error}; its last {width} fields should be numbers."
                 ) from error
     if not rows:
-        raise DataError(f"{path} is empty. Each line should have a word and its numbers.")
+        raise DataError(f"{path} is empty. Each line should have a word and the numbers of its vector.")
     if len(rows) < stated:
         raise DataError(
             f"{path} has {len(rows):,} of the {stated:,} words that the first line promises. Use a "
@@ -217,7 +217,7 @@ def _read_wink(path: Path) -> WordVectors:
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} is not a file of wink's vectors: it states no dimensions, or has no vectors."
+            f"{path} is not a word-vector file of wink: it lacks the number of dimensions, or has no vectors."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0
@@ -227,7 +227,7 @@ def _read_wink(path: Path) -> WordVectors:
         if word != "unkVector":
             found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
     if not text.rstrip().endswith("}"):
-        raise DataError(f"{path} ends in the middle, after {listed:,} words. Use a complete copy.")
+        raise DataError(f"{path} is truncated after {listed:,} words. Use a complete copy.")
     if not found or (size and listed < int(size.group(1))):
         stated = int(size.group(1)) if size else 1
         raise DataError(f"{path} has {listed:,} of {stated:,} words with numbers. Use a complete copy.")

@@ -239,7 +239,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
     [
         (["--batch-size", "0"], "'0' is neither a whole number above 0 nor auto"),
         (["--question-variant", "some"], "'some' is neither the number of a variant nor all"),
-        (["--question-variant", "77"], "sst has the variants 0 to"),
+        (["--question-variant", "77"], "sst has no variant 77"),
         (["--ids", "no-such-file"], "There is no file no-such-file"),
         (["--limit", "0"], "0 is not allowed. The value must be at least 1"),
         (["--shots", "2"], "majority does not use prompts"),

@@ -96,7 +96,7 @@ def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -
         (lambda: Label(max_tokens=-1), "but got -1"),
         (lambda: Tags("BIO"), "There is no tagging scheme 'BIO'. Use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
         (lambda: Tags(names=("a", "a")), "Each tag must be listed only once"),
-        (lambda: Tags(names=("B PER",)), "A tag can't contain a space, as in 'B PER'"),
+        (lambda: Tags(names=("B PER",)), "The tag 'B PER' contains a space"),
         (lambda: Tree(("a", "a")), "Each relation must be listed only once"),
         (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
         (lambda: Number(0, float("inf")), "not from 0 to inf"),

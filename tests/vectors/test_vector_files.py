@@ -72,7 +72,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
     ("name", "content", "error", "words"),
     [
         ("x.txt", "", DataError, "is empty. Each line"),
-        ("x.txt", "A text.\nAnother\n", DataError, "is not a file of word vectors: line 2 has no numbers"),
+        ("x.txt", "A text.\nAnother\n", DataError, "is not a word-vector file: line 2"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers instead of 2"),
         ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers instead of 3"),
         (
@@ -88,8 +88,8 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
             DataError,
             "has 2 of the 3 words",
         ),
-        ("x.json", '{"dimensions":2}', DataError, "is not a file of wink"),
-        ("x.json", WINK, DataError, "ends in the middle, after 2 words. Use a complete copy"),
+        ("x.json", '{"dimensions":2}', DataError, "is not a word-vector file of wink"),
+        ("x.json", WINK, DataError, "is truncated after 2 words. Use a complete copy"),
         ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has 4 of 5 words with numbers"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
         ("x.npy", "", MissingDataError, "has no index"),
