@@ -372,7 +372,7 @@ def test_a_plan_that_does_not_hold_together(given, tmp_path, old, new, message):
         (
             "settings = { epochs = 3 }",
             'settings = { vectors = ["no.vec"] }',
-            "joint: There is no file of word vectors",
+            "joint: The word-vector file",
         ),
     ],
 )

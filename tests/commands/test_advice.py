@@ -190,7 +190,7 @@ def test_a_handmade_submission_is_told_everything_at_once(command, home, tmp_pat
     for arguments in (["evaluate", folder], ["show", folder], ["check", "--submission", folder]):
         done = command(*arguments, "--home", home)
         assert done.exit_code == 1
-        for part in ('name = "', "sst.validation.jsonl", "move it", "predictions/"):
+        for part in ('name = "', "sst.validation.jsonl", "predictions/"):
             assert part in done.output, (arguments, part, done.output)
     (tmp_path / "nothing").mkdir()
     message = said(command("evaluate", tmp_path / "nothing", "--home", home))
@@ -289,7 +289,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
         (["suites", "sst"], "Choose from show. For details, run cli suites show NAME."),
         (["--home", "data", "tasks"], "Put a command's options after its name"),
         (["run", "--limit", "20"], "a setting instead: --set predict.limit=…"),
-        (["run", "--set", "limit=20"], "limit belongs in the table [predict]: write predict.limit = …"),
+        (["run", "--set", "limit=20"], "'limit' belongs in the table [predict], as predict.limit = …"),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
         (["tasks", "show", "sst,schema"], "sst,schema lists 2 tasks, but only one is allowed"),
         (["tasks", "--include", "own.toml", "--include", "own.toml"], "own.toml is included more than once"),

@@ -58,7 +58,7 @@ def test_the_report_has_every_faulty_row(command, home, tmp_path):
         *("--home", home, "--report", report),
     )
     assert done.exit_code == 1
-    assert "none of its 30 rows has the id of an example" in done.stderr
+    assert "none of the 30 rows has the id of an example" in done.stderr
     assert "Nothing was written." in done.stderr
     assert "\x1b" not in done.output
     rows = [json.loads(line) for line in report.read_text().splitlines()]

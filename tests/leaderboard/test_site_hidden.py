@@ -340,7 +340,7 @@ def test_no_command_prints_gold(kept: Keeper, tmp_path: Path) -> None:
                 line = ("export", "tasks", task, "--for", harness, "--output", tmp_path / harness, *test)
                 assert "are hidden" in kept.run(*line, code=3).stderr
             line = ("predict", "--predictor", "oracle", "--tasks", task, "--output", tmp_path / "o", *test)
-            assert "oracle would write the hidden labels" in kept.run(*line, code=2).stderr
+            assert "oracle would write the hidden" in kept.run(*line, code=2).stderr
         for form in ("markdown", "latex", "model-index"):
             runner = CliRunner().invoke(
                 cli,
@@ -566,7 +566,7 @@ def test_no_remark_on_the_format_of_answers_rests_on_gold(tmp_path: Path, hidden
             done = " ".join(keeper.run(command[0], folder, "--split", "test", *command[1:]).stdout.split())
             assert ("are pieces of words" in done) == (name == "pieces")
             assert ("of these score 100.00" in done) == (name == "pieces" and not hidden)
-            assert ("of the next example" in done) == (name == "shifted" and not hidden)
+            assert ("to the next example" in done) == (name == "shifted" and not hidden)
 
 
 @pytest.mark.parametrize("hidden", [True, False])
@@ -585,7 +585,7 @@ def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool)
     ]
     write_submission(keeper.submissions / "s", "s", {("own.text", "test"): lines})
     done = keeper.run("evaluate", keeper.submissions / "s", "--split", "test")
-    assert "1 context was cut" in done.stdout and ("(ceiling)" in done.stdout) == (not hidden)
+    assert "1 context was truncated" in done.stdout and ("(ceiling)" in done.stdout) == (not hidden)
 
 
 def said_unquoted(keeper: Keeper) -> None:

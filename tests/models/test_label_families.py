@@ -165,7 +165,7 @@ def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
         ("girnet", {"l2": -1.0}, "'model.l2' is -1.0, but must be at least 0"),
         ("arc-ii", {"reads": "local"}, "Known: both, global, late"),
         ("arc-i", {"initial": float("nan")}, "'model.initial' is nan, but must be at least 0"),
-        ("sluice", {"hidden": 5}, "give an even number"),
+        ("sluice", {"hidden": 5}, "must be even for sluice"),
         ("ns-mtl", {"decoder_open": 1.5}, "'model.decoder_open' is 1.5, but must be at most 1"),
         ("ns-mtl", {"temperature": 0.0}, "'model.temperature' is 0.0, but must be greater than 0"),
         ("ns-mtl", {"extension": "rmm"}, "Did you mean rmn"),

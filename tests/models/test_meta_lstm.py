@@ -156,7 +156,7 @@ def test_tasks_whose_questions_differ_are_refused():
     task = replace(TASKS["sst"], output=output, variants=(), metric="")
     reader = TextReader(task, Lexicon())
     encode(Question("1", "is it good?", "yes"), "good", task, reader)
-    with pytest.raises(DataError, match="reads only contexts: set question_varies=True"):
+    with pytest.raises(DataError, match="Set question_varies=True"):
         encode(Question("2", "is it bad?", "yes"), "good", task, reader)
     encode(Question("3", "is it bad?", "yes"), None, task, reader)  # prediction may word it otherwise
     tagging = replace(task, output=TAGGING["pos"], question_varies=True)

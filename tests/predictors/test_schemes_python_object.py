@@ -223,7 +223,9 @@ def test_options_that_mean_nothing_are_refused(reference, option, flag):
 
 def test_a_misspelt_scheme_is_told_and_a_module_of_that_name_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UnknownNameError, match=r"'training:small' cannot .* Did you mean trained:small\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"'training:small' can't be imported .* Did you mean trained:small\?"
+    ):
         make_backend("training:small", ModelOptions())
     (tmp_path / "training.py").write_text("class small:\n    def predict(self, questions): ...\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -166,7 +166,7 @@ def test_answers_that_are_shifted_from_a_line_on(first: int, last: int, said: bo
     texts = [names[at % 3] if at % 4 == 0 else text for at, text in enumerate(shifted)]  # some are wrong
     references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
     given = GivenAnswers(Label(names), METRICS["em"], [*map(str, range(300))], texts, references)
-    assert ("of the previous example" in describe_format(given)) is said
+    assert ("to the previous example" in describe_format(given)) is said
 
 
 def test_copies(home: Path, items: Answers) -> None:

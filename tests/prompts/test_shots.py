@@ -77,7 +77,7 @@ def test_what_is_evaluated_is_never_shown() -> None:
     found = select_shots(TASK, TRAINING, evaluated, 3)
     assert {shot.id for shot in found} == {"t47", "t48", "t49"}
     with pytest.raises(
-        MissingDataError, match=r"squad: 4 shots .* only 3 training examples .*\(47 are .*use fewer"
+        MissingDataError, match=r"squad: 4 shots .* only 3 training examples .*\(47 are .*Use fewer"
     ):
         select_shots(TASK, TRAINING, evaluated, 4)
 

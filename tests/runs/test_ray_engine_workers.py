@@ -92,8 +92,8 @@ def test_one_load_a_run_and_one_predictor_a_task(worker):
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("key", "The predictor failed on sst after 1 answer (KeyError: 'gone'): "),
-        ("exit", "The predictor failed on sst after 1 answer (SystemExit: 3): "),
+        ("key", "The predictor failed on sst after 1 answer (KeyError: 'gone')"),
+        ("exit", "The predictor failed on sst after 1 answer (SystemExit: 3)"),
         ("odd", "It broke at noon"),
     ],
 )

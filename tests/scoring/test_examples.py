@@ -273,7 +273,7 @@ def test_examples_of_results(command: Command, home: Path, submit: Submit) -> No
     with pytest.raises(MissingDataError, match="read from JSON text"):
         Results.from_json(results.to_json()).examples("sst")
     examples_path(folder / "results/validation", "sst").unlink()
-    with pytest.raises(MissingDataError, match="run decabench evaluate"):
+    with pytest.raises(MissingDataError, match="Run decabench evaluate"):
         read.examples("sst")
 
 

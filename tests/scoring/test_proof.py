@@ -80,7 +80,7 @@ def test_answers_that_are_all_the_same_prove_nothing(failing):
 
 
 def test_a_metric_that_needs_what_the_task_has_not(failing):
-    with pytest.raises(MetricError, match="needs meta"):
+    with pytest.raises(MetricError, match="requires meta"):
         failing(SOUND, metric="lfem")
 
 

@@ -530,7 +530,7 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
         ),
         (("total", "tasks"), 3, "its total is for 3 tasks (complete), but the file has scores for 2"),
         (("suite", "total"), "median", "a value is invalid: Invalid enum value 'median'"),
-        (("suite", "tasks"), [], "a value is invalid: Suite 'own': It has no tasks"),
+        (("suite", "tasks"), [], "a value is invalid: Suite 'own': 'tasks' must list"),
         (("suite", "tasks"), "sst", "a value is invalid"),
         (("suite",), None, "a value is invalid"),
     ],

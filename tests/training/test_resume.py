@@ -107,7 +107,7 @@ def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monke
 
 FAILING_METRICS = (
     (lambda *given: 1 / 0, r"fails \(ZeroDivisionError\('division by zero'\)\)"),
-    (lambda *given: SimpleNamespace(scores={"em": float("nan")}, headline="em"), "gives nan"),
+    (lambda *given: SimpleNamespace(scores={"em": float("nan")}, headline="em"), "returns nan"),
 )
 
 
@@ -120,7 +120,7 @@ def test_a_metric_that_fails_loses_nothing(make_run, monkeypatch):
             patch.setattr(validator, "score_task", score)
             broken = make_run("broken", resume, **settings)
             with pytest.raises(
-                DecabenchError, match=f"The metric em of sst {fault} .* continue with --resume"
+                DecabenchError, match=f"The metric em for sst {fault} .* continue with --resume"
             ):
                 run_training(broken)
             saved = latest_checkpoint(broken.output)

@@ -126,7 +126,7 @@ def test_much_too_long(wording):
 def test_no_room_even_without_the_context(wording):
     with serving(with_room_for(20, wording)) as server:
         found = asked(server)
-    assert "without its context" in found.error or "The prompt is too long for the server" in found.error
+    assert "without the context" in found.error or "The prompt is too long for the server" in found.error
     assert len(server.seen) <= 7
 
 
@@ -153,7 +153,7 @@ def test_max_prompt_tokens_without_a_count_is_a_guess():
 
 def test_max_prompt_tokens_that_cannot_be_met():
     with serving(lambda seen: words(400)) as server:
-        assert "without its context" in asked(server, "short", max_prompt_tokens=300).error
+        assert "without the context" in asked(server, "short", max_prompt_tokens=300).error
         found = asked(server, "", max_prompt_tokens=300)
     assert found.error == "The prompt has 400 tokens, more than the 300 allowed, even with the context cut."
 
