@@ -127,7 +127,7 @@ def overview_data(
 
 
 _MORE = (
-    ("form", "Not in form, %: answers that are unparseable, refused or cut off", 1),
+    ("form", "Not in form, %: answers that are unparseable or refused", 1),
     ("outside", "Not in context, %: answers to extractive tasks that are not in the context", 1),
     ("calibration", "Calibration error, %: expected error over ten bins, for labels with probabilities", 1),
     ("wording", "Wordings: best minus worst score over the wordings of the questions", 1),
@@ -161,7 +161,7 @@ def _more(entry: Entry, hides: Hides) -> dict[str, float]:
     found = {name: math.fsum(values) / len(values) for name, values in lists.items() if values}
     if counts:
         asked = sum(one.n for one in results.values()) or 1
-        found["form"] = 100 * (counts["unparseable"] + counts["refused"] + counts["truncated"]) / asked
+        found["form"] = 100 * (counts["unparseable"] + counts["refused"]) / asked
         found["outside"] = 100 * counts["not_in_context"] / asked
     if tokens := sum(one.get("prompt_tokens", 0) + one.get("completion_tokens", 0) for one in usage):
         found["tokens"] = tokens / 1000

@@ -522,14 +522,14 @@ _OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
 
 def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
     kept = {key: value for key, value in predictor.items() if key not in left_out}
-    backend = {key: value for key, value in dict(kept["backend"]).items() if key not in ("decabench", "seed")}
+    backend = {key: value for key, value in kept["backend"].items() if key not in ("decabench", "seed")}
     return {**kept, "backend": backend}
 
 
 def _model(results: Results, path: str) -> str:
     """Return a key that all runs of a model share, whatever their seeds, prompts and wordings."""
-    predictor = dict(results.submission.get("predictor") or {})
-    if "backend" not in predictor:
+    predictor = results.submission.get("predictor")
+    if not isinstance(predictor, Mapping) or not isinstance(predictor.get("backend"), Mapping):
         return path
     return canonical_json(_identity(predictor, _OF_A_RUN | _OF_A_PROMPT))
 

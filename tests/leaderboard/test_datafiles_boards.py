@@ -71,7 +71,7 @@ def test_further_columns_have_what_was_recorded_and_nothing_of_hidden_labels() -
         "schema.validation": {"seconds": 5.0, "answers": "many"},
     }
     file = results("a", 60.0, about={"predictor": {"name": "x", "usage": usage, "time": times}})
-    file["tasks"]["sst"] |= {"answers": {"unparseable": 50, "refused": 10}}
+    file["tasks"]["sst"] |= {"answers": {"unparseable": 50, "refused": 10, "truncated": 50}}
     file["tasks"]["squad"] |= {"answers": {"not_in_context": 100}}
     file["tasks"]["zre"] |= {
         "variants": {"scores": {"0": 60.0, "1": 52.0}, "mean": 56.0, "worst": 52.0, "spread": 8.0}

@@ -200,6 +200,14 @@ def test_runs_of_a_model_are_a_row_with_their_spread(runs, home):
     )
 
 
+def test_a_record_of_other_form_is_a_model_of_its_own(runs, home):
+    for run, backend in zip(runs[1:3], ('"x"', "[]"), strict=True):
+        record = run / "submission.toml"
+        lines = record.read_text().split("[predictor]")[0]
+        record.write_text(f'{lines}[predictor]\nname = "random"\nbackend = {backend}\n')
+    assert len(compare_all(runs, home=home, tasks=["sst"]).rows) == 4
+
+
 def test_every_pair_is_that_of_a_comparison_of_two_and_corrected_for_all(runs, home):
     found = compare_all(runs, home=home, each=True)
     assert len(found.rows) == 4 and all(len(pairs) == 6 for pairs in found.pairs.values())
