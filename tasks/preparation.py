@@ -30,7 +30,7 @@ from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import MOST_FAULTS, compares_words, describe_rows, find_alike, find_fault
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import SplitRecord, Store, home_folder
+from decabench.tasks.store import SplitRecord, Store, home_folder, is_of_other_files
 from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
 from decabench.untrusted import read_json
 
@@ -334,7 +334,7 @@ def _find_due(task: Task, request: Request) -> _Due:
         record, entry = records.get(split), inputs.get(split)
         if record is None or not isinstance(entry, dict) or record.version != task.version:
             return False
-        if bool(record.salt) != (split in task.hidden):
+        if bool(record.salt) != (split in task.hidden) or is_of_other_files(task, split, record):
             return False
         return request.keeps(record, task) or (
             entry.get("place") == _place(task, request)

@@ -261,6 +261,12 @@ class Store:
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
             return
+        if is_of_other_files(task, split, record):
+            raise DataError(
+                f"{task.name} was prepared from {', '.join(str(file['name']) for file in record.files)}, which another "
+                f"task of this name uses. Run decabench prepare {task.name}{include_option(task)}, or rename "
+                "one of them."
+            )
         for file in record.files:
             path = task.folder / str(file["name"])
             if path.is_file() and (
@@ -496,6 +502,14 @@ def _has_split(task: Task | None, split: str) -> bool:
 
 def _is_local(task: Task | None) -> bool:
     return task is not None and task.folder is not None
+
+
+def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
+    """Whether a split was prepared for another task file of the same name."""
+    if task.definition is None or record.origin != "user":
+        return False
+    own = [[file.name for file in source.files.get(split, ())] for source in task.sources]
+    return sorted(str(file["name"]) for file in record.files) not in map(sorted, own)
 
 
 def include_option(task: Task | None) -> str:

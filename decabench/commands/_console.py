@@ -252,7 +252,7 @@ def changed_since(
         try:
             store.require_current(known[name], split)
         except DataError as error:
-            yield f"{name}: scored on the prepared data, although its files have changed. {error}"
+            yield f"{name}: scored on the data as it was prepared. {error}"
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:

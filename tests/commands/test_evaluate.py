@@ -419,7 +419,7 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text() + "\n")
     done = command("evaluate", folder, "--tasks", "own", *options)
     assert done.exit_code == 0 and "100.00" in done.stdout
-    said = "own: scored on the prepared data, although its files have changed. rows.jsonl has changed since"
+    said = "own: scored on the data as it was prepared. rows.jsonl has changed since"
     assert said in done.stdout
     assert said in command("verify", folder, *options).stdout
     for words in (("compare", folder, folder, "--tasks", "own"), ("show", folder, "--task", "own")):

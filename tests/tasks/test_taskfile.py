@@ -201,6 +201,22 @@ def test_templates_reach_columns_only(request_for: Requests, tmp_path: Path, tem
         prepared(write_toml(tmp_path, question=f'"{template}"'), request_for())
 
 
+def test_another_task_file_of_the_same_name_is_not_taken_for_it(
+    request_for: Requests, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "data.csv", ["country,capital", "Kenya,Nairobi"])
+    write_lines(tmp_path / "other.csv", ["country,capital", "Peru,Lima"])
+    first = write_toml(tmp_path, context=None, files='{ validation = "data.csv" }')
+    assert prepared(first, request_for())[0].answers == ("Nairobi",)
+    second = tmp_path / "second.toml"
+    second.write_text(first.read_text().replace("data.csv", "other.csv"))
+    store = Store(request_for().home)
+    with pytest.raises(DataError, match=r"prepared from data\.csv, task\.toml, which another task"):
+        store.require_current(load_task(second), "validation")
+    assert prepared(second, request_for())[0].answers == ("Lima",)
+    store.require_current(load_task(second), "validation")
+
+
 def test_a_changed_template_prepares_again(request_for: Requests, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "data.jsonl", ROWS)
     path = write_toml(tmp_path)
