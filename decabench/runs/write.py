@@ -163,6 +163,11 @@ def predict(
     fields of `decabench.runs.Run`. Answers of the same predictor to other tasks and splits are kept, and
     those of another predictor are replaced. Raises DecabenchError.
     """
+    if not isinstance(predictor, str):
+        raise DecabenchError(
+            "'predictor' must be a name, such as majority or my_module:MyModel, because the name is recorded, but got "
+            f"{predictor!r:.200}."
+        )
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
     chosen = select_tasks(tasks, known_tasks(include))
@@ -278,7 +283,11 @@ def occupied_by(plan: Plan) -> str:
         old, _ = read_metadata(output)
         if old is None:
             return "holds a submission that cannot be read"
-        return _more_answers(old, plan) if _is_same(old, plan) else f"holds the submission {old.name}"
+        if _is_same(old, plan):
+            return _more_answers(old, plan)
+        changed = "of an earlier version of this model, or with other settings"
+        is_earlier = old.predictor.get("name") == plan.predictor["name"]
+        return f"holds the submission {old.name}{f' {changed}' if is_earlier else ''}"
     journals = {path.name.removesuffix(OLD) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
         return ""  # a run was killed, perhaps while moving its files into place

@@ -324,7 +324,8 @@ def _files_to_score(
             reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
             advice = f"{reason}There are answers for {' and '.join(others)}. Add --split {others[-1]}."
         else:
-            advice = f"Put the answers in predictions/<task>.{split}.jsonl."
+            example = next(iter(wanted)) if options.tasks else "TASK"
+            advice = f"Write them with decabench predict, or put them in predictions/{example}.{split}.jsonl."
         raise SubmissionError(f"The submission {name} has no {split} answers for {names}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 

@@ -65,6 +65,12 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     assert done.exit_code == 2
     assert "holds the submission majority. Choose another folder" in done.stderr
     assert command("predict", "--predictor", "oracle", *options, "--force").exit_code == 0
+    other = [*options[:-1], tmp_path / "r", "--predictor", "random", "--seed"]
+    assert command("predict", *other, "1").exit_code == 0
+    done = command("predict", *other, "2")
+    assert "random of an earlier version of this model, or with other settings" in " ".join(
+        done.stderr.split()
+    )
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
 
 
