@@ -21,7 +21,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Matches the names allowed for tasks and suites, which are also file and folder names."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-"""Matches codes of languages (BCP 47)."""
+"""Matches the form of codes of languages (BCP 47), including some that BCP 47 doesn't define."""
 
 NAME_LENGTH = 80
 """The maximum length of a task's name in characters. Files are named after tasks."""

@@ -108,7 +108,14 @@
   // For example "English", or "English and German" for translation in either direction.
   function languagesOf(task) {
     const names = new Intl.DisplayNames("en", { type: "language" });
-    return task.languages.map((code) => names.of(code)).sort().join(" and ");
+    const nameOf = (code) => {
+      try {
+        return names.of(code);
+      } catch { // no code of BCP 47, such as "hi-en-gu"
+        return code;
+      }
+    };
+    return task.languages.map(nameOf).sort().join(" and ");
   }
 
   function offerPresets() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -128,3 +129,17 @@ def test_single_runs_can_be_compared(page: Page, context: BrowserContext, folder
     page.click("text=Show examples")
     page.locator("[data-list] li").first.wait_for()
     assert "(first run)" in page.locator("[data-list] li").first.inner_text()
+
+
+def test_an_unknown_code_of_a_language_is_shown_as_it_is(
+    page: Page, context: BrowserContext, folder: Path
+) -> None:
+    copy = shutil.copytree(folder / "out", folder / "out" / "copy")
+    data = copy / "data" / "boards" / "board.js"
+    text = data.read_text(encoding="ascii")
+    assert text.count('[\\"en\\"]') == 2
+    data.write_text(text.replace('[\\"en\\"]', '[\\"hi-en-gu\\"]', 1), encoding="ascii")
+    page.goto(f"{copy.as_uri()}/index.html")
+    page.click(".drop >> text=Tasks")
+    page.click("[data-presets] >> text='hi-en-gu'")
+    assert page.locator("[data-chosen]").inner_text() == "1 of 2"
