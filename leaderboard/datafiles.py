@@ -370,10 +370,11 @@ _ABOUT = (
 
 
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as CSV, with a line for each submission and each refused file.
+    """Return a board as CSV, with a line for each system, each of its runs if it has several, and each refused file.
 
-    Each task's score is followed by its interval and its units. The name of a refused file is its path.
-    Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
+    The scores of a system with several runs are their means. Each task's score is followed by its interval and its
+    units. Rows from papers have lines, too. The name of a refused file is its path. Text that a spreadsheet would treat
+    as a formula is prefixed with an apostrophe.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
