@@ -131,6 +131,8 @@ class Entry:
     """The stated tokens and cost of the answers, by `<task>.<split>`."""
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The stated `seconds` of answering and the number of `answers`, by `<task>.<split>`."""
+    served_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The models that answered according to a server, sorted, by `<task>.<split>`."""
     wording: str = ""
     """The question variant used instead of the dataset's wording, or an empty string."""
     system: str = ""
@@ -529,6 +531,7 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
         "open_weights": open_weights if isinstance(open_weights, bool) else None,
         "usage": _read_numbers(settings.get("usage"), ("prompt_tokens", "completion_tokens", "cost")),
         "times": _read_numbers(settings.get(TIME), ("seconds", "answers")),
+        "served_by": _read_served(settings.get("served_by")),
         "wording": "" if variant is None or (variant == 0 and variant is not False) else wording,
         "system": hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:12] if system else "",
         "seed": printable_line(seed, 40),
@@ -544,6 +547,17 @@ def _read_numbers(table: object, names: Sequence[str]) -> dict[str, dict[str, fl
         }
         for key, each in (table.items() if isinstance(table, Mapping) else ())
         if isinstance(each, Mapping)
+    }
+
+
+def _read_served(table: object) -> dict[str, tuple[str, ...]]:
+    """Leaves out fingerprints, as in `m-2024 (fp_1)`, which servers change without changing the model."""
+    return {
+        printable_line(key, 80): tuple(
+            sorted({re.sub(r" \([^()]*\)$", "", printable_line(name)) for name in names})
+        )
+        for key, names in (table.items() if isinstance(table, Mapping) else ())
+        if isinstance(names, list | tuple)
     }
 
 

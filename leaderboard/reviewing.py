@@ -339,7 +339,8 @@ def review_submissions(
         folder, others, _ = find_submissions(submissions)
         old, _ = score_submissions(folder, others, keeper)
         kept = [each for each in old if not is_sent(each.submission)]
-        board = rank_entries(suite, group_runs([*kept, *entries], keeper), keeper)
+        in_order = sorted([*kept, *entries], key=lambda entry: entry.submission)  # as on the board
+        board = rank_entries(suite, group_runs(in_order, keeper), keeper)
         before = {each.submission: each for each in old}
         rows = {row.entry.submission: (table, row) for table in board.tables for row in table.all_rows}
         for each in (each for each in valid if reviews[each].ok):

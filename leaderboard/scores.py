@@ -6,6 +6,7 @@ with a submission are claims. They replace scores that can't be computed here, a
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
@@ -457,8 +458,8 @@ def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
     """Replace the runs of a system, which differ only in their seeds, with an entry that has their means.
 
     A predictor's record is a claim, so only submissions in the same folder, by the same authors, are grouped. They must
-    answer the same tasks on the same data. If several state the same seed, the first one counts as the run, and the
-    others remain entries of their own.
+    answer the same tasks on the same data. If a server answered, it must have named the same models. If several state
+    the same seed, the first one counts as the run, and the others remain entries of their own.
     """
     groups: dict[Hashable, dict[str, Entry]] = {}
     for entry in entries:
@@ -466,10 +467,10 @@ def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
         is_run = system is not None and entry.seed not in groups.get(system, {})
         groups.setdefault(system if is_run else entry.path, {})[entry.seed] = entry
     return [
-        _guard(_with_total(_mean_entry([*runs.values()])), keeper)
+        _guard(_with_total(_mean_entry([*runs.values()], key)), keeper)
         if len(runs) > 1
         else next(iter(runs.values()))
-        for runs in groups.values()
+        for key, runs in groups.items()
     ]
 
 
@@ -480,14 +481,17 @@ def _system_of(entry: Entry) -> Hashable:
     if any(result.status != "scored" for result in entry.tasks.values()):
         return None
     tasks = [
-        (name, result.data.fingerprint, result.signature, result.n, entry.evidence[name].kind)
+        (
+            *(name, result.data.fingerprint, result.signature, result.n, entry.evidence[name].kind),
+            entry.served_by.get(f"{name}.{entry.split}", ()),
+        )
         for name, result in entry.tasks.items()
     ]
     folder = entry.submission.rpartition("/")[0]
     return entry.system, folder, entry.authors, entry.split, entry.suite.name, tuple(tasks)
 
 
-def _mean_entry(runs: Sequence[Entry]) -> Entry:
+def _mean_entry(runs: Sequence[Entry], key: Hashable) -> Entry:
     import numpy as np
 
     first = runs[0]
@@ -521,10 +525,16 @@ def _mean_entry(runs: Sequence[Entry]) -> Entry:
             found[0].kind, found[0].why, sample, np.mean(scores, axis=0) if len(scores) == len(runs) else None
         )
     folder = first.submission.rpartition("/")[0]
+    digest = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    unstated = {
+        name: default
+        for name, default in _STATED.items()
+        if any(getattr(run, name) != getattr(first, name) for run in runs)
+    }
     return replace(
         first,
         # No submission has this path, and it stays the same when further runs arrive.
-        path=f"{folder}//runs-{first.system}{first.path.removeprefix(first.submission)}",
+        path=f"{folder}//runs-{digest}{first.path.removeprefix(first.submission)}",
         tasks=tasks,
         evidence=evidence,
         submission="",
@@ -534,7 +544,15 @@ def _mean_entry(runs: Sequence[Entry]) -> Entry:
         times={},
         seed="",
         runs=tuple(runs),
+        **unstated,
     )
+
+
+_STATED: Mapping[str, Any] = {
+    **dict.fromkeys(("description", "url", "training_data", "date", "predictor"), ""),
+    **dict.fromkeys(("model_size", "open_weights")),
+}
+"""Statements that a system keeps only if all its runs make them, and the value that stands for none."""
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -311,7 +311,7 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
 
     Only one task's data is in memory at a time.
     """
-    files = {entry.path: find_answer_files(entry) for entry in pages.entries}
+    files = {entry.path: find_answer_files(entry) for entry in pages.entries if not entry.runs}
     systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():
         task = pages.task_names[column.name]

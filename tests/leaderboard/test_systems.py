@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decabench.leaderboard import site as site_module
 from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.entries import Board, Entry
 from decabench.leaderboard.ranking import rank_suite
@@ -57,6 +58,11 @@ def write_suite(path: Path) -> Path:
 def sampled(seed: int, **more: Any) -> dict[str, Any]:
     """The record of a model that samples its answers."""
     return {"name": "hf:model", "seed": seed, "backend": {"weights": "sha256:1", "seed": seed}, **more}
+
+
+def served(seed: int, *names: str, key: str = "sst.validation") -> dict[str, Any]:
+    """The record of a model behind a server."""
+    return sampled(seed, served_by={key: list(names)})
 
 
 def trained(seed: int, **config: Any) -> dict[str, Any]:
@@ -123,6 +129,10 @@ def site(folder: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         ([sampled(1), sampled(1), sampled(2)], [["m-0", "m-2"], ["m-1"]]),
         ([sampled(1), sampled(2, prompts={"shots": 5})], [["m-0"], ["m-1"]]),
         ([sampled(1), sampled(2, decabench="9.9", fingerprint="sha256:3")], [["m-0", "m-1"]]),
+        ([served(1, "m-2025 (fp_1)"), served(2, "m-2025 (fp_2)")], [["m-0", "m-1"]]),
+        ([served(1, "m-2025"), served(2, "m-2026")], [["m-0"], ["m-1"]]),
+        ([served(1, "m-2025"), served(2, "m-2025", "m-2026")], [["m-0"], ["m-1"]]),
+        ([served(1, "m"), served(2, "m", key="sst.test")], [["m-0"], ["m-1"]]),
         ([{"name": "a"}, {"name": "a"}], [["m-0"], ["m-1"]]),
         ([{"name": "a", "backend": "b"}, {"name": "a", "backend": "b", "seed": 1}], [["m-0"], ["m-1"]]),
     ],
@@ -145,6 +155,44 @@ def test_nobody_adds_a_run_to_the_system_of_others(home: Path, tmp_path: Path) -
         ["alice/one", "alice/two"],
         ["bob/three"],
     ]
+
+
+def test_two_teams_with_the_same_model_have_two_rows_and_pages(home: Path, tmp_path: Path) -> None:
+    for number, (team, seed) in enumerate([("A", 0), ("A", 1), ("B", 0), ("B", 1)]):
+        write(home, tmp_path / "in", f"{team}-{seed}", 0.5, number, predictor=sampled(seed), authors=(team,))
+    rows = [entry for entry in group_runs(*read(tmp_path / "in", home)) if entry.runs]
+    assert len(rows) == len({entry.path for entry in rows}) == 2
+    include = write_suite(tmp_path / "pair.toml")
+    site = write_leaderboard(
+        tmp_path / "in", tmp_path / "out", home=home, include=include, examples="none"
+    ).parent
+    for files in ("submissions/runs-*.html", "badges/runs-*.svg", "data/units/runs-*.js"):
+        assert len(list(site.glob(files))) == 2
+
+
+def test_a_row_states_only_what_all_runs_state(home: Path, tmp_path: Path) -> None:
+    for seed in range(2):
+        about = {
+            "description": "A model.",
+            "url": f"https://example.org/{seed}",
+            "date": f"2026-01-0{seed + 1}",
+        }
+        write(home, tmp_path, f"model-{seed}", 0.5, seed, predictor=sampled(seed), model_size=7, **about)
+    (system,) = group_runs(*read(tmp_path, home))
+    assert (system.name, system.description, system.predictor) == ("model-0", "A model.", "hf:model")
+    assert (system.url, system.date, system.model_size) == ("", "", 7)
+
+
+def test_answers_are_read_only_from_submissions(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, find = [], site_module.find_answer_files
+    monkeypatch.setattr(
+        site_module, "find_answer_files", lambda entry: places.append(entry.place) or find(entry)
+    )
+    include = write_suite(tmp_path / "pair.toml")
+    write_leaderboard(folder, tmp_path / "out", home=home, include=include, examples="free")
+    assert len(places) == 5 and Path() not in places
 
 
 def test_a_record_without_a_model_has_no_key() -> None:
@@ -281,3 +329,16 @@ def test_a_review_ranks_a_further_run_with_its_system(folder: Path, home: Path, 
     total, *_ = review.scores
     assert float(total.difference) == pytest.approx(float(total.score) - float(total.best), abs=0.11)
     assert total.p  # of this run and the best other system
+
+
+def test_a_review_chooses_among_equal_seeds_as_the_board_does(home: Path, tmp_path: Path) -> None:
+    for name, right, seed in (("b", 0.2, 1), ("c", 0.6, 2)):
+        write(home, tmp_path / "in", name, right, seed, predictor=sampled(seed))
+    write(
+        home, tmp_path / "sent", "a", 0.9, 3, predictor=sampled(1)
+    )  # comes before b, which has the same seed
+    options = BoardOptions(home, suites="pair", include=write_suite(tmp_path / "pair.toml"))
+    (review,) = review_submissions(tmp_path / "sent", "a", tmp_path / "in", "validation", options, 300)
+    assert review.place == "rank 1 of 2, as the mean of 2 runs"
+    write(home, tmp_path / "in", "a", 0.9, 3, predictor=sampled(1))
+    assert sorted(systems(tmp_path / "in", home)) == [["a", "c"], ["b"]]
