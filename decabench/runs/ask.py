@@ -216,7 +216,8 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
     errors: Counter[str] = Counter()
     in_a_row = 0
-    before = start
+    outcomes = run.engine.outcomes(run.setting, _unanswered(run, failed, pending))
+    before = time.monotonic()  # after the model is loaded, if this process loads it
 
     def record(id_: str, outcome: Outcome) -> None:
         nonlocal in_a_row, before
@@ -242,8 +243,6 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
                 "allowed."
             )
 
-    outcomes = run.engine.outcomes(run.setting, _unanswered(run, failed, pending))
-    before = time.monotonic()  # after the model is loaded, if this process loads it
     for id_, outcome in outcomes:
         if id_ not in pending:
             raise ModelError(
