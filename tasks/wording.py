@@ -32,7 +32,7 @@ class AnswerForm:
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that replace the whole line, such as `unanswerable`.
+    """label: the labels. state: the slots. span: answers that needn't occur in the context, such as `unanswerable`.
 
     tags and tree: the tags or relations, or an empty tuple if any word is allowed.
     """
@@ -41,7 +41,7 @@ class AnswerForm:
     markers: tuple[str, ...] = ()
     """Words that can introduce an answer, such as `Summary:`, in addition to `Answer:`."""
     unquote: bool = False
-    """span, line, text: whether to remove quotation marks around the answer."""
+    """span, line, text: whether to remove quotation marks around the answer. With `tag`: a span in a tag."""
     stop: tuple[str, ...] = ()
     """Texts that begin an invented example after the answer. Set from the prompt, not from a template file."""
     scale: tuple[float, float] | None = None

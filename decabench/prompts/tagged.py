@@ -54,11 +54,13 @@ _TAKES_BACK = re.compile(
 )
 """The beginning of a sentence that withdraws the answer before it."""
 _DENIES = re.compile(
-    r"\b(?:not|never|nor|anything but|opposite of|refuse to|\w+n['\u2019]t)\s+(?:\w+\s+){0,2}\Z"
-    r"|\b(?:wrong|incorrect)(?:\s\w+)?:?\s*\Z",
-    re.IGNORECASE,
+    r"(?:\b(?:not|never|nor|anything but|opposite of|refuse to|\w+n['\u2019]t)(?: (?:an?|the|be|at all|\w+ly))?"
+    r"|\b(?:would not|wouldn['\u2019]t|refuse to) say"
+    r"|(?:\b(?:wrong|incorrect) (?:answer|label|choice)(?: (?:is|would be))?|^\W*(?:wrong|incorrect))[:*]*"
+    r")[ \t*]*\Z",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""The words before a tag that say that it has another answer, as in `It is not <answer>…`."""
+"""The words directly before a tag, on its line, that say that it has another answer: `It is not <answer>…`."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
@@ -67,8 +69,9 @@ def read_tagged(
 ) -> tuple[str, str]:
     """Return the answer in a text without reasoning, and the rule that found it.
 
-    The last complete tag is used. In a finished text, an unclosed tag extends to the end. If the prompt ended
-    with an opening tag (`is_opened`), the text continues it. JSON in the task's schema is accepted too.
+    The last tag is used. An unclosed tag extends to the end of a finished text; in a text that was cut off, it has no
+    answer. If the prompt ended with an opening tag (`is_opened`), the text continues it. JSON in the task's schema is
+    accepted too.
     """
 
     def read(text: str, is_tagged: bool = True) -> str | None:

@@ -1,4 +1,4 @@
-"""The protocol `tag`: the last complete tag outside the reasoning, else a text that is an answer, else nothing."""
+"""The protocol `tag`: the last tag outside the reasoning, else a text that is an answer, else nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,20 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         # denied in the words before it
         ("It is not <answer>positive</answer>.", ""),
         ("The opposite of <answer>positive</answer>", ""),
+        ("This isn't a <answer>positive</answer> review", ""),
+        ("It is not clearly **<answer>positive</answer>**", ""),
+        ("I would not say <answer>positive</answer>", ""),
+        ("**Wrong:** <answer>positive</answer>", ""),
+        ("The incorrect label would be <answer>positive</answer>", ""),
+        # but not in other sentences, or on other lines
         ("The plot is not bad: <answer>positive</answer>", "positive"),
+        ("The film is not bad <answer>positive</answer>", "positive"),
+        ("The film is not good\n<answer>negative</answer>", "negative"),
+        ("- Tone: not positive\n\n<answer>negative</answer>", "negative"),
+        ("Does it work? It does not\n\n<answer>negative</answer>", "negative"),
+        ("Everything about it is wrong\r\n<answer>negative</answer>", "negative"),
+        ("Does it work? It doesn't: <answer>negative</answer>", "negative"),
+        ("There is something wrong: <answer>negative</answer>", "negative"),
         # another example that the model invents
         ("<answer>positive</answer>\n\nReview: Dull.\nAnswer: <answer>negative</answer>", "positive"),
         ("<answer>positive</answer>\nUser: And this?\n<answer>negative</answer>", "positive"),
@@ -198,6 +211,12 @@ def test_a_translation_has_no_source_or_heading_next_to_it(text, answer):
 )
 def test_a_sentence_is_not_unanswerable(said):
     assert read("zre", f"<answer>{said}</answer>", "Who?", "A film.")[0] == ""
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\n\n"])
+def test_a_text_that_does_not_say_is_unanswerable(space):
+    said = f"The text does not say{space}<answer>unanswerable</answer>"
+    assert read("zre", said, "Who?", "A film.") == ("unanswerable", "tag")
 
 
 def test_markup_and_quotation_marks_of_the_context_belong_to_the_answer():
