@@ -120,7 +120,7 @@ class LocalFiles(ExitStack):
             ) from error
 
 
-_REMEDY = "Replace the file, or fetch it again with --force"
+_REMEDY = "Replace the file, or fetch it again with --force if it was downloaded"
 
 
 def _require_content(path: Path, name: str) -> Path:
