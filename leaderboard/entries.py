@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -408,8 +409,13 @@ class Standings:
 
     def find_system(self, run: Row) -> Row | None:
         """Return the row of the system that a row is a run of, or None if it isn't one of several runs."""
+        return self._systems.get(run.entry.path)
+
+    @cached_property
+    def _systems(self) -> Mapping[str, Row]:
+        """Maps the path of each single run to the row of its system."""
         whole = self.rows + self.floors + self.ceilings
-        return next((row for row in whole if any(each is run for each in row.runs)), None)
+        return {run.entry.path: row for row in whole for run in row.runs}
 
 
 def runs_of(rows: Sequence[Row]) -> tuple[Row, ...]:

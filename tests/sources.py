@@ -13,7 +13,7 @@ __all__ = ["ROOT", "SHARED", "Import", "imports", "modules"]
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DECABENCH_SHARED", ROOT.parent / "shared"))
-"""The folder beside the project that holds the real data and the official scores."""
+"""The folder next to the project that contains the real data and the official scores."""
 LINKED = ("metrics", "tasks", "leaderboard")
 
 

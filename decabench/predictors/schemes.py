@@ -80,6 +80,11 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
 
     Raises DecabenchError if it can't be found.
     """
+    if not isinstance(predictor, str):
+        raise DecabenchError(
+            "'predictor' must be a name, such as majority or my_module:MyModel, because the name is recorded, but got "
+            f"{predictor!r:.200}."
+        )
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)

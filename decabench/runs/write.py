@@ -163,11 +163,6 @@ def predict(
     fields of `decabench.runs.Run`. Answers of the same predictor to other tasks and splits are kept, and
     those of another predictor are replaced. Raises DecabenchError.
     """
-    if not isinstance(predictor, str):
-        raise DecabenchError(
-            "'predictor' must be a name, such as majority or my_module:MyModel, because the name is recorded, but got "
-            f"{predictor!r:.200}."
-        )
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
     chosen = select_tasks(tasks, known_tasks(include))

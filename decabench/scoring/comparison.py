@@ -520,6 +520,13 @@ _OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
 """Keys of a trained model's backend that differ if it is trained again with another seed."""
 
 
+def _model_record(predictor: object) -> Mapping[str, Any] | None:
+    """Return a predictor's record, or None if it doesn't say which model answered."""
+    if isinstance(predictor, Mapping) and isinstance(predictor.get("backend"), Mapping):
+        return predictor
+    return None
+
+
 def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
     kept = {key: value for key, value in predictor.items() if key not in left_out}
     backend = {key: value for key, value in kept["backend"].items() if key not in ("decabench", "seed")}
@@ -528,10 +535,8 @@ def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[st
 
 def _model(results: Results, path: str) -> str:
     """Return a key that all runs of a model share, whatever their seeds, prompts and wordings."""
-    predictor = results.submission.get("predictor")
-    if not isinstance(predictor, Mapping) or not isinstance(predictor.get("backend"), Mapping):
-        return path
-    return canonical_json(_identity(predictor, _OF_A_RUN | _OF_A_PROMPT))
+    record = _model_record(results.submission.get("predictor"))
+    return path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
 
 
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
@@ -540,9 +545,10 @@ def system_and_seed(predictor: object) -> tuple[str, str] | None:
     For a model of `decabench train`, the seed is that of its training, because nothing is sampled when it answers.
     Returns None if the predictor's record doesn't say which model answered.
     """
-    if not isinstance(predictor, Mapping) or not isinstance(predictor.get("backend"), Mapping):
+    record = _model_record(predictor)
+    if record is None:
         return None
-    identity, seed = _identity(predictor, _OF_A_RUN), predictor.get("seed")
+    identity, seed = _identity(record, _OF_A_RUN), record.get("seed")
     backend = identity["backend"]
     config = backend.get("config")
     if "training_data" in backend and isinstance(config, Mapping):

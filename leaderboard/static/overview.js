@@ -9,6 +9,7 @@
   const boxes = [...form.querySelectorAll("[name=task]")];
   const FIELDS = ["q", "size", "year", "evidence", "view"];
   const TICKS = { baselines: true, papers: true, complete: false, open: false, intervals: false }; // by default
+  const languageNames = new Intl.DisplayNames("en", { type: "language" });
   let board;
   let tables = [];
   let sort = { key: "", dir: "" };
@@ -105,17 +106,17 @@
     });
   }
 
+  function languageOf(code) {
+    try {
+      return languageNames.of(code);
+    } catch { // no code of BCP 47, such as "hi-en-gu"
+      return code;
+    }
+  }
+
   // For example "English", or "English and German" for translation in either direction.
   function languagesOf(task) {
-    const names = new Intl.DisplayNames("en", { type: "language" });
-    const nameOf = (code) => {
-      try {
-        return names.of(code);
-      } catch { // no code of BCP 47, such as "hi-en-gu"
-        return code;
-      }
-    };
-    return task.languages.map(nameOf).sort().join(" and ");
+    return task.languages.map(languageOf).sort().join(" and ");
   }
 
   function offerPresets() {

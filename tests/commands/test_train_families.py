@@ -282,7 +282,7 @@ def is_answer(text, example, output):
 @pytest.mark.heavy
 @pytest.mark.parametrize("case", FAMILIES)
 def test_a_family(request, command, home, glove, tmp_path, case):
-    """A killed run goes on to the same weights, and its export answers as it does, without the vectors' files."""
+    """A killed run continues to the same weights, and its export answers as it does, without the vectors' files."""
     kind, vectors, own = FAMILIES[case]
     if vectors == "few":  # fixed vectors, which an export needs a file for
         glove.write_text("the 1 0 0 1\nof 0 1 0 1\n, 0 0 1 1\n. 1 1 1 0\n")

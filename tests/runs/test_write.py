@@ -85,7 +85,7 @@ def answers(folder, task, split="validation"):
 
 
 def contents(folder):
-    """The submission's files, without times; the journal stands beside it."""
+    """The submission's files, without times and without the journal next to it."""
     return {
         path.relative_to(folder).as_posix(): untimed(path.read_bytes())
         for path in folder.rglob("*")
