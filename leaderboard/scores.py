@@ -11,11 +11,14 @@ import math
 import os
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from decabench.errors import DecabenchError, StorageError, SubmissionError
 from decabench.files import is_within
@@ -42,6 +45,7 @@ from decabench.scoring import (
     VariantScores,
     describe_units,
     hidden_decimals,
+    is_new,
     mean_sample,
     numbers_agree,
     read_bounded,
@@ -62,8 +66,11 @@ from decabench.submission import (
 )
 from decabench.tasks import SplitRecord, Store, Suite, Task, is_task_name
 from decabench.text import printable
+from decabench.workers import process_pool
 
 __all__ = ["Keeper", "find_submissions", "group_runs", "score_submissions"]
+
+Each = TypeVar("Each")
 
 _DEPTH = 4
 """How many levels of folders to search for submissions."""
@@ -228,11 +235,8 @@ def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[
         for each in found:
             (entries if isinstance(each, Entry) else refused).append(each)  # type: ignore[arg-type]
 
-    said = time.monotonic()
-    for number, shown in enumerate(paths):
-        if time.monotonic() - said > _REPORT_SECONDS:
-            keeper.report(f"Scored {number:,} of {len(paths):,} submissions")
-            said = time.monotonic()
+    _score_ahead([top / shown for shown in paths], keeper)
+    for shown in _reporting(paths, len(paths), "Read {} of {} submissions", keeper):
         add(_score_place(top / shown, shown, keeper, keeper.splits, keeper.suites))
     if keeper.baselines is not None:
         for suite in keeper.suites:
@@ -241,6 +245,43 @@ def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[
                     made = _score_place(path, f"baselines/{path.name}", keeper, (split,), (suite,))
                     add(replace(each, submission="") if isinstance(each, Entry) else each for each in made)
     return entries, sorted(dict.fromkeys(refused), key=lambda refusal: refusal.path)
+
+
+def _score_ahead(places: Sequence[Path], keeper: Keeper) -> None:
+    """Score new submissions in several processes, which leave their results in the ledger.
+
+    Faults are found again, and reported, when the submissions' entries are made.
+    """
+    if keeper.jobs < 2:
+        return
+    new: list[tuple[Path, ScoringOptions]] = []
+    for place in places:
+        with suppress(DecabenchError, OSError), _open(place, False) as opened:
+            for suite, split in product(keeper.suites, keeper.splits):
+                options, _ = _plan_split(opened, split, suite, keeper) if opened else (None, {})
+                if opened and options and is_new(opened, options):
+                    new.append((place, options))
+    if len(new) < 2:  # the processes would be better used within the submission
+        return
+    with suppress(BrokenProcessPool), process_pool(min(keeper.jobs, len(new))) as pool:
+        waiting = [pool.submit(_score_alone, place, replace(options, jobs=1)) for place, options in new]
+        for done in _reporting(as_completed(waiting), len(new), "Scored {} of {} new submissions", keeper):
+            done.result()
+
+
+def _score_alone(place: Path, options: ScoringOptions) -> None:
+    with suppress(DecabenchError, OSError, MemoryError):
+        score_submission(place, options)
+
+
+def _reporting(items: Iterable[Each], count: int, said: str, keeper: Keeper) -> Iterator[Each]:
+    """Yield items, and report from time to time how many have been done."""
+    last = time.monotonic()
+    for number, item in enumerate(items):
+        if time.monotonic() - last > _REPORT_SECONDS:
+            keeper.report(said.format(f"{number:,}", f"{count:,}"))
+            last = time.monotonic()
+        yield item
 
 
 def _score_place(
@@ -299,19 +340,8 @@ def _score_split(
     about: Mapping[str, Any] = {}
     if opened is not None:
         about = {**opened.info.described(), "predictor": opened.info.predictor}
-        answered = [task for task in suite.tasks if (task, split) in opened.files]
-        why = {
-            task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered
-        }
-        options = ScoringOptions(
-            split,
-            [task for task in answered if not why[task]],
-            keeper.store.home,
-            keeper.jobs,
-            keeper.include,
-            suite=suite,
-        )
-        if options.tasks:
+        options, why = _plan_split(opened, split, suite, keeper)
+        if options:
             try:
                 results, scored = score_submission(opened.folder or place, options)
                 tasks = dict(results.tasks)
@@ -320,7 +350,9 @@ def _score_split(
                 raise
             except (DecabenchError, MemoryError) as error:  # must not stop the whole board
                 said = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
-                why |= dict.fromkeys(options.tasks, f"it could not be scored: {printable_line(said, 200)}")
+                why |= dict.fromkeys(
+                    options.tasks or (), f"it could not be scored: {printable_line(said, 200)}"
+                )
     path, stated = _choose(reported, split, suite)
     left = dict.fromkeys(why.keys() - tasks.keys()) | {
         task: result
@@ -362,6 +394,17 @@ def _score_split(
     elif is_raw and entry.kind == "reported":
         entry = replace(entry, apart="whole output")
     return _guard(_with_total(entry), keeper)
+
+
+def _plan_split(
+    opened: Submission, split: str, suite: Suite, keeper: Keeper
+) -> tuple[ScoringOptions | None, dict[str, str]]:
+    """Return how to score the tasks that can be scored here, if any, and why others can't be, by task."""
+    answered = [task for task in suite.tasks if (task, split) in opened.files]
+    why = {task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered}
+    tasks = [task for task in answered if not why[task]]
+    options = ScoringOptions(split, tasks, keeper.store.home, keeper.jobs, keeper.include, suite=suite)
+    return options if tasks else None, why
 
 
 def _verified(found: ScoredTask) -> Evidence:

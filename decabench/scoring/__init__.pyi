@@ -18,6 +18,7 @@ from .evaluator import WrittenResults as WrittenResults
 from .evaluator import describe_forms as describe_forms
 from .evaluator import drop_results as drop_results
 from .evaluator import evaluate as evaluate
+from .evaluator import is_new as is_new
 from .evaluator import results_files as results_files
 from .evaluator import results_folder as results_folder
 from .evaluator import score_submission as score_submission

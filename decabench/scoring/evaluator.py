@@ -220,6 +220,14 @@ def score_submission(
     )
 
 
+def is_new(submission: Submission, options: ScoringOptions) -> bool:
+    """Whether `score_submission` would score a task and store its result in the ledger."""
+    store, known = Store(home_folder(options.home)), known_to(submission, options)
+    files, ledger = _files_to_score(submission, options, known), Ledger(store.home)
+    jobs = (Job.of(known[name], file, store, submission, options) for name, file in files.items())
+    return any(job.key and not ledger.has(job) for job in jobs)
+
+
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
     """Look up a result in the ledger. Its answers and references are read only when needed.
 

@@ -221,6 +221,10 @@ class Ledger:
         except (ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
             return None
 
+    def has(self, inputs: TaskInputs) -> bool:
+        """Whether there is an entry, which may turn out to be damaged."""
+        return (self._folder / inputs.key).is_file()
+
     def read(self, key: str) -> bytes | None:
         """Return the content of an entry, or None if it is missing or damaged."""
         try:

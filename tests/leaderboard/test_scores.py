@@ -386,6 +386,26 @@ def test_a_faulty_file_fails_its_task_alone(one: Path, home: Path) -> None:
     assert [cell.status for cell in row.cells] == ["failed", "scored"]
 
 
+def test_several_processes_score_new_submissions(
+    one: Path, home_alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("another", "faulty", "invalid"):
+        shutil.copytree(one, one.with_name(name))
+    add_text(one.with_name("another") / "predictions" / "sst.validation.jsonl", "\n")  # its digest is another
+    add_text(one.with_name("faulty") / "predictions" / "sst.validation.jsonl", "{")
+    (one.with_name("invalid") / "predictions" / "README.md").touch()
+    expected = read(one.parent, home_alone)
+    shutil.rmtree(home_alone / "ledger")
+    here: list[str] = []
+    monkeypatch.setattr(Ledger, "keep", lambda _, inputs, found: here.append(inputs.task.name))
+    assert str(read(one.parent, home_alone, jobs=2)) == str(expected)
+    assert set(here) == {"sst"}  # only the faulty file, whose result isn't kept
+
+
+def add_text(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
 def test_a_file_more_among_the_answers_is_no_valid_submission(one: Path, home: Path) -> None:
     (one / "predictions" / "README.md").touch()
     entries, (refusal,) = read(one.parent, home)
