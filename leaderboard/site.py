@@ -32,6 +32,7 @@ from decabench.leaderboard.entries import (
     Entry,
     NoResultsError,
     Refusal,
+    printable_line,
 )
 from decabench.leaderboard.example_pages import (
     Policy,
@@ -93,6 +94,8 @@ class Site:
     """The number of baseline rows added."""
     refused: Sequence[Refusal]
     """Submissions and files left off the site, with reasons."""
+    failed: Sequence[Refusal]
+    """Submissions on the site that have no score, because all their tasks failed, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -151,14 +154,15 @@ def build_leaderboard(
     folder, paths, unread = find_submissions(given)
     inputs, earlier = _digest_inputs(given, folder, paths, output, keeper, options), read_whole_site(output)
     if inputs and earlier and earlier.get("inputs") == inputs:
-        refused = [Refusal(*each) for each in earlier["refused"]]
-        return Site(output / "index.html", earlier["kinds"], earlier["baselines"], refused)
+        refused, failed = ([Refusal(*each) for each in earlier[name]] for name in ("refused", "failed"))
+        return Site(output / "index.html", earlier["kinds"], earlier["baselines"], refused, failed)
     scored, refused = score_submissions(folder, paths, keeper)
     refused = sorted([*unread, *refused], key=lambda refusal: refusal.path)
     if require_results and not scored:
         _explain_no_rows(given, folder, paths, refused, keeper)
     sent = [entry for entry in scored if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
+    failed = [_explain_failure(entry) for entry in sent if entry.standing == "failed"]
     systems = group_runs(scored, keeper)
     boards = [rank_entries(suite, systems, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
@@ -169,9 +173,15 @@ def build_leaderboard(
         "kinds": kinds,
         "baselines": len(scored) - len(sent),
         "refused": [astuple(each) for each in refused],
+        "failed": [astuple(each) for each in failed],
     }
     publish(_site_files(pages, keeper, options.examples, output, earlier is not None), output, about)
-    return Site(output / "index.html", kinds, len(scored) - len(sent), refused)
+    return Site(output / "index.html", kinds, len(scored) - len(sent), refused, failed)
+
+
+def _explain_failure(entry: Entry) -> Refusal:
+    reasons = (f"{name}: {printable_line(task.reason, 100)}" for name, task in entry.tasks.items())
+    return Refusal(entry.submission, "; ".join(reasons))
 
 
 _SETTLED = 2.0

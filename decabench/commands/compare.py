@@ -99,7 +99,8 @@ def compare(
     method). Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
 
     With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of the same model
-    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is used.
+    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is used. A folder
+    of submissions stands for all submissions in it.
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
@@ -111,6 +112,7 @@ def compare(
             "--alpha requires --fail-on-regression TASK:POINTS. Add that option, or omit --alpha."
         )
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
+    submissions = tuple(each for path in submissions for each in _submissions_in(path))
     if len(submissions) == 1:
         raise click.UsageError("There is only one submission, but a comparison requires at least two.")
     if len(submissions) > 2 or each:
@@ -137,6 +139,13 @@ def compare(
     for sentence in broken:
         echo(sentence, err=True)
     context.exit(1 if broken else 0)
+
+
+def _submissions_in(path: Path) -> list[Path]:
+    from decabench.submission import METADATA_NAME
+
+    inside = sorted(found.parent for found in path.glob(f"*/{METADATA_NAME}"))
+    return inside if inside and not (path / METADATA_NAME).exists() else [path]
 
 
 def _limit(text: str) -> tuple[str, float]:

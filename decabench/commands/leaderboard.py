@@ -13,6 +13,7 @@ from decabench.commands._console import (
     SCORED_SPLITS,
     complete_suite,
     echo,
+    folded,
     home_option,
     include_option,
     is_set,
@@ -145,8 +146,9 @@ def leaderboard(
         counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
         made = f"; {site.baselines} from baselines" if site.baselines else ""
         echo(f"Results: {', '.join(counts)}{made}.")
-        for refusal in site.refused:
-            echo(f"Left out: {refusal.path}: {refusal.reason}.", err=True)
+        for word, refusals in (("Failed", site.failed), ("Left out", site.refused)):
+            for each in refusals:
+                echo(folded(f"{word}: {each.path}: {each.reason.rstrip('.')}.", err=True), err=True)
     if serve:
         with open_server(output, port) as server:
             run_server(server)

@@ -314,7 +314,12 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     print_table(out, [TableColumn("task"), *columns], table)
     run = plan.run
     tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
-    out.print(folded(f"Wrote {plan.predictor['name']}'s answers to {tasks} to {run.output}."))
+    name, has_answers = (
+        plan.predictor["name"],
+        any(tally.resumed + tally.answered for tally in report.tallies),
+    )
+    done = f"Wrote {name}'s answers to" if has_answers else f"{name} gave no answers to"
+    out.print(folded(f"{done} {tasks}{f' to {run.output}' if has_answers else ''}."))
     if not is_set("quiet"):
         out.print(folded(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}."))
     for sentence in _remarks(plan, report):

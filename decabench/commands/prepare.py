@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from decabench.commands._documents import PreparedTask
-    from decabench.tasks import Preparation, Request, SplitRecord, Task
+    from decabench.tasks import Preparation, Request, SplitRecord, Store, Task
 
 
 @click.command()
@@ -82,6 +82,7 @@ def prepare(
     from decabench.tasks import (
         DECATHLON,
         Request,
+        Store,
         available_splits,
         describe_absent,
         home_folder,
@@ -115,7 +116,7 @@ def prepare(
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
         _print_table(chosen, preparations, requested)
-    _print_missing(preparations, requested, (split,) if split else ())
+    _print_missing(preparations, requested, (split,) if split else (), Store(request.home))
     written = _export_ids(export_ids, request.home, preparations) if export_ids else None
     if is_set("json"):
         from decabench.commands._documents import PreparationDocument
@@ -182,14 +183,18 @@ def _report(preparation: Preparation) -> None:
         sentence = f"{preparation.task}: {split} has been changed or deleted since it was prepared{outcome}."
         echo(folded(sentence, err=True), err=True)
     if preparation.error:
-        console(stderr=True).print(f"Error: {preparation.task}: {preparation.error}", style="red")
+        error = folded(f"Error: {preparation.task}: {preparation.error}", err=True)
+        console(stderr=True).print(error, style="red")
     elif not preparation.was_ready:
         rows = ", ".join(f"{split} {record.rows:,}" for split, record in preparation.records.items())
         note(f"  {preparation.task}: {rows}")
 
 
 def _print_missing(
-    preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
+    preparations: list[Preparation],
+    requested: Mapping[str, tuple[str, ...]],
+    wanted: tuple[str, ...],
+    store: Store,
 ) -> None:
     """The reasons are left out, because they have already been reported."""
     failed = [each for each in preparations if each.error]
@@ -204,7 +209,24 @@ def _print_missing(
         f"{split} for {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
     ]
     more = f" and {'; '.join(partly)}" if partly else ""
-    console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)} (see above).")
+    sentence = f"{complete}{more}. Not prepared: {', '.join(missing)} (see above)."
+    earlier = [f"{each.task} ({data})" for each in failed if (data := _describe_earlier(each, store))]
+    kept = f" Earlier data is unchanged: {', '.join(earlier)}." if earlier else ""
+    console(stderr=True).print(folded(sentence + kept, err=True))
+
+
+def _describe_earlier(failed: Preparation, store: Store) -> str:
+    """Describe the prepared splits that were to be replaced, such as `train, validation; sample`."""
+    from decabench.errors import DataError
+    from decabench.tasks import SPLITS
+
+    try:
+        records = store.records(failed.task)
+    except DataError:
+        return ""
+    kept = {split: record for split, record in records.items() if failed.records.get(split) != record}
+    origins = sorted({record.origin for record in kept.values()})
+    return f"{', '.join(split for split in SPLITS if split in kept)}; {', '.join(origins)}" if kept else ""
 
 
 def _print_table(

@@ -35,6 +35,14 @@ def test_text(command, home, pair):
     assert "schema.validation." in done.stdout and "B is worse here" in done.stdout
 
 
+def test_a_folder_stands_for_the_submissions_in_it(command, home, pair):
+    folder = pair[0].parent
+    done = command("compare", folder, "--home", home, "--flips", "1")
+    assert done.exit_code == 0
+    swapped = command("compare", *reversed(pair), "--home", home, "--flips", "1")
+    assert done.stdout == swapped.stdout  # in the order of their names
+
+
 def test_json_is_all_of_standard_output(command, home, pair, tmp_path):
     done = command("compare", *pair, "--home", home, "--json", "--html", tmp_path / "page.html")
     content = json.loads(done.stdout)

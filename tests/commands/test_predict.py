@@ -168,6 +168,17 @@ def test_examples_that_failed_end_with_4(command, home, tmp_path, monkeypatch):
     assert again.exit_code == 4 and "sst: 31 of 32 answers are in the journal" in again.stderr
 
 
+def test_a_run_without_answers_claims_none(command, home, tmp_path, monkeypatch):
+    (tmp_path / "poor_model.py").write_text(
+        "class Model:\n    def predict(self, questions):\n        raise ValueError('no')\nmodel = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--give-up-after", "0"]
+    done = command("predict", "--predictor", "poor_model:model", *options)
+    assert done.exit_code == 4
+    assert "poor_model:model gave no answers to 1 task (validation)." in done.stdout
+
+
 def test_a_server_that_is_not_there_ends_with_4(command, home, tmp_path):
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--retries", "0"]
     done = command("predict", *SERVER, *options)
