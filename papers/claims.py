@@ -12,7 +12,7 @@ import msgspec
 from decabench.errors import DataError
 from papers.contrasts import SMALLEST, Finding, Findings, rises
 from papers.plan import Place, Plan, contrast_title
-from papers.tables import NONE, as_table, published_remark, show_signed
+from papers.tables import NONE, as_table, join_words, published_remark, show_signed
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -24,22 +24,22 @@ RESERVATION = " with a reservation"
 RESERVATIONS = ("one seed", "one seed each", "not after Holm")
 HEAD = """# Which of the papers' claims hold up
 
-Each line below is a difference that one of five papers prints, next to ours between the same two rows, with a 95 %
-interval over test texts and seeds.
+Each line below compares two rows. It gives the difference that one of five papers reports, and our own difference
+with a 95% interval over test texts and seeds.
 
 | verdict | meaning |
 | --- | --- |
-| confirmed, contradicted | the interval is on the claim's side of zero, or on the other side |
-| open | zero is in the interval |
-| larger, smaller | our difference is larger or smaller, and the paper's is outside the interval |
-| too few seeds | there is no such interval; *texts alone* applies only to the trained models |
+| confirmed, contradicted | the interval lies on the claim's side of zero, or on the other side |
+| open | the interval contains zero |
+| larger, smaller | our difference is larger or smaller, and the interval doesn't contain the paper's |
+| too few seeds | there is no such interval; the one over *texts alone* is only about the trained models |
 | (+n) | n more with a reservation: one seed, or p of 0.05 or more after correcting for all planned contrasts |
 
-The counts don't measure how often papers are right. Many lines share runs, some concern models that the authors
-use only for comparison, and a control on a paper's page may show that a confirmed claim has another cause. Some of
+The counts don't measure how often papers are right. Many lines share runs, and some concern models that the authors
+use only for comparison. A control on a paper's page may show that a confirmed claim has another cause. Some of
 the papers' figures have a remark: *recalled* (from memory, because the table was not available), *dev* (development
 data) or *PTB* (Penn Treebank)."""
-FOOT = "Made by `python -m papers claims` from the findings that `python -m papers page` writes."
+FOOT = "`python -m papers claims` makes this page from the findings that `python -m papers page` writes."
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +60,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None = None
     """Our difference, or None if a row has no runs. Without a test, the following fields are also None."""
     over_texts: tuple[float, float] | None = None
-    """The 95 % interval over texts, for the trained models."""
+    """The 95% interval over texts, for the trained models."""
     over_seeds: tuple[float, float] | None = None
-    """The 95 % interval over texts and seeds."""
+    """The 95% interval over texts and seeds."""
     p: float | None = None
     """The p value over texts and seeds."""
     p_holm: float | None = None
@@ -180,16 +180,18 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "These pages have contrasts for which no paper prints figures, so there is nothing to "
-            f"compare with ours: {', '.join(others)}."
+            "The contrasts on these pages have no published figures to compare ours with: "
+            f"{', '.join(others)}."
         )
     for name, own in files.items():
-        parts += [f"## {own.title}", f"{own.paper}: [what the runs say, and every figure]({name}.md)."]
+        parts += [f"## {own.title}", f"{own.paper}: [findings and figures]({name}.md)."]
         if lower := dict.fromkeys(one.measure for one in own.claims if one.falls):
-            parts.append(f"{' and '.join(lower)}: lower is better, so a negative difference is a gain.")
+            parts.append(
+                f"Lower is better for {join_words(list(lower))}, so a negative difference is a gain."
+            )
         if done := own.done:
             parts.append(f"![The paper's differences and ours, with intervals]({picture_name(name)})")
-            heads = ["", "measure", "paper", "here", "95 %", "seeds", "verdict"]
+            heads = ["", "measure", "paper", "here", "95%", "seeds", "verdict"]
             parts.append(as_table(heads, [_line(one) for one in done]))
         later = dict[str, list[str]]()
         for one in own.claims:
@@ -263,11 +265,11 @@ def plot_claims(claims: Sequence[Claim], path: Path) -> None:
     for group, axes in zip(groups, all_axes, strict=True):
         _plot_group(axes, group)
         better = (
-            "error: the first is better to the left"
+            "error (the first row is better to the left)"
             if group[0].falls
-            else "points: the first is better to the right"
+            else "points (the first row is better to the right)"
         )
-        axes.set_xlabel(f"difference between two rows, {better}", fontsize="small")
+        axes.set_xlabel(f"difference between two rows: {better}", fontsize="small")
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     lines, labels = list(handles.values()), list(handles)
@@ -281,7 +283,7 @@ def _plot_group(axes: Axes, claims: Sequence[Claim]) -> None:
         assert one.difference is not None and one.paper is not None
         ends = one.over_seeds or one.over_texts
         colour = "C0" if one.over_seeds else "0.55"
-        kind = ", 95 % over texts and seeds" if one.over_seeds else ", 95 % over texts alone" if ends else ""
+        kind = ", 95% over texts and seeds" if one.over_seeds else ", 95% over texts alone" if ends else ""
         if ends is not None:
             axes.plot(ends, (at, at), color=colour, linewidth=1.8)
         axes.plot([one.difference], [at], "o", color=colour, markersize=4.5, label=f"here{kind}")

@@ -29,9 +29,9 @@ SIGNIFICANT = 0.05
 SMALLEST = 1e-9
 """Smaller differences between published figures count as zero, because binary arithmetic isn't exact."""
 LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and
-seeds, and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A
-claim of the paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other side, and
-*open* if it contains zero. See [the meaning of the columns](contrasts.md)."""
+seeds, and its p value corrected for all planned contrasts (Holm). Without that interval ({NONE}), draw no conclusion
+about methods. A claim of the paper is *confirmed* if the interval lies on its side of zero, *contradicted* if it lies
+on the other side, and *open* if it contains zero. See [how to read the table](contrasts.md)."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
         "",
         "measure",
         "paper",
-        "claimed in its text",
+        "claimed in the text",
         "here",
-        "95 %, texts and seeds",
-        "95 %, texts",
+        "95%, texts and seeds",
+        "95%, texts",
         "p",
     ]
     heads += [f"p (Holm, {findings.planned})", "the paper's claim", "texts", "seeds", "by seed"]
@@ -157,11 +157,11 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     figures = [line for name in findings.spreads for line in _describe_spread(plan, name, scored, place)]
     if figures:
         parts.append(
-            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). "
-            "Rows with one model for each seed are assumed to vary alike, and so are rows with several "
-            f"models, whose figure is a mean, unless Bartlett's test has a p below {UNLIKE} (*unlike*). "
-            "Then each row with three or more seeds has its own standard deviation, and the others "
-            "have that of the row that varies most. A kind with too few seeds has that of all rows. "
+            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). It is "
+            "pooled over rows with one model per seed, and over rows with several models, whose figure is a "
+            f"mean. If the rows of a kind are *unlike* (Bartlett's test, p below {UNLIKE}), each row with "
+            "three or more seeds has its own, and the others have that of the row that varies most. A kind "
+            "with too few seeds has that of all rows. "
             f"{'; '.join(figures)}."
         )
     if later:

@@ -34,7 +34,7 @@ class Cost:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The 95 % interval of the gain, over texts and seeds if possible, otherwise over texts, if tested."""
+        """The 95% interval of the gain, over texts and seeds if possible, otherwise over texts, if tested."""
         if self.tested is None:
             return None
         if (both := self.tested.over_seeds) is not None:
@@ -85,7 +85,7 @@ def cost_lines(costs: Sequence[Cost], digits: int) -> tuple[list[str], list[list
                 _times(one.minutes, twin.minutes if twin else None),
             ]
         )
-    interval = "95 %, texts and seeds" if both else "95 %, texts"
+    interval = "95%, texts and seeds" if both else "95%, texts"
     heads = ["", "score", "seeds", "compared with", "gain", interval, "weights of all its models"]
     return [*heads, "weights, times", "training minutes per seed", "minutes, times"], lines
 
@@ -111,7 +111,7 @@ def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
 
 
 def _plot_gains(axes: Any, costs: Sequence[Cost], name: str) -> None:
-    axes.set_xlabel(f"gain in {name}, with its 95 % interval", fontsize="small")
+    axes.set_xlabel(f"gain in {name}, with its 95% interval", fontsize="small")
     axes.axvline(0, color="black", linewidth=0.8)
     for at, one in enumerate(reversed(costs)):
         assert one.tested is not None

@@ -30,13 +30,19 @@ from papers.curves import make_panels, plot_panels
 from papers.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
 from papers.plan import FIGURE, Measure, Place, Plan, Run, Table, seeded_runs
 from papers.scores import LeftOut, Scored, Tested, find_left_out, leave_out, progress, read_scores, values
-from papers.tables import NONE, as_table, in_brackets, published_remark, show, show_signed
+from papers.tables import NONE, as_table, in_brackets, join_words, published_remark, show, show_signed
 
 ROOT = Path(__file__).resolve().parents[1]
-SUMMARY_LEGEND = f"""\
-Brackets give the 95 % interval over texts and seeds, and the paper's difference if it prints one. With too
-few seeds, the interval is over *texts alone*. ¹ One side has a single seed. ² p is {SIGNIFICANT} or more after
-correcting for all planned contrasts."""
+ONE_SEED, NOT_CORRECTED = "†", "‡"
+"""Marks of intervals that exclude zero only with a reservation."""
+SUMMARY_LEGEND = {
+    "[": "Square brackets give the 95% interval over texts and seeds.",
+    "(paper": "Parentheses give the paper's figure.",
+    "texts alone": "Where there are too few seeds, the interval is over *texts alone*.",
+    ONE_SEED: f"{ONE_SEED} One side has a single seed.",
+    NOT_CORRECTED: f"{NOT_CORRECTED} p is {SIGNIFICANT} or more after correcting for all planned contrasts.",
+}
+"""The sentences that explain a summary, each with the text that needs it."""
 
 
 def results_table(
@@ -183,7 +189,7 @@ def data_table(scored: Scored) -> str:
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
     """Yield the settings that the table doesn't name: the plan's settings, and each configuration's settings."""
     if plan.settings:
-        yield f"Settings of all runs: {_join(plan.settings)}."
+        yield f"Settings for all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
     for file in filter(None, files):
         config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
@@ -191,7 +197,7 @@ def base_settings(plan: Plan, place: Place) -> Iterator[str]:
         cuts = set(config.get("cut_context", {}).values())
         if len(cuts) == 1:  # all tasks have the same limit
             config["cut_context"] = cuts.pop()
-        yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config)}."
+        yield f"Settings in `{_public(place.plan.parent / file)}`: {_join(config)}."
 
 
 def _join(settings: Mapping[str, object]) -> str:
@@ -204,26 +210,40 @@ def count_table(plan: Plan) -> str:
         [count.name, f"{count.printed:,}", f"{count_parameters(count):,}", count.remark]
         for count in plan.counts
     ]
-    return as_table(["", "printed", "counted here", "remark"], lines)
+    return as_table(["", "paper", "counted here", "remark"], lines)
 
 
 def _count_runs(text: str) -> int:
     line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # only the first match, because notes follow
-    return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
+    counts = re.finditer(
+        r"(\d+) of \d+ with (?:seed|each of seeds (\d+) (?:and|to) (\d+))", line[1] if line else ""
+    )
+    return sum(int(one[1]) * (int(one[3] or 0) - int(one[2] or 0) + 1) for one in counts)
 
 
 def describe_progress(plan: Plan, place: Place) -> str:
     """Return a paragraph on which runs are done, by seed."""
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
-    parts, whole = [], True
+    groups: list[tuple[tuple[int, int], list[int]]] = []  # (runs done, all runs), and successive seeds
     for seed in seeds:
         runs = seeded_runs(plan, place, seeds={seed})
-        done = sum(one.is_scored for one in runs)
-        whole = whole and done == len(runs)
-        parts.append(f"{done} of {len(runs)} with seed {seed}")
+        counts = (sum(one.is_scored for one in runs), len(runs))
+        if groups and groups[-1][0] == counts and groups[-1][1][-1] == seed - 1:
+            groups[-1][1].append(seed)
+        else:
+            groups.append((counts, [seed]))
+    parts = [f"{done or 'none'} of {of} with {_name_seeds(own)}" for (done, of), own in groups]
     fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
-    count = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
-    return count + ("" if whole else " The others may change these figures.")
+    count = f"Runs done: {', '.join(parts)}{' (some models are planned with fewer seeds)' if fewer else ''}."
+    whole = all(done == of for (done, of), _ in groups)
+    return count + ("" if whole else " The remaining runs may change these figures.")
+
+
+def _name_seeds(seeds: Sequence[int]) -> str:
+    first, *others = seeds
+    if not others:
+        return f"seed {first}"
+    return f"each of seeds {first} {'to' if len(others) > 1 else 'and'} {others[-1]}"
 
 
 def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
@@ -232,8 +252,8 @@ def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
     splits = " or ".join(plan.overlap)
     how = "exactly" if plan.overlap_by == "exact" else "ignoring case, spaces and punctuation"
     return (
-        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that also occur "
-        f"({how}) in the {splits} split of any task of the suite."
+        f"Figures *without overlap* leave out the {count:,} texts of the {plan.split} split that also occur "
+        f"({how}) in the {splits} split of any task in the suite."
     )
 
 
@@ -244,7 +264,7 @@ def how_to(plan: Plan, place: Place) -> str:
     for run in plan.runs:
         if run.suite and run.suite != plan.suite:
             others.setdefault(run.suite, []).append(run)
-    suites = "".join(f" (of {_names(runs)} with `--suite {suite}`)" for suite, runs in others.items())
+    suites = "".join(f" (for {_names(runs)}, use `--suite {suite}`)" for suite, runs in others.items())
     name = place.plan.parent.name
     commands = [
         *plan.before,
@@ -260,8 +280,8 @@ def how_to(plan: Plan, place: Place) -> str:
     return "\n".join(
         [
             "These commands train a run from the table below, and check its record without "
-            f"training{suites}. On the same processor, with the same version of torch and one thread, a "
-            "run gives the same answers again. Elsewhere its figures vary as much as with another seed.",
+            f"training{suites}. A repeated run gives the same answers on the same processor, with the same "
+            "version of torch and one thread. Otherwise, its figures vary as much as with another seed.",
             "",
             "```",
             *commands,
@@ -303,15 +323,14 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     plot_costs([one for one in costs if one.row not in plan.unplotted], plan.costs, picture)
     yield "## Gains and costs"
     yield (
-        f"Scores are {plan.costs}. Weights exclude embeddings and include all of a row's models; "
-        "*times* is relative to the row that it is compared with. Minutes exclude the runs that a row "
-        "starts from, and were measured on a machine with other work: differences of a fifth may mean "
-        "nothing."
+        f"Scores are {plan.costs}. Weights are those of all of a row's models, without embeddings. "
+        "*Times* columns are relative to the row in *compared with*. Minutes exclude the runs that a row "
+        "starts from. The machine had other work to do, so differences of up to a fifth may mean nothing."
     )
     yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
     yield f"![Gains, weights and minutes of training]({picture.name})"
-    without = f" Without {', '.join(plan.unplotted)}." if plan.unplotted else ""
-    yield f"Arrows start at the row of comparison.{without}"
+    without = f" The plots leave out {join_words(plan.unplotted)}." if plan.unplotted else ""
+    yield f"Each arrow starts at the row compared with.{without}"
 
 
 def _indent(text: str) -> str:
@@ -373,7 +392,7 @@ def _marks(one: Finding) -> str:
     if one.tested is None or not _excludes_zero(one):
         return ""
     corrected = one.adjusted is not None and one.adjusted < SIGNIFICANT
-    return "¹" * (1 in one.tested.seeds.values()) + "²" * (not corrected)
+    return ONE_SEED * (1 in one.tested.seeds.values()) + NOT_CORRECTED * (not corrected)
 
 
 def _excludes_zero(one: Finding) -> bool:
@@ -421,27 +440,30 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     paper = f"[{plan.paper}]({plan.link})" if plan.link else plan.paper
     parts = [
         f"# {plan.title}",
-        f"{paper}. Scores are of the {plan.split} split{', unless a column names another' * (len(plan.splits) > 1)}: "
-        "mean ± standard deviation (number of seeds).",
+        f"{paper}. Scores are on the {plan.split} split{' unless a column names another' * (len(plan.splits) > 1)}, "
+        "given as mean ± standard deviation (number of seeds).",
         describe_progress(plan, place),
     ]
     if plan.summary:
         said = fill_summary(plan, scored, findings, place)
-        parts += ["## Findings", "\n".join(f"- {_indent(one)}" for one in said), SUMMARY_LEGEND]
-    parts.append(f"## {'The paper and here' if plan.published else 'Scores'}")
+        bullets = "\n".join(f"- {_indent(one)}" for one in said)
+        legend = " ".join(sentence for text, sentence in SUMMARY_LEGEND.items() if text in bullets)
+        parts += ["## Findings", bullets, textwrap.fill(legend, 120)]
+    parts.append(f"## {'Paper and reproduction' if plan.published else 'Scores'}")
     shown = shown_tables(plan, tables, place)
     for table in shown:
         if figures := results_table(plan, table, scored, place):
             parts += [f"### {table.title}", figures] if len(shown) > 1 else [figures]
     if claims:
-        parts.append(f"![The paper's differences, and ours with 95 % intervals]({picture.name})")
+        parts.append(f"![The paper's differences, and ours with 95% intervals]({picture.name})")
     if plan.differs:
-        parts += ["## Why the figures differ", plan.differs]
+        heading = "Why the figures differ" if plan.published else "How the models were compared"
+        parts += [f"## {heading}", plan.differs]
     parts += [
         "## Run it",
         f"```\npython -m papers reproduce {place.plan.parent.name} --only RUN --seeds 0\n```",
-        f"[Details](details/{page.name}) lists every table, contrast, setting and run, and the commands "
-        "to run first.",
+        f"The [details page](details/{page.name}) lists every table, contrast, setting and run, as well as "
+        "the commands to run first.",
     ]
     return {
         page: "\n\n".join(parts) + "\n",
@@ -460,7 +482,7 @@ def make_details(
     left_out: LeftOut,
 ) -> str:
     """Return a page's appendix, with every table and setting."""
-    parts = [f"# Details: {plan.title}", f"[The findings](../{page.name}) have their own page."]
+    parts = [f"# Details: {plan.title}", f"The [findings](../{page.name}) have their own page."]
     if notes := [*plan.notes, *([describe_left_out(plan, left_out)] if left_out else [])]:
         parts += ["## Notes", *notes]
     for table in tables:
@@ -474,7 +496,9 @@ def make_details(
             "## Contrasts",
             LEGEND
             + (
-                f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
+                f" Lower is better for {join_words(lower)}; higher is better for all other measures."
+                if lower
+                else ""
             ),
             count_shown(findings),
             contrast_table(plan, findings, scored, place),
@@ -483,7 +507,7 @@ def make_details(
     if scored:
         parts += [
             "## Data",
-            f"The {plan.split} split{', unless a line names another' if len(plan.splits) > 1 else ''}. "
+            f"Texts are from the {plan.split} split{' unless a line names another' * (len(plan.splits) > 1)}. "
             "docs/data.md describes where each task's files come from and how they were changed.",
             data_table(scored),
         ]
@@ -492,7 +516,7 @@ def make_details(
     parts += [
         "## Runs",
         how_to(plan, place),
-        "Weights exclude embeddings; times depend on the machine and its load. Settings that are not "
+        "Weights exclude embeddings. Times depend on the machine and its load. Settings that are not "
         "listed here have the defaults in docs/training.md.",
         *base_settings(plan, place),
         effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),

@@ -338,9 +338,9 @@ class SeedTest:
     """The result of testing over texts and seeds."""
 
     low: float
-    """The lower end of the 95 % interval of the difference."""
+    """The lower end of the 95% interval of the difference."""
     high: float
-    """The upper end of the 95 % interval of the difference."""
+    """The upper end of the 95% interval of the difference."""
     p: float
     """The two-sided p value of no difference."""
 
@@ -398,7 +398,7 @@ class Tested:
 
     @property
     def over_texts(self) -> tuple[float, float] | None:
-        """The 95 % interval over texts, for these seeds, if any."""
+        """The 95% interval over texts, for these seeds, if any."""
         texts = self.test.interval(0, 1) if self.test else None
         return texts.ends if texts else None
 

@@ -44,6 +44,11 @@ def in_brackets(remark: str) -> str:
     return f" ({remark})" if remark else ""
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Join words with commas, and with "and" before the last."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table, leaving out columns that are empty in every row."""
     kept = [at for at in range(len(heads)) if not at or any(line[at] for line in lines)]

@@ -140,7 +140,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     main(["reproduce", *given])
     main(["page", *given, "--page", str(page)])
     text, summary = details.read_text(), page.read_text()
-    assert "Runs done: 3 of 3 with seed 0, 3 of 3 with seed 1." in summary
+    assert "Runs done: 3 of 3 with each of seeds 0 and 1." in summary
     golds = {
         task: {one.id: one.answers for one in decabench.tasks.Store(home).examples(task, "validation")}
         for task in ("sst", "multinli.in.out")
