@@ -25,7 +25,6 @@ from decabench.models import (
     ColumnBatch,
     Samples,
     TrainedModel,
-    autocast,
     batch_by_length,
     escape_token,
     make_figure,
@@ -66,8 +65,7 @@ def encoder_activations(model: TrainedModel, task: Task, example: Example) -> di
     ]
     model.network.eval()
     try:
-        with autocast(model.device, model.precision):
-            encoder(batch)
+        encoder(batch)
     finally:
         for hook in hooks:
             hook.remove()
@@ -153,10 +151,9 @@ def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTra
         raise DecabenchError(f"{example.id} of {task.name} has no words. Choose another example with --id.")
     batch: Any = model.make_batch(task, [item])
     network.eval()
-    with autocast(model.device, model.precision):
-        states, gates = trace(batch)
-        scores = cast(Any, network.heads)[task.name].output.score(states[0])
-        (reply,) = network.answers(batch)
+    states, gates = trace(batch)
+    scores = cast(Any, network.heads)[task.name].output.score(states[0])
+    (reply,) = network.answers(batch)
     return FusionTrace(
         words=[model.words.lexicon.words[number].strip() for number in item["text"]],
         labels=output.names,
@@ -304,7 +301,7 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
     everywhere, encoder, words = torch.zeros(grid), 0.0, 0
     for rows in batch_by_length(lengths, 20_000):
         batch = cast(ColumnBatch, model.make_batch(task, [items[row] for row in rows]))
-        with torch.inference_mode(), autocast(model.device, model.precision):
+        with torch.inference_mode():
             found = network.represent(batch)
         own = cast(Tensor, found.decoder.chosen if found.decoder else None).float().cpu().view(-1, *grid)
         at = torch.cat(

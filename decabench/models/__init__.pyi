@@ -26,12 +26,10 @@ from .decoding import GeneratedWords as GeneratedWords
 from .decoding import Past as Past
 from .decoding import beam_search as beam_search
 from .decoding import greedy as greedy
-from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
-from .devices import pick_precision as pick_precision
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .devices import reuse_memory as reuse_memory
@@ -46,7 +44,6 @@ from .family import ModelConfig as ModelConfig
 from .family import ModelReply as ModelReply
 from .family import MultitaskNetwork as MultitaskNetwork
 from .family import Rate as Rate
-from .family import drop_retired as drop_retired
 from .family import find_family as find_family
 from .family import split_of as split_of
 from .heads import ClassifierHead as ClassifierHead

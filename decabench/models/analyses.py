@@ -22,7 +22,6 @@ from decabench.errors import DecabenchError, UnknownNameError, install_hint, req
 from decabench.files import atomic_file
 from decabench.models.checkpoint import Checkpoint, TrainedModel, batch_by_length
 from decabench.models.decoding import GeneratedWords, greedy
-from decabench.models.devices import autocast
 from decabench.models.mqan import MQAN, Decoded, DecoderPast
 from decabench.models.mqan_batch import MQANBatch
 from decabench.plugins import load_object
@@ -164,8 +163,7 @@ def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example])
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
         batch = cast(MQANBatch, model.make_batch(task, [items[row] for row in rows]))
-        with autocast(model.device, model.precision):
-            traced = trace_answers(cast(MQAN, model.network), batch)
+        traced = trace_answers(cast(MQAN, model.network), batch)
         kept.append(traced.weights[(traced.found.outputs != EOS).cumprod(1).bool()].float())
     weights = torch.cat(kept)  # (words, 3)
     if not len(weights):
@@ -220,8 +218,7 @@ def map_attention(model: TrainedModel, task: Task, example: Example) -> Attentio
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)
-    with autocast(model.device, model.precision):
-        traced = trace_answers(network, batch)
+    traced = trace_answers(network, batch)
     words = model.words.lexicon.words
     read, asked = ([words[number] for number in item[column]] for column in ("context", "question"))
     split = network.config.parts.coattention

@@ -33,7 +33,7 @@ from torch import Tensor
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
 from decabench.models.batches import Integers, Item, TextReader
-from decabench.models.devices import autocast, pick_device
+from decabench.models.devices import pick_device
 from decabench.models.family import (
     Batch,
     Family,
@@ -83,8 +83,6 @@ class TrainedModel:
     """The maximum number of context tokens, by task."""
     device: torch.device
     """The device the model runs on."""
-    precision: str = "auto"
-    """`float32`, `bfloat16` or `auto`."""
 
     def check_task(self, task: Task) -> None:
         """Check that the model can answer a task. Raises DecabenchError."""
@@ -111,7 +109,7 @@ class TrainedModel:
         self.network.eval()
         for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
             batch = self.make_batch(task, [items[row] for row in rows])
-            with torch.inference_mode(), autocast(self.device, self.precision):
+            with torch.inference_mode():
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
         kept = [reader.count_kept(question.context) for question in questions]
         return [replace(replies[row], context_kept=end) for row, end in enumerate(kept)]
@@ -470,9 +468,7 @@ class Checkpoint:
             )
         return vectors
 
-    def load(
-        self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
-    ) -> TrainedModel:
+    def load(self, device: str = "auto", words: WordTable | None = None) -> TrainedModel:
         """Load the model for answering questions. Raises DataError, DecabenchError.
 
         `words` replaces the checkpoint's vocabulary and vectors; it must start with the same words.
@@ -498,7 +494,7 @@ class Checkpoint:
             ) from error
         cuts = dict(self.record.config["cut_context"])
         network = network.to(place).eval()
-        return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place, precision)
+        return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place)
 
 
 def digest_files(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Device names, the devices available on this machine, and mixed precision.
+"""Device names, the devices available on this machine, and torch's memory.
 
 Names can be checked without torch, which is imported inside the functions.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -59,23 +59,6 @@ def pick_device(name: str) -> torch.device:
         return torch.device(first_device())
     require_device(name)
     return torch.device(name)
-
-
-def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Return a context manager that computes in the precision returned by `pick_precision`."""
-    import torch
-
-    is_half = pick_precision(precision) == "bfloat16"
-    return torch.autocast(device.type, torch.bfloat16 if is_half else torch.float32, enabled=is_half)
-
-
-def pick_precision(precision: str) -> str:
-    """Return `float32` or `bfloat16`. `auto` means float32, even on GPUs.
-
-    In bfloat16 on an H200, many of MQAN's first steps took a second or more, because its kernels are small
-    (docs/training.md).
-    """
-    return "float32" if precision == "auto" else precision
 
 
 @contextmanager

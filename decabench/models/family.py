@@ -147,14 +147,8 @@ class MultitaskNetwork(nn.Module):
         """
         return [self.losses(batch) for batch in batches]
 
-    def begin_phase(self, phase: int) -> None:
-        """Called at the start of a phase of the schedule, counted from 1."""
-
     def begin_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch, counted from 1 over the whole run.
-
-        Not called in phases that are counted in steps.
-        """
+        """Called at the start of an epoch, counted from 1. Not called in runs that are counted in steps."""
 
     def begin_pass(self, task: str, number: int) -> None:
         """Called at the start of a pass over a task's training data, counted from 1."""
@@ -215,8 +209,6 @@ class Family:
     training_only: tuple[str, ...] = ()
     """Name prefixes of buffers that are used only in training, which sets them before use. `--init` and
     exports leave them out."""
-    retired: Mapping[str, Any] = field(default_factory=dict)
-    """Settings from earlier versions, with the value that the network still implements."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """The analyses for `decabench analyze`: each name maps to the `module:object` of an `Analysis`."""
 
@@ -293,13 +285,7 @@ def read_model_config(table: Mapping[str, Any]) -> Any:
     name = table.get("name")
     if not isinstance(name, str):
         raise ValueError("its model has no name")
-    family = find_family(name)
-    kind, table = family.config, drop_retired(table, family.retired)
+    kind = find_family(name).config
     if unknown := table.keys() - {entry.name for entry in fields(kind)}:
         raise ValueError(f"the model {name} has no setting {min(unknown)[:60]!r}")
     return msgspec.convert(table, kind)
-
-
-def drop_retired(table: Mapping[str, Any], retired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without those of earlier versions that have the value still supported."""
-    return {key: value for key, value in table.items() if key not in retired or value != retired[key]}

@@ -313,5 +313,4 @@ FAMILY = Family(
     encode=encode,
     build=MetaLSTM,
     losses=("label", "tags", "adversarial", "orthogonality"),
-    retired={"forget_bias": 0.0},
 )

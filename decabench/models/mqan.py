@@ -33,8 +33,6 @@ from decabench.models.layers import (
     KeysValues,
     MultiHead,
     SelfAttention,
-    in_full,
-    linear_in_full,
     log_softmax_at,
     positions,
     token_mask,
@@ -104,8 +102,7 @@ class Decoded:
         """The weights lambda and 1 - lambda of the context and question pointers, (B, n) each."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
-        gate = in_full(self.context_gate)  # In half precision, rounding would keep the two from summing to 1.
-        return gate.sigmoid(), (-gate).sigmoid()
+        return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
 
 
 class Coattention(nn.Module):
@@ -313,8 +310,7 @@ class Recurrence(torch.autograd.Function):
 
     The arguments are `given` (B, n, 4d), the answer's part of the gates; the initial h and c (B, d); the
     memory C_fin (B, l, d); `closed` (B, l, 1); `kept` (n, B, d), the dropout mask multiplied with c~ before
-    each step; and the four tensors of StepWeights. c~ starts at 0. All tensors must have the same precision,
-    and autocast must be off.
+    each step; and the four tensors of StepWeights. c~ starts at 0.
     """
 
     @staticmethod
@@ -467,10 +463,7 @@ class Decoder(nn.Module):
         """Return h (B, 1, d), c~ (B, 1, d), alpha^C (B, 1, l) and the next state (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         before = torch.cat([state.context, state.h], 1)
-        parts = map(in_full, (given[:, 0], before, state.c, encoded.context, closed))
-        now, before, c, memory, closed = parts
-        with torch.autocast(given.device.type, enabled=False):  # as in training
-            made = advance(now, before, c, memory, closed, StepWeights(*map(in_full, weights)))
+        made = advance(given[:, 0], before, state.c, encoded.context, closed, weights)
         after = DecoderState(made.h, made.c, made.context)
         return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 
@@ -479,9 +472,7 @@ class Decoder(nn.Module):
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        # Too small to gain from half precision, which would also make the running sums less accurate.
-        with torch.autocast(given.device.type, enabled=False):
-            made = Recurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
+        made = Recurrence.apply(*tensors)  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def keep(self, context: Tensor) -> Tensor:
@@ -587,23 +578,22 @@ class MQAN(MultitaskNetwork):
         if decoded.question_attention is not None:
             hits = batch.question_output[rows] == target[:, None]  # (T, m)
             pointed = pointed + to_question * (decoded.question_attention[rows, steps] * hits).sum(1)
-        gate = in_full(decoded.vocabulary_gate[rows, steps])
+        gate = decoded.vocabulary_gate[rows, steps]
         # Eq. 13, in logarithms: gamma p_v + (1 - gamma) [lambda p_c + (1 - lambda) p_q]
         log_p = torch.logaddexp(
-            F.logsigmoid(gate) + generated, F.logsigmoid(-gate) + in_full(pointed).clamp_min(_LITTLE).log()
+            F.logsigmoid(gate) + generated, F.logsigmoid(-gate) + pointed.clamp_min(_LITTLE).log()
         )
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Return p(w) of v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
-        # Half precision cannot distinguish the probabilities of 50,000 words.
-        gamma = in_full(decoded.vocabulary_gate).sigmoid()[..., None]
-        generated = gamma * linear_in_full(self.generate, decoded.context).softmax(-1)  # Eq. 11
+        gamma = decoded.vocabulary_gate.sigmoid()[..., None]
+        generated = gamma * self.generate(decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
-        lam, rest = (in_full(weight)[..., None] for weight in decoded.pointers)
-        p = _add(p, batch.context_output, (1 - gamma) * lam * in_full(decoded.context_attention))
+        lam, rest = (weight[..., None] for weight in decoded.pointers)
+        p = _add(p, batch.context_output, (1 - gamma) * lam * decoded.context_attention)
         if decoded.question_attention is not None:
-            p = _add(p, batch.question_output, (1 - gamma) * rest * in_full(decoded.question_attention))
+            p = _add(p, batch.question_output, (1 - gamma) * rest * decoded.question_attention)
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.models.layers import in_full, run_lstm
+from decabench.models.layers import run_lstm
 
 
 def _uniform(*shape: int, bound: float) -> nn.Parameter:
@@ -159,9 +159,7 @@ class BasicLSTM(nn.Module):
         recurrent = torch.cat([meta_h, query_h]), F.pad(meta_own, (0, 0, 0, len(query_h)))
         generate = torch.cat([self.P, self.B], 2)
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
-        # Too small to gain from half precision, which would also make the running sums less accurate.
-        with torch.autocast(x.device.type, enabled=False):
-            states: Tensor = MetaRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
+        states: Tensor = MetaRecurrence.apply(*tensors)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)
 
 

@@ -44,7 +44,7 @@ from decabench.errors import DecabenchError
 from decabench.models.batches import ColumnBatch, Split
 from decabench.models.family import Amount, Count, Depth, Family, Losses, Rate, Share
 from decabench.models.heads import ClassifierHead, Head, HeadedNetwork, LayeredHead, SoftmaxHead, TaskHeads
-from decabench.models.layers import BiLSTM, WordEmbedding, add_l2, in_full, token_mask
+from decabench.models.layers import BiLSTM, WordEmbedding, add_l2, token_mask
 from decabench.models.meta_lstm import encode
 from decabench.models.recurrent_cells import LSTM
 from decabench.tasks import Label, Output, Tags
@@ -234,10 +234,8 @@ class GIRNet(TaskEncoder):
         states, _, _ = self.reader(x, lengths)
         gates = self.gates(states).softmax(2)
         given = nn.functional.linear(x, weight[:, :d], bias).transpose(0, 1)
-        tensors = [given, weight[:, d:], gates.transpose(0, 1)]
-        # Too small to gain from half precision, which would also make the running sums less accurate.
-        with torch.autocast(x.device.type, enabled=False):
-            made: Tensor = InterleavedRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
+        tensors = (given, weight[:, d:], gates.transpose(0, 1))
+        made: Tensor = InterleavedRecurrence.apply(*tensors)  # type: ignore[no-untyped-call]
         return made.transpose(0, 1)
 
 
@@ -725,9 +723,6 @@ class RecurrentModules(HeadedNetwork):
                 made[f"{side}_likely"] = (routes.likely.mean(1).sum(), tokens)
         return made
 
-    def begin_phase(self, phase: int) -> None:
-        cast(Tensor, self.counts_epochs).fill_(0.0)  # this phase may be counted in steps
-
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)
         self._cool(epoch)
@@ -771,5 +766,4 @@ FAMILY = Family(
         *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
     ),
     measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
-    retired={"orthogonality": 0.0, "policy_reads": "concat"},
 )

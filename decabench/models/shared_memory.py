@@ -33,7 +33,7 @@ from decabench.errors import DecabenchError
 from decabench.models.batches import ColumnBatch, Split
 from decabench.models.family import Amount, Count, Family, Losses, Rate
 from decabench.models.heads import ClassifierHead, HeadedNetwork, LayeredHead, TaskHeads, part_name
-from decabench.models.layers import WordEmbedding, add_l2, in_full, max_over_time, non_embeddings, token_mask
+from decabench.models.layers import WordEmbedding, add_l2, max_over_time, non_embeddings, token_mask
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
@@ -430,10 +430,8 @@ def unroll(
     given = torch.baddbmm(bias[:, None], x.transpose(1, 2).reshape(tasks, length * texts, m), weight[:, :m])
     given = given.view(tasks, length, texts, -1).transpose(0, 1).contiguous()
     tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
-    # Too small to gain from half precision, which would also make the running sums less accurate.
-    with torch.autocast(x.device.type, enabled=False):
-        flat = [in_full(part) for memory in memories for part in memory]
-        states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
+    flat = [part for memory in memories for part in memory]
+    states, gates = MemoryRecurrence.apply(*tensors, reads, *flat)  # type: ignore[no-untyped-call]
     return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
 
 
@@ -657,8 +655,7 @@ class MemoryNetwork(TextClassifier):
             AlignWeights(join(name, "align").transpose(1, 2), join(name, "vector")[..., None])
             for name in names
         )
-        with torch.autocast(x.device.type, enabled=False):  # too small to gain from half precision
-            return unroll_additive(in_full(x), weight, bias, fuse, cell, memories, aligned, reads)
+        return unroll_additive(x, weight, bias, fuse, cell, memories, aligned, reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
         """Return the states and fusion gates of one batch per task, (B, T, d or 2d) each."""
@@ -785,5 +782,4 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
-    retired={"bag": ""},
 )

@@ -508,7 +508,7 @@ class ModelOptions:
     )
     dtype: str | None = _model(
         None,
-        "Number format of the weights in memory (hf:, trained:).",
+        "Number format of the weights in memory (hf:).",
         choices=("auto", "float32", "bfloat16", "float16"),
         unset="auto",
     )
@@ -653,7 +653,7 @@ USED: Mapping[str, Collection[str]] = {
     "openai": _REMOTE | {"model", "max_prompt_tokens", "api", "header", "requests_per_minute"},
     "inspect": _REMOTE | {"batch_api"},
     "command": {"revision", "timeout", "seed", "env"},
-    "trained": {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"},
+    "trained": {"device", "batch_size", "max_new_tokens", "beam", "seed"},
     "python": {"revision", "seed", "batch_size"},
 }
 """The options that each kind of predictor uses."""

@@ -33,7 +33,6 @@ __all__ = ["TrainedBackend", "backend"]
 
 _WINDOW = 2048  # number of questions to sort by length
 _BATCH_TOKENS = 20_000
-_PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
 
 
 def backend(target: str, options: ModelOptions) -> TrainedBackend:
@@ -49,8 +48,6 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
         raise DecabenchError(f"A trained model requires {' and '.join(missing)}: {install_hint('train')}.")
     listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
     refuse_unused(options, USED["trained"], "trained", f"Trained models use only {listed}.")
-    if options.dtype not in _PRECISIONS:
-        raise DecabenchError(f"Trained models compute only in float32 or bfloat16, not {options.dtype}.")
     if options.beam is not None and options.beam < 1:
         raise DecabenchError(f"--beam must be at least 1, not {options.beam}.")
     return TrainedBackend(target, options)
@@ -65,7 +62,7 @@ class TrainedBackend:
     options: ModelOptions
     """The requested options.
 
-    Only device, dtype and batch_size are used, along with max_new_tokens and beam if supported by the model
+    Only device and batch_size are used, along with max_new_tokens and beam if supported by the model
     family. Any seed is accepted because nothing is sampled.
     """
 
@@ -133,7 +130,6 @@ class TrainedBackend:
             "step": record.step,
             "training_data": record.data,
             **how,
-            "precision": _PRECISIONS[self.options.dtype],
         }
 
     @property
@@ -146,7 +142,7 @@ class TrainedBackend:
         from decabench.models import Checkpoint
 
         checkpoint = Checkpoint.open(self.target)
-        model = checkpoint.load(self.options.device or "auto", _PRECISIONS[self.options.dtype])
+        model = checkpoint.load(self.options.device or "auto")
         learned = checkpoint.record.config["tasks"]
 
         def make(setting: Setting) -> _Predictor:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
-from decabench.models import Amount, Count, ModelConfig, Rate, drop_retired, find_family
+from decabench.models import Amount, Count, ModelConfig, Rate, find_family
 from decabench.tables import read_setting
 from decabench.tasks import TASKS, context_limits
 from decabench.untrusted import read_toml
@@ -23,47 +23,11 @@ ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders in which each task trains for a whole pass at a time."""
 _BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
 """Settings that are tables by task. Every task in them must be one of the run's tasks."""
-_RETIRED = {"compile": False, "graphs": False, "targets": {}, "decay_every": 1_000, "skip_answer": 0}
-"""Settings from earlier versions, with the values that a run's `config.toml` may contain."""
 
 # The upper limits are larger than any possible run. The largest seed is the largest that torch accepts.
 Steps = Annotated[int, Meta(ge=0, le=10**9)]
 Epochs = Annotated[int, Meta(ge=0, le=10**6)]
 Number = Annotated[int, Meta(ge=0)]
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase of training, counted in steps or epochs, from a `[[phases]]` table."""
-
-    tasks: tuple[str, ...] = ()
-    """Tasks to train; empty for all tasks of the run."""
-    steps: Steps = 0
-    """Length in steps; 0 if the phase is counted in epochs."""
-    epochs: Epochs = 0
-    """Length in epochs; 0 if the phase is counted in steps. By default, an epoch has the number of steps in a
-    pass over all tasks of the phase."""
-    order: Order = "turn"
-    """How the task of each step is chosen; see the run's `order`."""
-    together: bool = False
-    """Whether each step takes a batch from every task and minimizes the sum of their losses."""
-    freeze: tuple[str, ...] = ()
-    """Parts of the network to freeze during this phase, in addition to the run's `freeze`."""
-
-    def __post_init__(self) -> None:
-        if (self.steps > 0) == (self.epochs > 0):
-            raise DecabenchError(
-                f"A phase has steps = {self.steps} and epochs = {self.epochs}. Set exactly one of the two to 1 or more."
-            )
-        if self.order in ORDERS_BY_PASS and not self.epochs:
-            raise DecabenchError(
-                f"The order {self.order!r} requires whole passes over the data. Set the phase's length in epochs."
-            )
-        if self.together and self.order != "turn":
-            raise DecabenchError(
-                f"A phase that trains all tasks together cannot have the order {self.order!r}. Leave out 'together' or "
-                "'order'."
-            )
 
 
 @dataclass(frozen=True)
@@ -98,9 +62,6 @@ class TrainConfig:
     """Length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
     """Tasks in the first phase of a curriculum or anti-curriculum; empty for the paper's choice."""
-    phases: tuple[Phase, ...] = ()
-    """Custom phases, as `[[phases]]` tables. They replace `schedule`, `order`, `together`, `steps` and
-    `epochs`."""
     iterations: Mapping[str, Count] = field(default_factory=dict)
     """Number of batches per turn, by task; 1 for tasks not listed."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 1.0
@@ -206,8 +167,6 @@ class TrainConfig:
     """Parts of the network to freeze, by name, such as `encoder` or `decoder.layers`."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """The random seed."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numerical precision: `float32`, `bfloat16`, or `auto` (float32, even on GPUs)."""
 
     def __post_init__(self) -> None:
         if twice := [task for task, count in Counter(self.tasks).items() if count > 1]:
@@ -223,12 +182,31 @@ class TrainConfig:
                 "With 'learn_validation', no checkpoint can be chosen by score, so 'best_by' must be 'last' and "
                 f"'patience' must be 0; got {self.best_by!r} and {self.patience}."
             )
-        if self.iterations and (self.together or any(phase.together for phase in self.phases)):
+        if self.order in ORDERS_BY_PASS:
+            if not self.epochs:
+                raise DecabenchError(
+                    f"The order {self.order!r} requires whole passes over the data. Set 'epochs'."
+                )
+            if self.epoch_steps:
+                raise DecabenchError(
+                    f"With the order {self.order!r}, an epoch is a pass over each task. Leave out 'epoch_steps'."
+                )
+            if self.iterations:
+                raise DecabenchError(
+                    f"'iterations' counts batches per turn, but with the order {self.order!r} each turn is a whole "
+                    "pass over a task. Leave out 'iterations'."
+                )
+        if self.together and self.order != "turn":
+            raise DecabenchError(
+                f"With 'together', each step trains all tasks, so there is no order {self.order!r}. Leave out "
+                "'together' or 'order'."
+            )
+        if self.iterations and self.together:
             raise DecabenchError(
                 "'iterations' counts batches per turn, but with 'together' each step takes one batch from every task. "
                 "Leave out 'iterations', or set 'weights' instead."
             )
-        if not self.epochs and not self.phases:
+        if not self.epochs:
             if self.cooldown > self.steps:
                 raise DecabenchError(
                     f"'cooldown' is {self.cooldown}, but must be at most {self.steps}, the number of steps."
@@ -238,18 +216,13 @@ class TrainConfig:
                     raise DecabenchError(
                         f"'{key}' is 0, but must be at least 1 unless the run is counted in epochs."
                     )
-        if self.epoch_steps and not (self.epochs or any(phase.epochs for phase in self.phases)):
+        if self.epoch_steps and not self.epochs:
             raise DecabenchError(
                 f"'epoch_steps' is {self.epoch_steps}, but the run is counted in steps. Set 'epochs', or leave out "
                 "'epoch_steps'."
             )
-        if self.rate == "epoch-decay" and not (
-            all(p.epochs for p in self.phases) if self.phases else self.epochs
-        ):
-            raise DecabenchError(
-                "The rate 'epoch-decay' depends on epochs. Set 'epochs' for the run, or for each phase "
-                "if the run has phases."
-            )
+        if self.rate == "epoch-decay" and not self.epochs:
+            raise DecabenchError("The rate 'epoch-decay' depends on epochs. Set 'epochs'.")
         if not self.vectors:
             raise DecabenchError(
                 "'vectors' is empty, but must list at least one package, file or none:DIMENSION."
@@ -355,13 +328,6 @@ def combine_settings(
     for key, value in (("tasks", list(tasks)), ("init", init)):
         if value:
             given.setdefault(key, value)
-    has_phases = given.get("phases", content.get("phases", base.phases))
-    if has_phases and (replaced := given.keys() & {"schedule", "order", "together", "steps", "epochs"}):
-        key = min(replaced)
-        raise DecabenchError(
-            f"'{key}' is {given[key]!r}, but the run has phases, which replace this setting. Leave out '{key}', or set "
-            "'phases' to []."
-        )
     if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
         raise DecabenchError(
             f"Both 'steps' ({given['steps']}) and 'epochs' ({epochs}) are set. Leave out 'steps', or set 'epochs' to 0."
@@ -398,11 +364,9 @@ def _named_by(table: Mapping[str, Any]) -> str:
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
     """Return `base` updated with the values in a mapping. Raises DecabenchError, UnknownNameError."""
-    base, content = base or TrainConfig(), drop_retired(content, _RETIRED)
-    table = content.get("model", {})
+    base, table = base or TrainConfig(), content.get("model", {})
     if isinstance(table, Mapping):
         family = find_family(_read_value(table.get("name", base.model.name), str, "model.name"))
-        content |= {"model": drop_retired(table, family.retired)} if table else {}
         if type(base.model) is not family.config:  # another family, so start from its defaults
             base = replace(base, model=family.config(name=table["name"]))
     inside = {entry.name for entry in fields(cast(Any, base.model))} - {entry.name for entry in fields(base)}
@@ -439,21 +403,9 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
             continue
         if isinstance(old, tuple) and not isinstance(value, list | tuple):
             value = [value]
-        if key == "phases":
-            value = tuple(map(_read_phase, value))
-        else:
-            value = _read_value(value, hints[key], name)
+        value = _read_value(value, hints[key], name)
         changed[key] = {**old, **value} if value and isinstance(old, Mapping) else value
     return replace(base, **changed)
-
-
-def _read_phase(table: Any) -> Phase:
-    if isinstance(table, Phase):
-        return table
-    hints = get_type_hints(Phase, include_extras=True)
-    for key in _read_value(table, dict, "phases"):
-        require_name(f"phases.{key}", [f"phases.{known}" for known in hints], "setting")
-    return Phase(**{key: _read_value(value, hints[key], f"phases.{key}") for key, value in table.items()})
 
 
 _KINDS = {

@@ -465,14 +465,9 @@ class BatchStream:
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )
 
-    def begin(self, epoch: int) -> None:
-        """Skip the rest of the current pass and go to the start of a given pass."""
-        if epoch != self.epoch:
-            self._batches = self._cut(epoch)
-        self.epoch, self.batch = epoch, 0
-
     def __next__(self) -> Integers:
         if self.batch == len(self._batches):
-            self.begin(self.epoch + 1)
+            self.epoch, self.batch = self.epoch + 1, 0
+            self._batches = self._cut(self.epoch)
         self.batch += 1
         return self._batches[self.batch - 1]

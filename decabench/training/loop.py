@@ -30,7 +30,6 @@ from decabench.models import (
     Losses,
     MultitaskNetwork,
     TrainedModel,
-    autocast,
     find_family,
     flush_denormals,
     latest_checkpoint,
@@ -45,9 +44,8 @@ from decabench.training.data import BatchStream, count_words, encode_tasks, requ
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
-    apply_freezes,
     clip_gradients,
-    fixed_parameters,
+    freeze_parts,
     learning_rate,
     make_optimizer,
     optimizer_state,
@@ -201,8 +199,7 @@ class _Trainer:
         self.network: MultitaskNetwork = self.family.build(config.model, outputs, self.words)
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
-        self.fixed = fixed_parameters(self.network)
-        apply_freezes(self.network, config.freeze, self.fixed)
+        freeze_parts(self.network, config.freeze)
         self.network.to(self.group.device)
         self.optimizer = make_optimizer(config, self.network)
         if saved is not None:
@@ -266,8 +263,6 @@ class _Trainer:
         begun = time.perf_counter()
         if state.unvalidated:
             self._checkpoint(self._validate())
-        if state.step < steps:
-            self._freeze(self.schedule.stretch_at(state.step))
         while state.step < steps and not self._has_stopped():
             begun = begun if unread else time.perf_counter()
             unread.append(self._step())
@@ -320,8 +315,7 @@ class _Trainer:
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
         self._call_hooks(stretch, tasks, shares)
         self.wrapped.train()
-        with autocast(group.device, config.precision):
-            found: list[Losses] = self.wrapped(*(share.batch for share in shares))
+        found: list[Losses] = self.wrapped(*(share.batch for share in shares))
         means = [self._average(losses, share) for losses, share in zip(found, shares, strict=True)]
         losses = [self._weighted_sum(own) for own in means]
         rate = learning_rate(config, step, self.schedule.steps, stretch.epoch)
@@ -369,25 +363,14 @@ class _Trainer:
         return self.thread.submit(self._take_shares, step)
 
     def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...], shares: list[_Share]) -> None:
-        if self.state.step == stretch.start:
-            if stretch.begins_phase:
-                self._freeze(stretch)
-                self.network.begin_phase(stretch.phase)
-            if stretch.begins_epoch:
-                self.network.begin_epoch(stretch.epoch)
+        if self.state.step == stretch.start and stretch.begins and stretch.epoch:
+            self.network.begin_epoch(stretch.epoch)
         for task, share in zip(tasks, shares, strict=True):
             if share.begins_pass:
                 self.network.begin_pass(task, share.begins_pass)
 
-    def _freeze(self, stretch: Stretch) -> None:
-        if stretch.plan.freeze or len(self.schedule.phases) > 1:
-            apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze), self.fixed)
-
     def _take_shares(self, step: int) -> list[_Share]:
-        stretch, tasks = self.schedule.stretch_at(step), self.schedule.tasks_at(step)
-        if stretch.start == step and stretch.whole_pass is not None:
-            self.streams[tasks[0]].begin(stretch.whole_pass)
-        return [self._take_share(task) for task in tasks]
+        return [self._take_share(task) for task in self.schedule.tasks_at(step)]
 
     def _take_share(self, task: str) -> _Share:
         begins = self.streams[task].begins_pass
@@ -420,9 +403,8 @@ class _Trainer:
         """Score the validation sample and return whether this is the best checkpoint so far."""
         state, config, tasks = self.state, self.config, self.run.tasks
         if self.validator is not None and self.log is not None:
-            cuts, outputs = config.cut_context, self.data.outputs
-            place = (self.group.device, config.precision)
-            model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
+            cuts, outputs, device = config.cut_context, self.data.outputs, self.group.device
+            model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, device)
             try:
                 found = self.validator(model)
             except Exception:  # for example from a custom metric; a resumed run repeats this validation first

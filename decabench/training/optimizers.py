@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import torch
@@ -109,24 +109,18 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
     return rate * min(1.0, left / (config.cooldown + 1))
 
 
-def apply_freezes(network: nn.Module, parts: tuple[str, ...], fixed: Collection[str] = ()) -> None:
-    """Freeze the parameters in the named parts and unfreeze all others, except those in `fixed`.
+def freeze_parts(network: nn.Module, parts: tuple[str, ...]) -> None:
+    """Freeze the parameters in the named parts.
 
-    The parameters in `fixed` were frozen by the model's family, which can unfreeze them from a hook. Raises
-    DecabenchError if a part is unknown or if no parameters are left to train.
+    Raises DecabenchError if a part is unknown or if no parameters are left to train.
     """
     for part in parts:
         require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
     for name, parameter in network.named_parameters():
-        if name not in fixed:
-            parameter.requires_grad_(not (parts and is_within(name, parts)))
+        if parts and is_within(name, parts):
+            parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise DecabenchError("All parts are frozen, so nothing can be trained. Remove a part from 'freeze'.")
-
-
-def fixed_parameters(network: nn.Module) -> frozenset[str]:
-    """Return the names of the parameters that the model's family has frozen."""
-    return frozenset(name for name, parameter in network.named_parameters() if not parameter.requires_grad)
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:

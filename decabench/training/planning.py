@@ -21,7 +21,7 @@ from decabench.models import (
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.config import TrainConfig, combine_settings, named_model
 from decabench.training.data import check_target_forms
-from decabench.training.optimizers import apply_freezes, fixed_parameters
+from decabench.training.optimizers import freeze_parts
 from decabench.training.resume import is_unstarted
 from decabench.training.schedule import plan_phases
 from decabench.training.validator import check_best_by
@@ -101,7 +101,7 @@ def plan_training(
         )
     for key in getattr(made.model, "without_effect", ()):
         report(f"'model.{key}' has no effect, because {made.model.name} has no such part.")
-    if made.schedule.endswith("curriculum") and not made.phases and made.first_steps >= made.steps:
+    if made.schedule.endswith("curriculum") and made.first_steps >= made.steps:
         report(
             f"The first phase takes all {made.steps:,} steps, so no other tasks are trained. Set 'first_steps' "
             f"(now {made.first_steps:,}) to a smaller number."
@@ -141,7 +141,7 @@ def check_run(run: TrainingRun) -> None:
             "checkpoint with --init, or leave out 'init_parts'."
         )
     family = find_family(name)
-    phases = plan_phases(config)
+    plan_phases(config)
     family.check_tasks(name, run.tasks.values())
     check_best_by(config, run.tasks)
     check_target_forms(config, run.tasks)
@@ -164,10 +164,7 @@ def check_run(run: TrainingRun) -> None:
     if name in FAMILIES:  # a custom family may read files when building its network
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))
         check_size(lambda: family.build(config.model, outputs, none))
-    if config.freeze or any(phase.freeze for phase in phases):
+    if config.freeze:
         words = WordTable(Lexicon(), join_vectors(config.vectors))
         build = partial(family.build, config.model, outputs, words)
-        network = check_size(build) or build()
-        fixed = fixed_parameters(network)
-        for phase in phases:
-            apply_freezes(network, (*config.freeze, *phase.freeze), fixed)
+        freeze_parts(check_size(build) or build(), config.freeze)

@@ -29,7 +29,6 @@ from decabench.models import (
     newest_checkpoint,
     output_record,
     part_name,
-    pick_precision,
 )
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_record, to_mapping
@@ -200,10 +199,7 @@ def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
     """Check that a resumed run has the same settings, data and vectors. Raises DecabenchError."""
-    old, new = (
-        {**to_mapping(each), "precision": pick_precision(each.precision)}
-        for each in (config_of(checkpoint), config)
-    )
+    old, new = (to_mapping(each) for each in (config_of(checkpoint), config))
     compared = [key for key in new if key not in _MAY_CHANGE]
     if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
         raise DecabenchError(

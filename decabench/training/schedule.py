@@ -6,7 +6,7 @@ Phases are split into stretches. The tasks of a step depend only on the number o
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from decabench.errors import DecabenchError
 from decabench.tasks import TASKS
-from decabench.training.config import ORDERS_BY_PASS, Phase, TrainConfig
+from decabench.training.config import ORDERS_BY_PASS, Order, TrainConfig
 
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
@@ -22,36 +22,37 @@ HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that the paper's anti-curriculum trains first. SQuAD alone was the best choice tried (Appendix F)."""
 
 
-def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
-    """Return the phases of a configuration, each with its tasks in round-robin order.
+@dataclass(frozen=True)
+class Phase:
+    """A part of a run that chooses its tasks in the same way, counted in steps or in epochs."""
 
-    A task with several `iterations` is repeated that number of times. Raises DecabenchError if the tasks and
-    the schedule are incompatible.
+    tasks: tuple[str, ...]
+    """The tasks in round-robin order. A task with several `iterations` is repeated."""
+    steps: int = 0
+    """The length in steps; 0 if the phase is counted in epochs."""
+    epochs: int = 0
+    """The length in epochs; 0 if the phase is counted in steps."""
+    order: Order = "turn"
+    """How the task of each step is chosen."""
+    together: bool = False
+    """Whether each step takes a batch from every task."""
+
+
+def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
+    """Return the phases of a configuration.
+
+    Raises DecabenchError if the tasks and the schedule are incompatible.
     """
     if not config.tasks:
         raise DecabenchError("There are no tasks to train on. Specify at least one with --tasks.")
-    orders = [phase.order for phase in config.phases] or [config.order]
-    by_pass = [order for order in orders if order in ORDERS_BY_PASS]
-    if by_pass and config.epoch_steps:
-        raise DecabenchError(
-            f"With the order {by_pass[0]!r}, an epoch is a pass over each task. Leave out 'epoch_steps'."
-        )
-    if by_pass == orders and config.iterations:
-        raise DecabenchError(
-            f"'iterations' counts batches per turn, but with the order {by_pass[0]!r} each turn is a whole pass over "
-            "a task. Leave out 'iterations'."
-        )
-    if config.phases:
-        return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
-    rounds = _repeat(config.tasks, config.iterations)
-    steps = 0 if config.epochs else config.steps
-    alternation = Phase(rounds, steps, config.epochs, config.order, config.together)
+    rounds = tuple(task for task in config.tasks for _ in range(config.iterations.get(task, 1)))
     if config.schedule == "joint":
-        return (alternation,)
-    if alternation.together or alternation.order in ORDERS_BY_PASS:
+        steps = 0 if config.epochs else config.steps
+        return (Phase(rounds, steps, config.epochs, config.order, config.together),)
+    if config.together or config.order in ORDERS_BY_PASS:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} cannot be combined with 'together' or the order "
-            f"{'sequence' if alternation.together else alternation.order!r}. Use [[phases]] instead."
+            f"The schedule {config.schedule!r} cannot be combined with 'together' or the orders sequence and "
+            "shuffled. Train one run after the other instead, each with --init."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -67,27 +68,10 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
             f"has {'none of these' if not begins else 'no other tasks'} ({', '.join(config.tasks)}). Set 'first_tasks'."
         )
     if config.epochs:
-        raise DecabenchError(
-            f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs', or use [[phases]]."
-        )
+        raise DecabenchError(f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs'.")
     split = min(config.first_steps, config.steps)
     lengths = ((begins, split), (rounds, config.steps - split))
     return tuple(Phase(tasks, steps, order=config.order) for tasks, steps in lengths if steps)
-
-
-def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
-    unknown = [task for task in phase.tasks if task not in config.tasks]
-    if unknown:
-        raise DecabenchError(
-            f"Phase {number} trains {', '.join(unknown)}, but the run's tasks are {', '.join(config.tasks)}. Add "
-            "the missing tasks to the setting 'tasks'."
-        )
-    tasks = _repeat(phase.tasks or config.tasks, config.iterations)
-    return Phase(tasks, phase.steps, phase.epochs, phase.order, phase.together, phase.freeze)
-
-
-def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(task for task in tasks for _ in range(iterations.get(task, 1)))
 
 
 @dataclass(frozen=True)
@@ -101,18 +85,12 @@ class Stretch:
     """The number of steps before the stretch."""
     steps: int
     """The number of steps in the stretch."""
-    phase: int
-    """The number of the phase, counted from 1."""
     epoch: int
     """The number of the epoch within the run, counted from 1; 0 if the stretch is counted in steps."""
-    begins_phase: bool
-    """Whether the stretch is the first of its phase."""
-    begins_epoch: bool
-    """Whether the stretch is the first of its epoch."""
+    begins: bool
+    """Whether an epoch, or a phase counted in steps, begins with the stretch."""
     plan: Phase
     """The tasks of the stretch and their order."""
-    whole_pass: int | None = None
-    """The number of the pass, counted from 0, if the stretch is a task's whole pass."""
 
 
 class Schedule:
@@ -127,47 +105,30 @@ class Schedule:
         `count_batches(task, epoch)` returns the number of batches in a pass; passes are numbered from 0.
         """
         self._config = config
-        self.phases = plan_phases(config)
-        self.stretches: list[Stretch] = []
         self._sizes = {task: count_batches(task, 0) for task in config.tasks}
-        passes = dict.fromkeys(config.tasks, 0)
-        # The next pass that has not started, because steps in another order may leave a pass unfinished.
-        begun = dict(passes)
+        self.stretches: list[Stretch] = []
         epoch = 0
 
-        def mix(phase: Phase, steps: int, epoch: int, first: bool, new_epoch: bool) -> None:
-            self.stretches.append(Stretch(self.steps, steps, number, epoch, first, new_epoch, phase))
-            for task in phase.tasks:  # more than enough, because passes differ little in size
-                begun[task] += 2 * (steps // max(1, self._sizes[task])) + 2
+        def add(steps: int, epoch: int, plan: Phase, begins: bool = True) -> None:
+            self.stretches.append(Stretch(self.steps, steps, epoch, begins, plan))
 
-        for number, phase in enumerate(self.phases, 1):
+        for phase in plan_phases(config):
             if phase.steps:
-                mix(phase, phase.steps, 0, True, False)
-            for within in range(phase.epochs):
+                add(phase.steps, 0, phase)
+            for number in range(phase.epochs):
                 epoch += 1
-                distinct = tuple(dict.fromkeys(phase.tasks))
+                counts = {task: count_batches(task, number) for task in phase.tasks}
                 if phase.order in ORDERS_BY_PASS:
-                    for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
-                        own, whole = Phase((task,), epochs=1, freeze=phase.freeze), begun[task]
-                        steps = count_batches(task, whole)
-                        first = within == at == 0
-                        self.stretches.append(
-                            Stretch(self.steps, steps, number, epoch, first, at == 0, own, whole)
-                        )
-                        passes[task] = begun[task] = whole + 1
-                    continue
-                counts = {task: count_batches(task, passes[task]) for task in distinct}
-                for task in distinct:
-                    passes[task] += 1
-                steps = max(counts.values()) if phase.together else sum(counts.values())
-                mix(phase, config.epoch_steps or steps, epoch, within == 0, True)
+                    tasks = list(counts)
+                    if phase.order == "shuffled":
+                        random = np.random.default_rng([config.seed, epoch, 2])
+                        tasks = [tasks[at] for at in random.permutation(len(tasks))]
+                    for at, task in enumerate(tasks):
+                        add(counts[task], epoch, Phase((task,), epochs=1), begins=at == 0)
+                else:
+                    steps = max(counts.values()) if phase.together else sum(counts.values())
+                    add(config.epoch_steps or steps, epoch, phase)
         self._starts = [stretch.start for stretch in self.stretches]
-
-    def _order_passes(self, tasks: tuple[str, ...], order: str, epoch: int) -> list[str]:
-        if order == "sequence":
-            return list(tasks)
-        random = np.random.default_rng([self._config.seed, epoch, 2])
-        return [tasks[at] for at in random.permutation(len(tasks))]
 
     @property
     def steps(self) -> int:
@@ -204,7 +165,6 @@ class Schedule:
             (
                 stretch.start,
                 min(stretch.start + stretch.steps, step),
-                stretch.phase,
                 stretch.epoch,
                 replace(stretch.plan, steps=1, epochs=0),
             )
@@ -217,4 +177,4 @@ class Schedule:
         if not 0 < step < self.steps:
             return step == self.steps
         stretch = self.stretch_at(step)
-        return stretch.start == step and (stretch.begins_phase or stretch.begins_epoch)
+        return stretch.start == step and stretch.begins

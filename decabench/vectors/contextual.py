@@ -141,7 +141,7 @@ class ContextualVectors:
             raise ValueError(
                 f"the tokenizer uses token ID {max(pieces):,}, but the weights have only {known:,} rows"
             )
-        with torch.inference_mode(), torch.autocast("cpu", enabled=False):
+        with torch.inference_mode():
             found = self._encoder(input_ids=torch.tensor([pieces]))
             states: Matrix = found.last_hidden_state[0].numpy()
         if not np.isfinite(states).all():

@@ -68,10 +68,9 @@ class Kit:
         name = self.config.name if self.config.parts.coattention else "mqan"
         return collate("squad", self.items([text]), self.table, replace(self.config, name=name))
 
-    def trained(self, precision: str = "auto") -> TrainedModel:
+    def trained(self) -> TrainedModel:
         """The model, ready to answer."""
-        place = (torch.device("cpu"), precision)
-        return TrainedModel(FAMILY, self.config, self.model, self.table, {}, {}, *place)
+        return TrainedModel(FAMILY, self.config, self.model, self.table, {}, {}, torch.device("cpu"))
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from decabench.errors import DecabenchError
 from decabench.models import MODELS, shared_memory
 from decabench.models.batches import ColumnBatch
-from decabench.models.family import find_family, read_model_config
+from decabench.models.family import find_family
 from decabench.models.heads import part_name
 from decabench.models.meta_lstm import MODELS as META_MODELS
-from decabench.models.shared_memory import SharedMemoryConfig
 from decabench.tasks import Label, Tags
 from decabench.training.config import from_mapping
 from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable
@@ -176,8 +175,3 @@ def test_tasks_together_are_what_each_is_by_itself(name, outputs, settings):
 def test_settings_that_cannot_be(name, settings, message):
     with pytest.raises(DecabenchError, match=message):
         from_mapping({"model": {"name": name, **settings}})
-
-
-def test_settings_of_earlier_versions_may_have_the_only_value_left():
-    config = from_mapping({"compile": False, "model": {"name": "nbow", "bag": ""}})
-    assert config.model == read_model_config({"name": "nbow", "bag": ""}) == SharedMemoryConfig("nbow")

@@ -184,19 +184,6 @@ def test_a_record_has_the_tables_that_it_was_made_with():
     assert from_record(to_mapping(config)) == config
 
 
-@pytest.mark.parametrize(
-    "setting", ["steps=50", "epochs=1", "order=random", "schedule=curriculum", "together=true"]
-)
-def test_phases_are_not_overridden_in_silence(setting, tmp_path):
-    path = tmp_path / "phases.toml"
-    path.write_text('tasks = ["sst", "squad"]\n[[phases]]\nsteps = 3\n')
-    key = setting.partition("=")[0]
-    with pytest.raises(DecabenchError, match=rf"'{key}' is .*phases, .* Leave out '{key}'"):
-        combine_settings(TrainConfig(), path, [setting])
-    config, _ = combine_settings(TrainConfig(), path, ["phases=[]", "steps=50"])
-    assert (config.phases, config.steps) == ((), 50)
-
-
 def test_a_file_of_settings_may_not_choose_what_is_run(tmp_path, monkeypatch):
     (tmp_path / "brought_along.py").write_text("open('ran', 'w').close()\n")
     monkeypatch.chdir(tmp_path)

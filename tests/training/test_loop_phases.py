@@ -9,7 +9,6 @@ from safetensors.torch import load_file
 
 from decabench.models import find_family, write_checkpoint
 from decabench.models.classifier import Classifier, ClassifierConfig
-from decabench.training.config import Phase
 from decabench.training.logs import read_rows
 from decabench.training.loop import run_training
 from tests.training.test_loop import same, weights
@@ -29,14 +28,11 @@ class Hooked(Classifier):
     def note(self, hook, number):
         self.calls[int((self.calls[:, 0] > 0).sum())] = torch.tensor([hook, number])
 
-    def begin_phase(self, phase):
-        self.note(1, phase)
-
     def begin_epoch(self, epoch):
-        self.note(2, epoch)
+        self.note(1, epoch)
 
     def begin_pass(self, task, number):
-        self.note(3, number)
+        self.note(2, number)
 
     def adjust_gradients(self):
         bias = self.heads["sst"].score.bias
@@ -100,50 +96,38 @@ def test_every_optimizer_resumes_with_its_state_by_name(make_run, settings, stat
     assert {parameter for parameter, _, _ in names} == set(weights(whole))
 
 
-PHASES = (
-    Phase(("sst",), steps=2, freeze=("encoder", "embed")),
-    Phase(epochs=1, order="sequence"),
-    Phase(steps=3, together=True, freeze=("heads.sst",)),
+@pytest.mark.parametrize(
+    ("stop", "schedule"),
+    [
+        (1, {"schedule": "anti-curriculum", "first_tasks": ("sst",), "first_steps": 3}),
+        (4, {"epochs": 2, "order": "shuffled"}),
+        (3, {"epochs": 2, "together": True}),
+    ],
 )
-
-
-@pytest.mark.parametrize("stop", [1, 4])
-def test_phases_resume_at_any_step(make_run, stop):
+def test_schedules_resume_at_any_step(make_run, stop, schedule):
     model = HookedConfig(dimension=8, train_embeddings=True)
-    settings = {"model": model, "tasks": TWO, "phases": PHASES, "checkpoint_every": 1, "batch_examples": 5}
+    settings = {"model": model, "tasks": TWO, "freeze": ("encoder",), **schedule}
+    settings |= {"checkpoint_every": 1, "batch_examples": 5}
     whole, parts = stop_and_go_on(make_run, stop, **settings)
     assert same(weights(whole), weights(parts))
     assert tasks_of(whole) == tasks_of(parts)
 
 
-def test_phases_in_their_order(make_run):
-    run = make_run(model=SMALL, tasks=TWO, phases=PHASES, batch_examples=5, validate_every=0)
-    run_training(run)
-    # 12 examples of each task: three batches a pass. The second phase goes over each task once, in turn.
-    assert tasks_of(run.output) == [
-        *["sst"] * 2,
-        *["sst"] * 3,
-        *["multinli.in.out"] * 3,
-        *["sst+multinli.in.out"] * 3,
-    ]
-    validated = {row["step"] for row in read_rows(run.output / "validation.csv")}
-    assert validated == {"2", "8", "11"}  # 0 validates at the end of each epoch or phase
-
-
 def test_hooks_come_when_they_should(make_run):
-    phases = (Phase(steps=1), Phase(epochs=2))
     run = make_run(
-        model=HookedConfig(dimension=8), tasks=("sst",), phases=phases, batch_examples=6, validate_every=0
+        model=HookedConfig(dimension=8),
+        tasks=("sst",),
+        epochs=2,
+        epoch_steps=3,
+        batch_examples=6,
+        validate_every=0,
     )
     run_training(run)
-    # Two batches a pass; the first phase has taken one of them.
+    # Two batches a pass, and three an epoch.
     calls = weights(run.output)["calls"]
-    assert calls[calls[:, 0] > 0].tolist() == [
-        *[[1, 1], [3, 1]],
-        *[[1, 2], [2, 1]],
-        *[[3, 2], [2, 2]],
-        [3, 3],
-    ]
+    assert calls[calls[:, 0] > 0].tolist() == [[1, 1], [2, 1], [2, 2], [1, 2], [2, 3]]
+    validated = {row["step"] for row in read_rows(run.output / "validation.csv")}
+    assert validated == {"3", "6"}  # 0 validates at the end of each epoch
     run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
     biases = [weights(folder)["heads.sst.score.bias"] for folder in (make_run("before").output, run.output)]
     assert torch.equal(*biases)  # as adjust_gradients empties their gradient
@@ -160,7 +144,7 @@ def test_a_gradient_is_clipped_by_task(make_run):
 
 
 def test_tasks_that_train_together_are_clipped_at_the_lower_of_their_limits(make_run):
-    together = {"model": SMALL, "tasks": TWO, "phases": (Phase(steps=1, together=True),)}
+    together = {"model": SMALL, "tasks": TWO, "steps": 1, "together": True}
     together |= {"optimizer": "sgd", "warmup": 1}
     for name, clips in {"low": {"sst": 0.01}, "both": {"sst": 0.01, "multinli.in.out": 9.0}}.items():
         run_training(make_run(name, **together, learning_rate=1.0, clip=9.0, clips=clips))

@@ -4,8 +4,8 @@ pytest.importorskip("torch")
 
 from decabench.errors import DecabenchError
 from decabench.tasks import DECATHLON
-from decabench.training.config import Phase, TrainConfig
-from decabench.training.schedule import Schedule, plan_phases
+from decabench.training.config import TrainConfig
+from decabench.training.schedule import Phase, Schedule, plan_phases
 
 
 def order(**settings):
@@ -66,8 +66,8 @@ def test_what_is_refused(settings, words):
         plan_phases(TrainConfig(**settings))
 
 
-def plan(*phases, batches=None, **settings):
-    config = TrainConfig(tasks=("a", "b"), phases=phases, **settings)
+def plan(batches=None, **settings):
+    config = TrainConfig(tasks=("a", "b"), **settings)
     return Schedule(config, lambda task, epoch: (batches or {"a": 3, "b": 1})[task])
 
 
@@ -76,38 +76,35 @@ def shown(schedule):
 
 
 @pytest.mark.parametrize(
-    ("phase", "expected"),
+    ("settings", "expected"),
     [
-        (Phase(steps=3), "a b a"),
-        (Phase(epochs=1), "a b a b"),
-        (Phase(epochs=2, order="sequence"), "a a a b a a a b"),
-        (Phase(epochs=1, together=True), "a+b a+b a+b"),
-        (Phase(("b",), epochs=2), "b b"),
+        ({"epochs": 1}, "a b a b"),
+        ({"epochs": 2, "order": "sequence"}, "a a a b a a a b"),
+        ({"epochs": 1, "together": True}, "a+b a+b a+b"),
+        ({"epochs": 2, "schedule": "sequential"}, "a a a a a a b b"),
     ],
 )
-def test_phases(phase, expected):
-    assert shown(plan(phase)) == [expected]
+def test_epochs(settings, expected):
+    assert shown(plan(**settings)) == [expected]
 
 
 def test_epochs_of_a_given_length():
-    made = Schedule(
-        TrainConfig(tasks=("a",), phases=(Phase(epochs=2, together=True),), epoch_steps=5),
-        lambda task, epoch: 3,
-    )
+    made = Schedule(TrainConfig(tasks=("a",), epochs=2, together=True, epoch_steps=5), lambda task, epoch: 3)
     assert made.steps == 10 and [made.stretch_at(step).epoch for step in (0, 4, 5, 9)] == [1, 1, 2, 2]
     assert made.ends_epoch(5) and not made.ends_epoch(3)
-    by_pass = Phase(epochs=2, order="sequence")
+    by_pass = {"tasks": ("a", "b"), "epochs": 2, "order": "sequence"}
     with pytest.raises(DecabenchError, match="Leave out 'epoch_steps'"):  # before any data is read
-        plan_phases(TrainConfig(tasks=("a",), phases=(by_pass,), epoch_steps=5))
-    for own in ({"phases": (by_pass,)}, {"epochs": 2, "order": "shuffled"}):
-        with pytest.raises(DecabenchError, match="Leave out 'iterations'"):
-            plan_phases(TrainConfig(tasks=("a", "b"), iterations={"a": 3}, **own))
-    mixed = plan_phases(TrainConfig(tasks=("a", "b"), iterations={"a": 2}, phases=(Phase(steps=4), by_pass)))
-    assert mixed[0].tasks == ("a", "a", "b")
+        TrainConfig(**by_pass, epoch_steps=5)
+    with pytest.raises(DecabenchError, match="Leave out 'iterations'"):
+        TrainConfig(**by_pass, iterations={"a": 3})
+    with pytest.raises(DecabenchError, match="whole passes"):
+        TrainConfig(**{**by_pass, "epochs": 0})
+    with pytest.raises(DecabenchError, match="no order 'sequence'"):
+        TrainConfig(**by_pass, together=True)
 
 
 def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
-    schedule = plan(Phase(epochs=60, order="shuffled"), seed=3)
+    schedule = plan(epochs=60, order="shuffled", seed=3)
     epochs = [[] for _ in range(60)]
     for step in range(schedule.steps):
         epochs[schedule.stretch_at(step).epoch - 1] += schedule.tasks_at(step)
@@ -115,19 +112,14 @@ def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
     assert set(orders) == {"aaab", "baaa"}
     assert 18 <= orders.count("baaa") <= 42  # a fair coin, within three standard deviations
     assert [step for step in range(1, 13) if schedule.ends_epoch(step)] == [4, 8, 12]
-    assert shown(plan(Phase(epochs=60, order="shuffled"), seed=3)) == shown(schedule)
-    assert shown(plan(Phase(epochs=60, order="shuffled"), seed=4)) != shown(schedule)
+    assert shown(plan(epochs=60, order="shuffled", seed=3)) == shown(schedule)
+    assert shown(plan(epochs=60, order="shuffled", seed=4)) != shown(schedule)
 
 
 @pytest.mark.parametrize(
     ("temperature", "expected"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)]
 )  # 9 : 1, 3 : 1, 1 : 1
 def test_a_temperature_evens_out_sizes(temperature, expected):
-    phase, batches = Phase(steps=2_000, order="size"), {"a": 9, "b": 1}
-    found = shown(plan(phase, batches=batches, temperature=temperature))[0].split()
+    made = plan({"a": 9, "b": 1}, steps=2_000, order="size", temperature=temperature)
+    found = shown(made)[0].split()
     assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
-
-
-def test_a_phase_of_another_task_is_refused():
-    with pytest.raises(DecabenchError, match="Phase 1 trains c, but the run's tasks are a, b"):
-        plan(Phase(("c",), steps=1))
