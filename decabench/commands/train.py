@@ -93,11 +93,9 @@ def train(
 ) -> None:
     """Train a model on any set of tasks.
 
-    Without --tasks or --suite, trains on the tasks of the configuration, or else on all tasks of the decathlon. Use
-    torchrun to train with several processes.
+    Without --tasks or --suite, trains on the tasks of the configuration, or else on all tasks of the decathlon.
     """
     import json
-    import os
     from dataclasses import replace
     from shlex import quote
 
@@ -131,37 +129,34 @@ def train(
         trackers=trackers,
     )
     finished = run_training(replace(run, bar=is_chatty(), stop_after=60 * (stop_after or 0.0)))
-    if os.environ.get("RANK", "0") == "0":
-        if is_set("json"):
-            from decabench.commands._documents import TrainingDocument
+    if is_set("json"):
+        from decabench.commands._documents import TrainingDocument
 
-            print_json(
-                TrainingDocument(
-                    output=str(output),
-                    step=finished.step,
-                    checkpoint=str(finished.checkpoint),
-                    best=finished.best,
-                    scores=dict(finished.scores),
-                )
+        print_json(
+            TrainingDocument(
+                output=str(output),
+                step=finished.step,
+                checkpoint=str(finished.checkpoint),
+                best=finished.best,
+                scores=dict(finished.scores),
             )
-        which = "last" if run.config.best_by == "last" else "best"
-        score = (
-            ""
-            if finished.best is None
-            else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"
         )
-        end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
-        sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
-        advice = " Continue with the same command and --resume." if finished.goes_on else ""
-        echo(folded(f"{sentence}{advice}"))
-        place, answers = quote(str(output)), quote(str(output.with_name(f"{output.name}-answers")))
-        names = ",".join(run.config.tasks)
-        trusted = ""
-        if ":" in run.config.model.name:
-            trusted = f"PYTHONPATH=. {TRUSTED}={quote(run.config.model.name)} "
-        same = "".join(f" --include {quote(str(path))}" for path in include)
-        same += f" --home {quote(str(home))}" if home else ""
-        echo(
-            f"Answer questions with the model: {trusted}decabench predict --predictor trained:{place} "
-            f"--tasks {names}{same} --output {answers}"
-        )
+    which = "last" if run.config.best_by == "last" else "best"
+    score = (
+        "" if finished.best is None else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"
+    )
+    end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
+    sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
+    advice = " Continue with the same command and --resume." if finished.goes_on else ""
+    echo(folded(f"{sentence}{advice}"))
+    place, answers = quote(str(output)), quote(str(output.with_name(f"{output.name}-answers")))
+    names = ",".join(run.config.tasks)
+    trusted = ""
+    if ":" in run.config.model.name:
+        trusted = f"PYTHONPATH=. {TRUSTED}={quote(run.config.model.name)} "
+    same = "".join(f" --include {quote(str(path))}" for path in include)
+    same += f" --home {quote(str(home))}" if home else ""
+    echo(
+        f"Answer questions with the model: {trusted}decabench predict --predictor trained:{place} "
+        f"--tasks {names}{same} --output {answers}"
+    )

@@ -310,8 +310,6 @@ class CheckpointRecord:
     """The number of completed training steps."""
     dimension: int | None = None
     """The length of a word vector."""
-    processes: int | None = None
-    """The number of processes used for training."""
     versions: dict[str, str] | None = None
     """The versions of decabench, torch, numpy and Python."""
     outputs: dict[str, dict[str, Any]] | None = None

@@ -77,11 +77,11 @@ class TrainConfig:
     last entries can be `contextual:FOLDER`, for the states of an encoder that reads the whole text (MQAN
     only)."""
     batch_tokens: Count = 10_000
-    """Batch size per process in tokens, as counted by the model's family."""
+    """Batch size in tokens, as counted by the model's family."""
     batch_examples: Number = 0
-    """Batch size per process in examples; 0 to use `batch_tokens`."""
+    """Batch size in examples; 0 to use `batch_tokens`."""
     batch_sizes: Mapping[str, Count] = field(default_factory=dict)
-    """Batch size per process in examples, by task. Overrides `batch_examples`."""
+    """Batch size in examples, by task. Overrides `batch_examples`."""
     batch_rule: Literal["sum", "padded"] = "sum"
     """How the tokens of a batch are counted: `sum` adds up the sizes of its examples; `padded` multiplies the
     longest example by their number. For MQAN, the size is context + question + 5 x answer, and the padded

@@ -381,11 +381,11 @@ class BatchRule:
     """Whether the marks around texts count as tokens."""
 
     @classmethod
-    def of(cls, config: TrainConfig, task: str, processes: int = 1) -> BatchRule:
-        """Return a run's rule for a task, with batches large enough for all processes."""
+    def of(cls, config: TrainConfig, task: str) -> BatchRule:
+        """Return a run's rule for a task."""
         examples = config.batch_sizes.get(task, config.batch_examples)
         return cls(
-            (examples or config.batch_tokens) * processes,
+            examples or config.batch_tokens,
             "examples" if examples else config.batch_rule,
             config.grouping,
             config.count_marks,
@@ -436,13 +436,11 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
 class BatchStream:
     """An endless stream of a task's batches, which can be resumed from its position."""
 
-    def __init__(
-        self, data: TaskData, config: TrainConfig, processes: int = 1, position: Sequence[int] = (0, 0)
-    ) -> None:
-        """Start at `position`, a (pass, batch) pair, with batches large enough for all processes."""
+    def __init__(self, data: TaskData, config: TrainConfig, position: Sequence[int] = (0, 0)) -> None:
+        """Start at `position`, a (pass, batch) pair."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
-        self._rule = BatchRule.of(config, data.name, processes)
+        self._rule = BatchRule.of(config, data.name)
         self.epoch, self.batch = position
         self._batches = self._cut(self.epoch)
 

@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, make_folder, sweep_temporary
@@ -41,7 +40,6 @@ from decabench.models import (
 )
 from decabench.training.config import TrainConfig, to_mapping, to_toml
 from decabench.training.data import BatchStream, count_words, encode_tasks, require_splits
-from decabench.training.distributed import Processes, join_processes
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import (
     clip_gradients,
@@ -108,16 +106,16 @@ def run_training(run: TrainingRun) -> FinishedRun:
     KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError; errors in the
     configuration are raised before any data is read.
     """
-    pick_device(run.device)
+    device = pick_device(run.device)
     check_run(run)
     require_splits(run.store, run.tasks.values())
-    with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
-        if not run.resume and group.is_first and newest_checkpoint(run.output) is not None:
+    with lock_folder(run.output):
+        if not run.resume and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
                 f"{run.output} was empty when this run was planned, but now contains files. Choose another folder."
             )
         try:
-            return _Trainer(run, group).train()
+            return _Trainer(run, device).train()
         except TrainingInterrupted:
             raise
         except KeyboardInterrupt:  # interrupted immediately
@@ -128,36 +126,34 @@ def run_training(run: TrainingRun) -> FinishedRun:
 
 
 class _Trainer:
-    def __init__(self, run: TrainingRun, group: Processes) -> None:
+    def __init__(self, run: TrainingRun, device: torch.device) -> None:
         begun = time.perf_counter()
         make_folder(run.output)
-        if group.is_first:
-            sweep_temporary(run.output, recursive=True)
+        sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is no longer needed and may have been deleted
             run = replace(run, config=replace(run.config, init=saved.record.config.get("init", "")))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
-        self.run, self.group, self.config = run, group, run.config
+        self.run, self.device, self.config = run, device, run.config
         self.family = find_family(run.config.model.name)
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
         self.progress: ProgressReport | None = None
-        self.log: TrainingLog | None = None  # only in the first process
-        self.interruption = _Interruption(group.size == 1, self._say)
+        self.log: TrainingLog
+        self.interruption = _Interruption(self._say)
         self.thread: ThreadPoolExecutor
-        self.ahead: Future[list[_Share]] | None = None  # the next step's batches
+        self.ahead: Future[list[_Batch]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)
         self._read_data(saved or origin)
         self._plan_steps(saved)
         self._build_network(origin, saved)
-        limit = run.config.validation_examples
-        self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
+        self.validator = Validator(run.store, run.tasks.values(), run.config.validation_examples)
         tasks, words = self.data.tasks, self.data.lexicon.size
         self._say(
             f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
             f"{words:,} words in the {'output ' if 'max_new_tokens' in self.family.abilities else ''}vocabulary, "
             f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after "
-            f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.state.step}."
+            f"{time.perf_counter() - begun:.0f} s; training on {device} from step {self.state.step}."
         )
 
     # Before the first step
@@ -165,13 +161,13 @@ class _Trainer:
     def _read_data(self, begins_with: Checkpoint | None) -> None:
         run, config = self.run, self.config
         vectors = join_vectors(config.vectors)  # before tokenizing, because vectors could be missing
-        self.data = self.group.first_alone(lambda: encode_tasks(run.store, config, run.tasks))
+        self.data = encode_tasks(run.store, config, run.tasks)
         lexicon = self.data.lexicon
         lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
         self.words = WordTable(lexicon, vectors)
         if begins_with is not None:
             check_vectors(begins_with, self.words)
-        self.record = describe_run(config, self.data, self.words, self.group.size)
+        self.record = describe_run(config, self.data, self.words)
 
     def _plan_steps(self, saved: Checkpoint | None) -> None:
         config, lexicon = self.config, self.data.lexicon
@@ -179,7 +175,7 @@ class _Trainer:
             check_same_run(saved, config, self.record, lexicon.words[: lexicon.size])
         self.state = RunState() if saved is None else RunState.of(saved, config)
         self.streams = {
-            task: BatchStream(data, config, self.group.size, self.state.positions.get(task, (0, 0)))
+            task: BatchStream(data, config, self.state.positions.get(task, (0, 0)))
             for task, data in self.data.tasks.items()
         }
         self.schedule = self._schedule(config)
@@ -200,11 +196,10 @@ class _Trainer:
         if origin is not None:
             copy_weights(origin, self.network, self.words, outputs, config)
         freeze_parts(self.network, config.freeze)
-        self.network.to(self.group.device)
+        self.network.to(self.device)
         self.optimizer = make_optimizer(config, self.network)
         if saved is not None:
             restore(saved, self.network, self.optimizer)
-        self.wrapped: nn.Module = self.group.wrap(self.network)
 
     def _say(self, text: str) -> None:
         if self.progress is not None:
@@ -213,27 +208,22 @@ class _Trainer:
             self._say_plainly(text)
 
     def _say_plainly(self, text: str) -> None:
-        if not self.group.is_first:
-            return
         try:
             self.run.report(text)
         except BrokenPipeError:  # the reader of the output closed it, but a long run must not be lost
-            if self.group.size > 1:
-                raise
             self.interruption.signal = signal.SIGPIPE
 
     # The loop
 
     def train(self) -> FinishedRun:
         run = self.run
-        if self.group.is_first:
-            with atomic_file(run.output / "config.toml") as file:
-                file.write(to_toml(self.config).encode())
-            if run.trackers is not None:
-                name, tracked = run.output.name, run.output / TRACKED
-                run.trackers.start(name, to_mapping(self.config), run.output, tracked, run.resume)
-            columns = self.family.losses if len(self.family.losses) > 1 else ()
-            self.log = TrainingLog(run.output, self.state.step, columns, run.trackers)
+        with atomic_file(run.output / "config.toml") as file:
+            file.write(to_toml(self.config).encode())
+        if run.trackers is not None:
+            name, tracked = run.output.name, run.output / TRACKED
+            run.trackers.start(name, to_mapping(self.config), run.output, tracked, run.resume)
+        columns = self.family.losses if len(self.family.losses) > 1 else ()
+        self.log = TrainingLog(run.output, self.state.step, columns, run.trackers)
         failed = True
         try:
             with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread, self.interruption:
@@ -242,22 +232,19 @@ class _Trainer:
         finally:
             if self.progress is not None:
                 self.progress.close()
-            if self.log is not None:
-                self.log.close()
-                if run.trackers is not None:
-                    run.trackers.finish(failed)
-        if self.group.is_first:
-            plot_curves(run.output)
-        self.group.wait()  # until the last checkpoint is written
+            self.log.close()
+            if run.trackers is not None:
+                run.trackers.finish(failed)
+        plot_curves(run.output)
         if self.interruption.signal and self.state.step < self.schedule.steps:
             raise TrainingInterrupted(run.output, self.state.step, self.interruption.signal)
         return self._outcome()
 
     def _loop(self) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
-        bar, time_left = self.run.bar and self.group.is_first, self.ends_at - time.perf_counter()
+        time_left = self.ends_at - time.perf_counter()
         self.progress = progress = ProgressReport(
-            state.step, steps, bar, self._say_plainly, time_left=time_left
+            state.step, steps, self.run.bar, self._say_plainly, time_left=time_left
         )
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
@@ -271,12 +258,11 @@ class _Trainer:
             is_last, is_best = state.step == steps, False
             validates = is_last or self._is_due(config.validate_every, state.step)
             saves = is_last or self.is_late or self._is_due(config.checkpoint_every, state.step)
-            if validates or saves or self.group.device.type == "cpu" or len(unread) >= _READ_EVERY:
+            if validates or saves or self.device.type == "cpu" or len(unread) >= _READ_EVERY:
                 unread[-1].wait()
                 seconds = (time.perf_counter() - begun) / len(unread)
                 for row in [step.read(seconds) for step in unread]:
-                    if self.log is not None:
-                        self.log.step(row)
+                    self.log.step(row)
                     progress.step(row)
                 unread.clear()
             if validates:
@@ -307,24 +293,24 @@ class _Trainer:
     # A step
 
     def _step(self) -> _UnreadStep:
-        config, group, step = self.config, self.group, self.state.step + 1
+        config, step = self.config, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
-        shares = self._take_shares(step - 1) if self.ahead is None else self.ahead.result()
+        batches = self._take_batches(step - 1) if self.ahead is None else self.ahead.result()
         self.ahead = self._begin_next()
         # Seed each step, so that its random numbers do not depend on earlier steps.
-        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
-        self._call_hooks(stretch, tasks, shares)
-        self.wrapped.train()
-        found: list[Losses] = self.wrapped(*(share.batch for share in shares))
-        means = [self._average(losses, share) for losses, share in zip(found, shares, strict=True)]
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, 0]).generate_state(1)[0]))
+        self._call_hooks(stretch, tasks, batches)
+        self.network.train()
+        found: list[Losses] = self.network(*(each.content for each in batches))
+        means = [self._average(losses) for losses in found]
         losses = [self._weighted_sum(own) for own in means]
         rate = learning_rate(config, step, self.schedule.steps, stretch.epoch)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        # DistributedDataParallel averages over processes, but losses are already divided by the total count.
-        factors = [config.weights.get(task, 1.0) * group.size for task in tasks]
-        objective = sum(loss * factor for loss, factor in zip(losses, factors, strict=True))
+        objective = sum(
+            loss * config.weights.get(task, 1.0) for loss, task in zip(losses, tasks, strict=True)
+        )
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
@@ -336,16 +322,16 @@ class _Trainer:
             "step": step,
             "task": "+".join(tasks),
             "learning_rate": f"{rate:.6g}",
-            "examples": sum(share.examples for share in shares),
+            "examples": sum(each.examples for each in batches),
         }
         named: dict[str, list[Tensor]] = {}  # each task's losses by name, if the model has several losses
         for own in means if len(self.family.losses) > 1 else ():
             for name, (value, _) in own.items():
-                named.setdefault(name, []).append(group.total(value.detach().clone()))
-        totals = [group.total(loss.detach().clone()) for loss in losses]
+                named.setdefault(name, []).append(value.detach().clone())
+        totals = [loss.detach().clone() for loss in losses]
         return _UnreadStep(row, totals, norm, [next(iter(own.values()))[1] for own in means], named)
 
-    def _begin_next(self) -> Future[list[_Share]] | None:
+    def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
         Batches are built later if a validation or checkpoint comes first, since these need the current words
@@ -354,42 +340,36 @@ class _Trainer:
         step = self.state.step + 1
         if self.interruption.signal:
             self.is_late = True
-        elif self.run.stop_after:
-            self.is_late = bool(self.group.agree(float(time.perf_counter() > self.ends_at)))
+        else:
+            self.is_late = time.perf_counter() > self.ends_at
         every = (self.config.validate_every, self.config.checkpoint_every)
         waits = step == self.schedule.steps or self.is_late or any(self._is_due(each, step) for each in every)
         if waits or self.config.model.name not in FAMILIES:
             return None
-        return self.thread.submit(self._take_shares, step)
+        return self.thread.submit(self._take_batches, step)
 
-    def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...], shares: list[_Share]) -> None:
+    def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...], batches: list[_Batch]) -> None:
         if self.state.step == stretch.start and stretch.begins and stretch.epoch:
             self.network.begin_epoch(stretch.epoch)
-        for task, share in zip(tasks, shares, strict=True):
-            if share.begins_pass:
-                self.network.begin_pass(task, share.begins_pass)
+        for task, batch in zip(tasks, batches, strict=True):
+            if batch.begins_pass:
+                self.network.begin_pass(task, batch.begins_pass)
 
-    def _take_shares(self, step: int) -> list[_Share]:
-        return [self._take_share(task) for task in self.schedule.tasks_at(step)]
+    def _take_batches(self, step: int) -> list[_Batch]:
+        return [self._take_batch(task) for task in self.schedule.tasks_at(step)]
 
-    def _take_share(self, task: str) -> _Share:
+    def _take_batch(self, task: str) -> _Batch:
         begins = self.streams[task].begins_pass
-        rows = next(self.streams[task])
-        own = rows[self.group.rank :: self.group.size]
-        items = [self.data.tasks[task].item(row) for row in (own if len(own) else rows[:1])]
+        items = [self.data.tasks[task].item(row) for row in next(self.streams[task])]
         batch = self.family.make_batch(task, items, self.words, self.config.model)
-        return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows), begins)
+        return _Batch(batch.to(self.device), len(items), begins)
 
-    def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
-        """Divide each loss by its count over all processes.
-
-        Returns this process's part of each mean, and the count.
-        """
+    def _average(self, losses: Losses) -> dict[str, tuple[Tensor, Tensor]]:
+        """Divide each loss by its count, which is returned with the mean."""
         made = {}
         for name, (value, count) in losses.items():
-            own = torch.as_tensor(count, device=self.group.device).reshape(1) * share.weight
-            total = self.group.total(own).clamp_min(1)
-            made[name] = (value * share.weight / total, total)
+            total = torch.as_tensor(count, device=self.device).reshape(1).clamp_min(1)
+            made[name] = (value / total, total)
         return made
 
     def _weighted_sum(self, means: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
@@ -402,26 +382,21 @@ class _Trainer:
     def _validate(self) -> bool:
         """Score the validation sample and return whether this is the best checkpoint so far."""
         state, config, tasks = self.state, self.config, self.run.tasks
-        if self.validator is not None and self.log is not None:
-            cuts, outputs, device = config.cut_context, self.data.outputs, self.group.device
-            model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, device)
-            try:
-                found = self.validator(model)
-            except Exception:  # for example from a custom metric; a resumed run repeats this validation first
-                state.unvalidated = True
-                self._checkpoint(is_best=False)
-                raise
-            state.scores = dict(found.tasks)
-            total = {"total": found.total} if can_be_summed(tasks) else {}
-            self.log.validation(state.step, {**found.tasks, **total})
-            shown = ", ".join(
-                f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items()
-            )
-            more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
-            self._say(f"step {state.step}: {shown}{more}")
-        state.unvalidated = False
-        own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
-        score = self.group.agree(own)
+        cuts, outputs = config.cut_context, self.data.outputs
+        model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, self.device)
+        try:
+            found = self.validator(model)
+        except Exception:  # for example from a custom metric; a resumed run repeats this validation first
+            state.unvalidated = True
+            self._checkpoint(is_best=False)
+            raise
+        state.scores, state.unvalidated = dict(found.tasks), False
+        total = {"total": found.total} if can_be_summed(tasks) else {}
+        self.log.validation(state.step, {**found.tasks, **total})
+        shown = ", ".join(f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items())
+        more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
+        self._say(f"step {state.step}: {shown}{more}")
+        score = found.by(config.best_by)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
         if is_best:
             state.best, state.stale = score, 0
@@ -431,8 +406,6 @@ class _Trainer:
 
     def _checkpoint(self, is_best: bool) -> None:
         self.state.positions = {task: stream.position for task, stream in self.streams.items()}
-        if not self.group.is_first:
-            return
         record = replace(self.record, step=self.state.step, state=self.state.record())
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
         floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
@@ -448,16 +421,13 @@ class _Trainer:
 
 
 @dataclass(frozen=True)
-class _Share:
-    """One process's part of a batch."""
+class _Batch:
+    """A batch on its way to the network."""
 
-    batch: Any
-    """The process's examples. If there are more processes than examples, this is a single example with weight
-    0."""
-    weight: int
-    """1, or 0 if the examples of this process do not count."""
+    content: Any
+    """The batch, on the device."""
     examples: int
-    """The number of examples in the batch over all processes."""
+    """The number of examples in the batch."""
     begins_pass: int
     """The number of the pass that starts with the batch, counted from 1; 0 if no pass starts."""
 
@@ -508,15 +478,15 @@ class _UnreadStep:
 class _Interruption:
     """Turns the first Ctrl-C or SIGTERM into a request to stop after the next step.
 
-    A second signal ends the process. This works only in the main thread of a run with a single process,
-    because several processes would have to agree. Signal handlers set by the program are kept.
+    A second signal ends the process. This works only in the main thread. Signal handlers set by the program
+    are kept.
     """
 
-    def __init__(self, alone: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self.signal = 0
         self._say = say
         usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-        catches = alone and threading.current_thread() is threading.main_thread()
+        catches = threading.current_thread() is threading.main_thread()
         self._usual = {
             each: handler for each, handler in usual.items() if catches and signal.getsignal(each) == handler
         }

@@ -73,9 +73,7 @@ def is_unstarted(output: Path) -> bool:
     return has_steps(output) or not found
 
 
-def describe_run(
-    config: TrainConfig, data: TrainingData, words: WordTable, processes: int
-) -> CheckpointRecord:
+def describe_run(config: TrainConfig, data: TrainingData, words: WordTable) -> CheckpointRecord:
     """Return the record for a run's checkpoints, with the configuration and the versions of its inputs."""
     outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
@@ -84,7 +82,6 @@ def describe_run(
         vectors=words.vectors.digest,
         step=0,
         dimension=words.dimension,
-        processes=processes,
         versions={
             "decabench": decabench.__version__,
             "torch": str(torch.__version__),
@@ -207,11 +204,6 @@ def check_same_run(
             f"settings (--config {checkpoint.folder.parent.parent / 'config.toml'}), or use a new folder."
         )
     before = checkpoint.record
-    if before.processes != record.processes:
-        raise DecabenchError(
-            f"{checkpoint.folder} was trained with {before.processes} processes, but this run has {record.processes}. "
-            f"Resume with {before.processes}, because positions in the data depend on the number of processes."
-        )
     if before.data != record.data or checkpoint.lexicon().words != vocabulary:
         other = [
             split

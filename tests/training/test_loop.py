@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, latest_checkpoint
-from decabench.models.classifier import ClassifierConfig
 from decabench.models.mqan_batch import MQANConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
@@ -245,55 +244,6 @@ def test_it_learns_by_heart(make_run):
             reply.text == example.answers[0].lower() for reply, example in zip(replies, examples, strict=True)
         )
         assert right == len(examples), task
-
-
-def train_in_two_processes(run, home):
-    """Train a run with torchrun, in the folder and with the configuration that it names."""
-    config = run.output.with_name("config.toml")
-    config.write_text(to_toml(run.config))
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "decabench", "train", "--output", run.output, "--home", home),
-        *("--config", config, "--device", "cpu"),
-    ]
-    # Beside the run there may be a model that a test wrote.
-    paths = os.pathsep.join([str(ROOT), str(run.output.parent)])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "tasks"),
-    [
-        pytest.param(replace(TINY.model, dropout=0.0), ("sst", "schema"), marks=pytest.mark.heavy),
-        # A step leaves the other task's head without a gradient.
-        pytest.param(
-            ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True),
-            ("sst", "multinli.in.out"),
-            marks=pytest.mark.heavy,
-        ),
-    ],
-    ids=["mqan", "classifier"],
-)
-def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks):
-    tiny = {"model": model, "tasks": tasks, "steps": 6, "validate_every": 3, "train_examples": 0}
-    one = make_run("one", batch_tokens=600, **tiny)
-    run_training(one)
-    two = make_run("two", batch_tokens=300, **tiny)
-    train_in_two_processes(two, home)
-    first, second = (
-        [(row["task"], float(row["loss"]), int(row["tokens"])) for row in read_rows(run.output / "train.csv")]
-        for run in (one, two)
-    )
-    assert len(first) == 6
-    for (task, loss, tokens), other in zip(first, second, strict=True):
-        assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
-    for key, value in weights(one.output).items():
-        torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
 
 
 def test_weights_that_are_not_finite_are_not_saved(make_run):
