@@ -144,11 +144,9 @@ def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
 
 def _read_versions(run: Path) -> dict[str, str]:
     """The result is empty if there is no checkpoint."""
-    latest = run / "latest.json"
-    if not latest.exists():
-        return {}
-    folder = run / json.loads(latest.read_bytes())["checkpoint"]
-    versions: dict[str, str] = json.loads((folder / "checkpoint.json").read_bytes())["versions"]
+    versions: dict[str, str] = {}
+    for record in sorted(run.glob("checkpoints/*/checkpoint.json"))[-1:]:
+        versions = json.loads(record.read_bytes())["versions"]
     return versions
 
 

@@ -5,8 +5,8 @@ the record, which contains the configuration, the fingerprints of the data, the 
 tasks' outputs and digests of the other files. Checkpoints of a training run also contain
 `optimizer.safetensors`. Nothing is ever unpickled.
 
-A run's folder contains `checkpoints/step-N`, plus `latest.json` and `best.json`, which each point to a
-checkpoint.
+A run's folder contains `checkpoints/step-N` for its latest step and its best step. The record of the latest
+names the best.
 
 Loading a checkpoint imports the module of the model's family, which is your own code if the family is custom.
 """
@@ -50,7 +50,7 @@ from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vecto
 FORMAT = "decabench.checkpoint/1"
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
-BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
+FOLDER = "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
 _UNREADABLE = "{path} cannot be read ({error}). Use an unmodified copy of the checkpoint."
 
@@ -163,8 +163,10 @@ def find_checkpoint(path: Path) -> Path:
         )
     if (path / RECORD).is_file():
         return path
-    if (folder := _pointed_to(path, BEST, LATEST)) is not None:
-        return folder
+    if (latest := newest_checkpoint(path)) is not None:
+        best = (CheckpointRecord.read(latest / RECORD).state or {}).get("best_step")
+        folder = path / FOLDER / _step_name(best) if isinstance(best, int) else latest
+        return folder if (folder / RECORD).is_file() else latest
     if (path / "train.csv").is_file():
         raise MissingDataError(
             f"The training run in {path} ended before its first checkpoint. Start it again with the "
@@ -173,45 +175,25 @@ def find_checkpoint(path: Path) -> Path:
     if not path.is_dir():
         raise MissingDataError(f"The folder {path} doesn't exist. Train a model with decabench train.")
     raise MissingDataError(
-        f"{path} is neither a checkpoint nor the folder of a training run (it contains no {RECORD} or {BEST}). "
+        f"{path} is neither a checkpoint nor the folder of a training run (it contains no {RECORD} or {FOLDER}). "
         "Specify the folder that decabench train wrote."
     )
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
     """Return the checkpoint to resume a run from, or None if the run has no checkpoint yet."""
-    folder = _pointed_to(run, LATEST, BEST)
+    folder = newest_checkpoint(run)
     return None if folder is None else Checkpoint.open(folder)
 
 
-def _pointed_to(run: Path, *pointers: str) -> Path | None:
-    # A run killed just after its first checkpoint may lack one or both pointers.
-    folders = (*(_read_pointer(run / name) for name in pointers), newest_checkpoint(run))
-    return next((folder for folder in folders if folder is not None and (folder / RECORD).is_file()), None)
-
-
 def newest_checkpoint(run: Path) -> Path | None:
-    """Return the checkpoint folder with the highest step in a run's folder, or None.
-
-    The run's pointer files are ignored.
-    """
+    """Return the checkpoint folder with the highest step in a run's folder, or None."""
     # A checkpoint is renamed to its final name once it is complete.
     return max((file.parent for file in run.glob(f"{FOLDER}/{_STEPS}/{RECORD}")), default=None)
 
 
-def _read_pointer(pointer: Path) -> Path | None:
-    try:
-        name = read_json(pointer, 1 << 16).get("checkpoint")
-        if not isinstance(name, str) or not re.fullmatch(rf"{FOLDER}/[\w-]+", name):
-            raise ValueError(f"it names {str(name)[:60]!r}, not a folder in {FOLDER}/")
-        return pointer.parent / name
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{pointer} does not point to a checkpoint ({error}). Specify the checkpoint's own folder. To "
-            f"resume the run from the newest checkpoint, delete {LATEST} and {BEST}."
-        ) from error
+def _step_name(step: int) -> str:
+    return f"step-{step:08d}"
 
 
 def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
@@ -524,14 +506,10 @@ def write_checkpoint(
     weights: Mapping[str, Tensor],
     optimizer: Mapping[str, Tensor],
     lexicon: Lexicon,
-    is_best: bool,
-) -> Path:
-    """Write a checkpoint to `checkpoints/step-N` and return its folder.
-
-    Updates `latest.json`, and `best.json` if `is_best` is true. Checkpoints without a pointer are removed.
-    """
-    name = f"{FOLDER}/step-{record.step:08d}"
-    target, part = run / name, run / FOLDER / ".partial"
+    best_step: int | None,
+) -> None:
+    """Write a checkpoint to `checkpoints/step-N` and remove all others except the best."""
+    target, part = run / FOLDER / _step_name(record.step), run / FOLDER / ".partial"
     with storage_errors(target):
         shutil.rmtree(part, ignore_errors=True)  # left by a killed run
         make_folder(part)
@@ -539,15 +517,9 @@ def write_checkpoint(
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
         replace(record, files=digest_files(part)).write(part / RECORD)
-        shutil.rmtree(target, ignore_errors=True)  # left by a run that was killed before writing its pointers
+        shutil.rmtree(target, ignore_errors=True)  # saved before its validation, which is done again
         os.rename(part, target)
-    # Write the best pointer first. A run killed between the two writes resumes from an older step and gets
-    # here again, or resumes from this step if there is no older one.
-    if is_best:
-        write_json(run / BEST, {"checkpoint": name})
-    write_json(run / LATEST, {"checkpoint": name})
-    kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}
+    kept = {_step_name(step) for step in (record.step, best_step) if step is not None}
     for folder in (run / FOLDER).glob(_STEPS):
-        if folder not in kept:
+        if folder.name not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-    return target

@@ -249,7 +249,8 @@ class _Trainer:
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
         if state.unvalidated:
-            self._checkpoint(self._validate())
+            self._validate()
+            self._checkpoint()
         while state.step < steps and not self._has_stopped():
             begun = begun if unread else time.perf_counter()
             unread.append(self._step())
@@ -268,7 +269,7 @@ class _Trainer:
             if validates:
                 is_best = self._validate()
             if saves or is_best or self._has_stopped():
-                self._checkpoint(is_best)
+                self._checkpoint()
 
     def _is_due(self, every: int, step: int) -> bool:
         return step % every == 0 if every else self.schedule.ends_epoch(step)
@@ -388,7 +389,7 @@ class _Trainer:
             found = self.validator(model)
         except Exception:  # for example from a custom metric; a resumed run repeats this validation first
             state.unvalidated = True
-            self._checkpoint(is_best=False)
+            self._checkpoint()
             raise
         state.scores, state.unvalidated = dict(found.tasks), False
         total = {"total": found.total} if can_be_summed(tasks) else {}
@@ -399,13 +400,15 @@ class _Trainer:
         score = found.by(config.best_by)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
         if is_best:
-            state.best, state.stale = score, 0
+            state.best, state.best_step, state.stale = score, state.step, 0
         else:
             state.stale += 1
         return is_best or config.best_by == "last"
 
-    def _checkpoint(self, is_best: bool) -> None:
+    def _checkpoint(self) -> None:
         self.state.positions = {task: stream.position for task, stream in self.streams.items()}
+        if self.config.best_by == "last":
+            self.state.best_step = self.state.step
         record = replace(self.record, step=self.state.step, state=self.state.record())
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
         floats = ((name, value) for name, value in weights.items() if value.is_floating_point())
@@ -416,8 +419,8 @@ class _Trainer:
                 "checkpoint with --init."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
-        is_best = is_best or self.config.best_by == "last"  # even without a validation before it
-        write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
+        best_step = self.state.best_step
+        write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, best_step)
 
 
 @dataclass(frozen=True)

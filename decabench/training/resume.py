@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ def is_unstarted(output: Path) -> bool:
         return False
     if any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
-    if newest_checkpoint(output) is not None:  # the pointer files may be missing
+    if newest_checkpoint(output) is not None:
         return False
     return has_steps(output) or not found
 
@@ -111,6 +110,8 @@ class RunState:
     """The number of completed steps."""
     best: float | None = None
     """The best score so far according to `best_by`; None before the first validation."""
+    best_step: int | None = None
+    """The step of the best checkpoint; None if there is none yet."""
     stale: int = 0
     """The number of validations since the best score."""
     scores: dict[str, float] = field(default_factory=dict)
@@ -146,13 +147,7 @@ class RunState:
 
     def record(self) -> dict[str, Any]:
         """Return the state as JSON values, without the step."""
-        return {
-            "positions": {task: list(position) for task, position in self.positions.items()},
-            "best": self.best if self.best is not None and math.isfinite(self.best) else None,
-            "stale": self.stale,
-            "scores": self.scores,
-            **({"unvalidated": True} if self.unvalidated else {}),
-        }
+        return {key: value for key, value in asdict(self).items() if key != "step"}
 
 
 def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from safetensors.torch import load_file
 
+from decabench.models import newest_checkpoint
 from decabench.tasks import Label, Number, Store, known_tasks
 from tests.sources import ROOT
 
@@ -75,14 +76,12 @@ def kill_and_resume(command, arguments, tmp_path, longer="steps=100000"):
 
 
 def latest_step(output: Path) -> int:
-    try:
-        return int(json.loads((output / "latest.json").read_text())["checkpoint"][-8:])
-    except FileNotFoundError:
-        return 0
+    newest = newest_checkpoint(output)
+    return 0 if newest is None else int(newest.name[-8:])
 
 
 def tensors(output, name):
-    return load_file(output / json.loads((output / "latest.json").read_text())["checkpoint"] / name)
+    return load_file(newest_checkpoint(output) / name)
 
 
 def assert_same(whole, killed):

@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from safetensors.torch import load_file
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.models import checkpoint
-from decabench.models.checkpoint import Checkpoint, latest_checkpoint
+from decabench.models.checkpoint import Checkpoint, latest_checkpoint, newest_checkpoint
 from decabench.models.mqan_batch import MQANConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
@@ -30,8 +29,7 @@ def learning_rate(config, step):
 
 
 def weights(output):
-    pointer = json.loads((output / "latest.json").read_text())["checkpoint"]
-    return load_file(output / pointer / "model.safetensors")
+    return load_file(newest_checkpoint(output) / "model.safetensors")
 
 
 def same(first, second):
@@ -80,10 +78,7 @@ def test_what_a_run_leaves(make_run):
     assert record.versions.keys() == {"decabench", "torch", "numpy", "python"}
     assert record.vectors == "none:12"
     kept = {path.name for path in (run.output / "checkpoints").iterdir()}
-    pointers = [
-        json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
-    ]
-    assert {f"checkpoints/{name}" for name in kept} == set(pointers)
+    assert kept == {newest_checkpoint(run.output).name, Checkpoint.open(run.output).folder.name}
 
 
 def test_a_run_in_three_parts_is_the_run_in_one(make_run):
@@ -124,10 +119,8 @@ def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
 
 
 def read_latest(output):
-    try:
-        return int(json.loads((output / "latest.json").read_text())["checkpoint"][-8:])
-    except FileNotFoundError:
-        return 0
+    newest = newest_checkpoint(output)
+    return 0 if newest is None else int(newest.name[-8:])
 
 
 def test_it_does_not_go_on_with_other_settings(make_run):

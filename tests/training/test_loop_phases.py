@@ -1,4 +1,3 @@
-import json
 from dataclasses import dataclass, replace
 
 import pytest
@@ -7,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file
 
-from decabench.models import find_family, write_checkpoint
+from decabench.models import find_family, newest_checkpoint, write_checkpoint
 from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.training.logs import read_rows
 from decabench.training.loop import run_training
@@ -49,8 +48,7 @@ FAMILY = replace(find_family("classifier"), build=Hooked, config=HookedConfig)
 
 
 def optimizer_of(output):
-    pointer = json.loads((output / "latest.json").read_text())["checkpoint"]
-    return load_file(output / pointer / "optimizer.safetensors")
+    return load_file(newest_checkpoint(output) / "optimizer.safetensors")
 
 
 def tasks_of(output):

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
 from decabench.tasks import TASKS, Store
 from decabench.training import loop, validator
@@ -53,9 +52,10 @@ def test_a_pickle_is_no_checkpoint(run):
 
 
 def test_where_a_checkpoint_is(run, tmp_path):
-    best = find_checkpoint(run.output)
-    assert best.parent == run.output / "checkpoints"
-    assert find_checkpoint(best) == best
+    best_folder, newest = find_checkpoint(run.output), latest_checkpoint(run.output).folder
+    best_step = latest_checkpoint(run.output).record.state["best_step"]
+    assert (best_folder.name, newest.name) == (f"step-{best_step:08d}", "step-00000006")
+    assert find_checkpoint(best_folder) == best_folder
     with pytest.raises(MissingDataError, match=r"The folder .*x doesn.t exist"):
         find_checkpoint(tmp_path / "nowhere" / "x")
     (tmp_path / "empty").mkdir()
@@ -68,9 +68,9 @@ def test_where_a_checkpoint_is(run, tmp_path):
     with pytest.raises(DataError, match=r"record.zip is a file, not the folder"):
         find_checkpoint(tmp_path / "record.zip")
     assert latest_checkpoint(tmp_path / "x") is None
-    (run.output / "best.json").write_text("[]")
-    with pytest.raises(DataError, match="does not point to a checkpoint"):
-        find_checkpoint(run.output)
+    for best in ("../elsewhere", -1, 5, None):  # of a damaged record, or of a folder that is gone
+        change_record(newest, lambda record, best=best: record["state"].update(best_step=best))
+        assert find_checkpoint(run.output) == newest
 
 
 def test_other_data_is_refused(run, make_run):
@@ -82,27 +82,6 @@ def test_other_data_is_refused(run, make_run):
         match=r"differs from the data that .* was trained on \(sst \(train\)\)\. Use the same --home",
     ):
         run_training(make_run(resume=True, steps=8))
-
-
-def test_a_kill_between_the_two_pointers_of_the_first_checkpoint(make_run, monkeypatch):
-    whole = make_run("whole", checkpoint_every=3)
-    run_training(whole)
-    killed, write, pointers = make_run("killed", checkpoint_every=3), checkpoint.write_json, []
-
-    def dies(path, content):
-        if "checkpoint" in content:
-            pointers.append(path.name)
-        if len(pointers) == 2:
-            raise KeyboardInterrupt
-        write(path, content)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(checkpoint, "write_json", dies)
-        run_training(killed)
-    assert set(pointers) == {"latest.json", "best.json"}
-    run_training(make_run("killed", resume=True, checkpoint_every=3))
-    assert latest_checkpoint(killed.output).digest() == latest_checkpoint(whole.output).digest()
-    assert Checkpoint.open(killed.output).record.step == Checkpoint.open(whole.output).record.step
 
 
 FAILING_METRICS = (
