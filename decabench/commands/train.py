@@ -107,7 +107,7 @@ def train(
     from decabench.tasks import DECATHLON
     from decabench.training import plan_training, run_training, show_score
 
-    trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
+    trackers = make_trackers(log)
     chosen = None
     if tasks or suite:
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for

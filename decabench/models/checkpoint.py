@@ -45,7 +45,7 @@ from decabench.models.family import (
 )
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
-from decabench.vectors import Lexicon, NoVectors, Vectors, WordTable, join_vectors, split_name
+from decabench.vectors import JoinedVectors, Lexicon, NoVectors, WordTable, join_vectors, split_name
 
 FORMAT = "decabench.checkpoint/1"
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
@@ -427,7 +427,7 @@ class Checkpoint:
         """Read the checkpoint's vocabulary. Raises DataError."""
         return Lexicon.read(self.folder / VOCABULARY)
 
-    def open_vectors(self) -> Vectors:
+    def open_vectors(self) -> JoinedVectors:
         """Open the checkpoint's word vectors, checking that the model was trained with them.
 
         Raises DecabenchError.
@@ -439,7 +439,7 @@ class Checkpoint:
                         path=self.folder / RECORD, error="it lacks the dimension of its vectors"
                     )
                 )
-            return NoVectors(self.record.dimension)
+            return JoinedVectors((NoVectors(self.record.dimension),))
         vectors = join_vectors(self.vectors)
         if vectors.digest != self.record.vectors:
             raise DecabenchError(

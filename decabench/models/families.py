@@ -3,7 +3,6 @@
 MODELS: dict[str, tuple[str, ...]] = {
     "mqan": ("mqan", "catt", "satt", "s2s"),
     "classifier": ("classifier",),
-    "tagger": ("tagger",),
     "meta_lstm": ("meta-lstm", "lstm", "hyper-lstm", "shared-lstm", "psp-mtl", "ssp-mtl", "asp-mtl"),
     "joint_many_task": ("jmt",),
     "shared_memory": ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow"),

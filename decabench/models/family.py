@@ -2,8 +2,8 @@
 
 A family is a `Family` with a configuration class, `encode`, `build` and optionally `collate`, which replaces
 the default batch. The trainer, checkpoints, `decabench export`, `decabench analyze` and the predictor
-`trained:CHECKPOINT` work with any family. See docs/training.md for a complete family to start from, and
-`classifier.py` and `tagger.py` for two more examples.
+`trained:CHECKPOINT` work with any family. See docs/how-to/own-network.md for a complete family to start from, and
+`classifier.py` for another example.
 
     Example ──encode──▶ item ──collate──▶ batch ──losses──▶ {name: (sum, count)}
                                               └──answers──▶ one ModelReply for each example

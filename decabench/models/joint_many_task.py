@@ -45,7 +45,6 @@ from decabench.vectors import (
     PAD,
     SPECIALS,
     UNKNOWN,
-    JoinedVectors,
     Lexicon,
     NgramVectors,
     NoVectors,
@@ -251,7 +250,7 @@ class WordRepresentation(nn.Module):
         self.parts = WordParts(words.lexicon, bool(config.ngram_dimension))
         self.sparse = config.sparse_gradients
         self.dimension = config.word_dimension + config.ngram_dimension
-        vectors = words.vectors.parts if isinstance(words.vectors, JoinedVectors) else (words.vectors,)
+        vectors = words.vectors.parts
         self.words = nn.Parameter(_first_words(self.parts, vectors, config))
         self.scale, self.fixed = config.word_scale, _word_columns(vectors)
         self.ngrams: nn.Parameter | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,7 @@ from decabench.vectors import (
     JoinedVectors,
     NgramVectors,
     NoVectors,
-    Vectors,
     WordVectors,
-    index_path,
     is_contextual,
     is_line,
     join_vectors,
@@ -65,34 +62,28 @@ def export_checkpoint(
     Raises DecabenchError, StorageError.
     """
     has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # otherwise its own table
-    if (
-        has_vectors
-        and not copy_vectors
-        and (
-            files := [name for name in checkpoint.vectors if not (_is_installed(name) or is_contextual(name))]
-        )
-    ):
+    contextual = tuple(short_name(name) for name in checkpoint.vectors if is_contextual(name))
+    of_words = tuple(name for name in checkpoint.vectors if not is_contextual(name))
+    files = [name for name in of_words if name not in PACKAGES and not name.startswith("none:")]
+    if has_vectors and not copy_vectors and files:
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files that no package provides, so the copy must include them."
         )
     with new_folder(output) as folder:
         checkpoint.check_files()
         vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
-        if not copy_vectors:
-            names = tuple(short_name(name) if is_contextual(name) else name for name in checkpoint.vectors)
-            made = PortableVectors(names, checkpoint.record.vectors, 0)
-        elif has_vectors:
-            vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
-            made = write_vectors(folder, vectors, [*vocabulary, *_first_words(vectors, words)], half)
-            if isinstance(vectors, JoinedVectors) and vectors.contextual:
-                names = (*made.names, *map(short_name, filter(is_contextual, checkpoint.vectors)))
-                made = replace(
-                    made,
-                    names=names,
-                    digest="+".join((made.digest, *(each.digest for each in vectors.contextual))),
-                )
-        else:
+        if not has_vectors:
             made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
+        elif not copy_vectors:
+            made = PortableVectors((*of_words, *contextual), checkpoint.record.vectors, 0)
+        else:
+            wanted = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
+            for part in vectors.parts:
+                if isinstance(part, WordVectors):
+                    wanted += list(part.index)[:words]
+            made = write_vectors(folder, vectors, wanted, half)
+            digests = (made.digest, *(each.digest for each in vectors.contextual))
+            made = replace(made, names=(*made.names, *contextual), digest="+".join(digests))
         trained = {
             "vectors": dict(
                 zip(map(short_name, checkpoint.vectors), checkpoint.record.vectors.split("+"), strict=False)
@@ -117,18 +108,9 @@ def export_checkpoint(
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()))
 
 
-def _is_installed(name: str) -> bool:
-    return name in PACKAGES or name.startswith("none:")
-
-
 def _halve(value: Tensor) -> Tensor:
     made = value.half() if value.is_floating_point() else value
     return value if made.isinf().any() and value.isfinite().all() else made
-
-
-def _first_words(vectors: Vectors, limit: int) -> list[str]:
-    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
-    return [word for part in parts if isinstance(part, WordVectors) for word in list(part.index)[:limit]]
 
 
 @dataclass(frozen=True)
@@ -143,42 +125,30 @@ class PortableVectors:
     """The number of words with a vector."""
 
 
-def write_vectors(folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True) -> PortableVectors:
-    """Write the vectors of words, and of their character n-grams, to a folder.
+def write_vectors(
+    folder: Path, vectors: JoinedVectors, words: Sequence[str], half: bool = True
+) -> PortableVectors:
+    """Write the vectors of words, and of their character n-grams, to a folder. Contextual vectors are left out.
 
     Raises DecabenchError.
     """
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32
-    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
     names: list[str] = []
     has_vector = np.zeros(len(wanted), dtype=bool)
-    for is_matrix, group in groupby(parts, lambda part: isinstance(part, WordVectors)):
-        members = tuple(group)
-        if is_matrix:
-            rows = np.concatenate([part.rows(wanted) for part in members], axis=1)
-            known = (rows != 0).any(axis=1)
-            has_vector |= known
+    for number, part in enumerate(vectors.parts, 1):
+        rows = part.rows(wanted)
+        known = (rows != 0).any(axis=1)
+        has_vector |= known
+        if isinstance(part, NoVectors):
+            names.append(part.digest)
+        elif isinstance(part, NgramVectors):
+            names.append(f"ngrams-{number}.safetensors")
+            _write_ngrams(folder / names[-1], part, wanted, kind)
+        else:
+            names.append(f"vectors-{number}.npy")
             own = [word for word, has in zip(wanted, known, strict=True) if has]
-            names.append(f"vectors-{len(names) + 1}.npy")
             write_matrix(folder / names[-1], own, _as_kind(rows[known], kind))
-            continue
-        for part in members:
-            if isinstance(part, NoVectors):
-                names.append(part.digest)
-                has_vector[:] = True
-            elif isinstance(part, NgramVectors):
-                has_vector |= (part.rows(wanted) != 0).any(axis=1)
-                names.append(f"ngrams-{len(names) + 1}.safetensors")
-                _write_ngrams(folder / names[-1], part, wanted, kind)
-            else:
-                raise DecabenchError(
-                    f"{type(part).__name__} cannot be written to files. Use word vectors or n-gram vectors."
-                )
-    if names == ["vectors-1.npy"]:  # earlier versions use this name too
-        names = ["vectors.npy"]
-        for path in (folder / "vectors-1.npy", index_path(folder / "vectors-1.npy")):
-            path.rename(path.with_stem("vectors"))
     digest = join_vectors([name if ":" in name else str(folder / name) for name in names]).digest
     return PortableVectors(tuple(names), digest, int(has_vector.sum()))
 

@@ -1,4 +1,4 @@
-"""Logs of a training run: CSV files, TensorBoard events, a plot and progress messages."""
+"""Logs of a training run: CSV files, a plot and progress messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, StorageError
+from decabench.errors import DataError
 from decabench.files import atomic_file, require_machine, storage_errors
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class TrainingLog:
             writer.writerows(kept)
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
-        self._board = _open_board(output / "tensorboard", step)
         # Line-buffered, so that the logs can be followed during a run.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
@@ -79,21 +78,15 @@ class TrainingLog:
     def step(self, row: Mapping[str, Any]) -> None:
         """Log an optimizer step."""
         self._write(STEPS, row)
-        measured = [key for key in row if key.startswith("loss") or key == "gradient_norm"]
-        numbers = {f"{key}/{row['task']}": row[key] for key in measured}
-        numbers["learning_rate"] = row["learning_rate"]
-        if self._board is not None:
-            for name, number in numbers.items():
-                self._board.add_scalar(name, number, row["step"])
         if self._trackers is not None:
-            self._trackers.log(numbers, row["step"])
+            measured = [key for key in row if key.startswith("loss") or key == "gradient_norm"]
+            numbers = {f"{key}/{row['task']}": row[key] for key in measured}
+            self._trackers.log({**numbers, "learning_rate": row["learning_rate"]}, row["step"])
 
     def validation(self, step: int, scores: Mapping[str, float]) -> None:
         """Log the scores of a validation."""
         for task, score in scores.items():
             self._write(VALIDATION, {"step": step, "task": task, "score": f"{score:.4f}"})
-            if self._board is not None:
-                self._board.add_scalar(f"score/{task}", score, step)
         if self._trackers is not None:
             self._trackers.log({f"score/{task}": score for task, score in scores.items()}, step)
 
@@ -106,27 +99,11 @@ class TrainingLog:
         for name, file in self._files.items():
             with storage_errors(self._output / name):
                 file.close()
-        if self._board is not None:
-            self._board.close()
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
     # A run killed while writing leaves an incomplete line.
     return None not in row.values() and (row["step"] or "").isdecimal()
-
-
-def _open_board(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # TensorBoard needs another extra; the CSV files contain the same numbers
-        return None
-    try:
-        return SummaryWriter(str(folder), purge_step=step + 1)
-    except OSError as error:
-        raise StorageError(
-            f"Logs cannot be written to {folder} ({error.strerror or error}). Move this folder elsewhere, then resume "
-            "the run."
-        ) from error
 
 
 class ProgressReport:

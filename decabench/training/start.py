@@ -32,7 +32,7 @@ def train(
     """Train a model on prepared tasks, by default the decathlon's, and write checkpoints to a folder.
 
     Args:
-        model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
+        model: A family's name (`mqan`, `classifier`, `jmt`, ...) or `package.module:object`.
         settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override the TOML file `config`.
         init: A checkpoint or a run's folder to initialize the weights from.
         resume: Continue from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.

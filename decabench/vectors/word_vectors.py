@@ -163,7 +163,7 @@ def _draw(word: str, dimension: int) -> Matrix:
 class WordTable:
     """The words of a lexicon and their vectors, which grow with the lexicon."""
 
-    def __init__(self, lexicon: Lexicon, vectors: Vectors) -> None:
+    def __init__(self, lexicon: Lexicon, vectors: JoinedVectors) -> None:
         self.lexicon = lexicon
         self.vectors = vectors
         self._rows = np.zeros((0, vectors.dimension), dtype=np.float32)
@@ -177,11 +177,7 @@ class WordTable:
     @property
     def contextual_dimension(self) -> int:
         """The length of a word's contextual vector; 0 if there are no contextual vectors."""
-        return sum(part.dimension for part in self._contextual)
-
-    @property
-    def _contextual(self) -> tuple[Vectors, ...]:
-        return self.vectors.contextual if isinstance(self.vectors, JoinedVectors) else ()
+        return sum(part.dimension for part in self.vectors.contextual)
 
     def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
         """Return the contextual vectors of texts, (texts, length, contextual dimension).
@@ -191,7 +187,7 @@ class WordTable:
         made = np.zeros((len(texts), length, self.contextual_dimension), dtype=np.float32)
         for text, own in zip(texts, made, strict=True):
             words = [self.lexicon.words[number] for number in text.tolist()]
-            own[: len(words)] = np.concatenate([part.rows(words) for part in self._contextual], axis=1)
+            own[: len(words)] = np.concatenate([part.rows(words) for part in self.vectors.contextual], axis=1)
         return made
 
     def __getitem__(self, numbers: npt.NDArray[np.int64]) -> Matrix:

@@ -173,7 +173,7 @@ def test_a_tracker_gets_the_numbers_and_loses_no_run(run, tmp_path, monkeypatch,
 
     monkeypatch.setattr("decabench.exchange.trackers.TRACKERS", {"wandb": ("json", Notes)})
     warnings.simplefilter("default")  # the command line prints them
-    done = run("--tasks", "schema", "--log", "wandb", "--log", "tensorboard")
+    done = run("--tasks", "schema", "--log", "wandb")
     assert done.exit_code == 0, done.output
     assert ("The run continues without" in done.stderr) == bool(fails)
     assert newest_checkpoint(tmp_path / "run") is not None
@@ -235,7 +235,7 @@ def test_a_run_of_another_version_that_ended_before_its_first_checkpoint_begins_
     assert len(older) == len(lines) - 1
     (run / "config.toml").write_text("".join(older))
     for path in run.iterdir():
-        if path.name not in ("config.toml", "train.csv", "validation.csv", "tensorboard"):
+        if path.name not in ("config.toml", "train.csv", "validation.csv"):
             path.unlink()
     assert is_unstarted(run)
     train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu", resume=True, report=quiet)

@@ -222,8 +222,8 @@ JOINT = (
 )
 FAMILIES = {
     "classifier": ("labels", "glove", (WIDE,)),
-    "tagger": ("tags", "none:12", (WIDE, "model.train_embeddings=true")),
-    "tagger, fixed vectors": ("tags", "few", (WIDE, "model.crf=false")),
+    "classifier, tags": ("tags", "none:12", (WIDE, "model.train_embeddings=true")),
+    "classifier, fixed vectors": ("tags", "few", (WIDE, "model.crf=false")),
     "meta-lstm": ("two labels", "glove", (*PAPER, *SMALL)),
     "meta-lstm, both directions": (
         *("tags", "none:12"),

@@ -25,7 +25,6 @@ TAGS = {
 }
 SIZES = {
     "classifier": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
-    "tagger": {"dimension": 6, "dropout": 0.0, "train_embeddings": True},
     "meta_lstm": {"hidden": 3, "meta": 3, "rank": 2, "hyper": 3, "hyper_embedding": 2},
     "shared_memory": {"hidden": 3, "segments": 5, "segment_width": 2, "shared_layer": 3, "own_layer": 2},
     "recurrent_modules": {
@@ -42,7 +41,7 @@ SIZES = {
 MEMORIES = ("arc-i", "arc-ii", "me-lstm")
 CASES = [
     ("classifier", LABELS, {}),
-    *(("tagger", TAGS, {"crf": crf}) for crf in (True, False)),
+    *(("classifier", TAGS, {"crf": crf}) for crf in (True, False)),
     *((name, LABELS, {"bidirectional": way}) for name in META_MODELS for way in (False, True)),
     *((name, TAGS, {"bidirectional": True}) for name in META_MODELS),
     *((name, LABELS, {}) for name in shared_memory.MODELS),
@@ -93,13 +92,12 @@ def make(name, outputs, **settings):
 def make_items(name, outputs, task="books", lengths=(5, 3, 1), seed=0):
     random = np.random.default_rng(seed)
     output = outputs[task]
-    column = "tokens" if name == "tagger" else "text"
     items = []
     for n in lengths:
         text = random.integers(4, 13, n).astype(np.int32)
         labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
         kind = "tags" if isinstance(output, Tags) else "label"
-        items.append({column: text, kind: labels.astype(np.int32)})
+        items.append({"text": text, kind: labels.astype(np.int32)})
     return items
 
 
