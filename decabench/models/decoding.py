@@ -39,16 +39,14 @@ class GeneratedWords:
 
 @torch.inference_mode()
 def greedy(
-    past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False, look_every: int = 0
+    past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False
 ) -> GeneratedWords:
     """Generate `count` answers by taking the most likely word at every step.
 
     Decoding stops when all answers have ended or reached `limit` tokens. Finished rows are removed from the
-    batch once they make up half of it, unless `keep_rows` is true. The number of finished answers is read
-    every `look_every` steps; 0 means every step on a CPU and every eight steps on other devices. This does
-    not affect the answers.
+    batch once they make up half of it, unless `keep_rows` is true.
     """
-    look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
+    look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     alive = torch.arange(count, device=device)
     outputs = torch.full((count, limit), EOS, device=device)
     last = torch.full((count,), INIT, device=device)
@@ -77,15 +75,13 @@ def _collect(outputs: Tensor) -> GeneratedWords:
 
 
 @torch.inference_mode()
-def beam_search(
-    past: Past, count: int, width: int, limit: int, device: torch.device, look_every: int = 0
-) -> GeneratedWords:
+def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
     """Return the answers with the highest mean log-probability per token found by beam search.
 
     The greedy answer never leaves the beam, so the result is at least as likely. A `width` of 1 is greedy
-    decoding. `look_every` works as in `greedy`.
+    decoding.
     """
-    look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
+    look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     past.select(torch.arange(count, device=device).repeat_interleave(width))
     first = torch.arange(count, device=device)[:, None] * width  # (B, 1): each example's first row
     beam = _Beam(count, width, limit, device)

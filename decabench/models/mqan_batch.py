@@ -96,14 +96,6 @@ class MQANConfig:
         """The parts that the model includes."""
         return MODELS[self.name]
 
-    @property
-    def without_effect(self) -> tuple[str, ...]:
-        """The names of settings that are on but have no effect, because the model lacks that part."""
-        of_attention = ("split_heads", "layer_by_layer", "norm_sublayers")
-        absent: tuple[str, ...] = () if self.parts.self_attention else of_attention
-        absent += () if self.parts.coattention else ("tanh_coattention",)
-        return tuple(key for key in absent if getattr(self, key))
-
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
     """Encode the context, question and answer, each between <init> and <eos>."""

@@ -99,8 +99,6 @@ def plan_training(
         report(
             f"The model {made.model.name} does not have all the settings in {path}. Ignored: {', '.join(left_out)}."
         )
-    for key in getattr(made.model, "without_effect", ()):
-        report(f"'model.{key}' has no effect, because {made.model.name} has no such part.")
     if made.schedule.endswith("curriculum") and made.first_steps >= made.steps:
         report(
             f"The first phase takes all {made.steps:,} steps, so no other tasks are trained. Set 'first_steps' "

@@ -170,7 +170,7 @@ def make(task="hien.pos", extension="rmn", **settings):
     network = RecurrentModules(config, {task: TASKS[task].output}, words)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter)
-    return TrainedModel(FAMILY, config, network, words, {}, {}, torch.device("cpu"), "float32")
+    return TrainedModel(FAMILY, config, network, words, {}, {}, torch.device("cpu"))
 
 
 def gates_of(model, task, text):

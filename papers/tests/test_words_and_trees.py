@@ -25,7 +25,7 @@ def model():
     network = JointManyTask(config, outputs, words)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter)
-    return TrainedModel(FAMILY, config, network, words, outputs, {}, torch.device("cpu"), "float32")
+    return TrainedModel(FAMILY, config, network, words, outputs, {}, torch.device("cpu"))
 
 
 def answering(model, *texts):

@@ -1,5 +1,4 @@
 import torch
-from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from decabench.models.mqan import Recurrence, StepWeights, advance
@@ -19,15 +18,6 @@ def inputs():
     kept = F.dropout(torch.ones(N, B, D, dtype=torch.float64), 0.3)
     free = (made(B, N, 4 * D), made(B, D), made(B, D), made(B, L, D))
     return free, closed, kept, (made(2 * D, 4 * D), made(D, 2 * D), made(D, D), made(D))
-
-
-def test_gradients_against_finite_differences():
-    free, closed, kept, weights = inputs()
-
-    def run(given, h, c, memory, *matrices):
-        return Recurrence.apply(given, h, c, memory, closed, kept, *matrices)
-
-    assert gradcheck(run, (*free, *weights))
 
 
 def test_it_is_the_loop_that_autograd_follows():

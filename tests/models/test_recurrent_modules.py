@@ -183,16 +183,6 @@ def test_gradients_against_finite_differences(name, extension, outputs, monkeypa
     check_gradients(model, loss)
 
 
-def test_the_interleaved_recurrence_against_autograd():
-    from decabench.models.recurrent_modules import InterleavedRecurrence
-
-    torch.manual_seed(0)
-    given, recurrent = torch.randn(4, 2, 3 * 4 * 3), torch.randn(3 * 4 * 3, 3)
-    weights = torch.randn(4, 2, 4).softmax(2)
-    tensors = [part.double().requires_grad_() for part in (given, recurrent, weights)]
-    assert torch.autograd.gradcheck(InterleavedRecurrence.apply, tensors)
-
-
 # Controls
 
 
