@@ -1,6 +1,6 @@
 """Read and write `results.json`, with a submission's scores on one split and the total of its suite.
 
-The same inputs always give the same bytes. Files that contradict themselves are rejected.
+The same inputs always give the same bytes. Totals are always computed from the scores of the tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
@@ -42,9 +42,6 @@ Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
 
 LIMIT_BYTES = 16 << 20
 """The maximum size of a results file in bytes; real files have a few thousand."""
-
-_ROUNDING = 0.06
-"""The tolerance for the total in a file, because scores may be rounded to two decimals."""
 
 
 @dataclass(frozen=True)
@@ -404,11 +401,16 @@ class Results:
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
         """Parse the output of `to_json`. Raises InvalidResultsError if it is invalid, calling the file `name`."""
-        _, file = parse_results(text, name, _CompleteFile)
+        _, file = parse_results(text, name)
         try:
-            return _read_results(file)
+            tasks = {task: parse_task(task, value) for task, value in file.tasks.items()}
+            results = cls(
+                file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
+            )
+            _ = results.total  # the sum of a metric's scores may overflow
         except (ValueError, OverflowError) as error:
             raise InvalidResultsError(name, str(error)) from error
+        return results
 
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
@@ -549,28 +551,19 @@ def read_bounded(path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsFile:
-    """The submission, split, tasks and suite of a results file."""
+    """The content of a results file, without totals, which are computed from the tasks."""
 
     submission: Mapping[str, Any]
     split: Literal["train", "validation", "test"]
     tasks: Mapping[str, Any]
+    interval: tuple[float, float] | None = None
+    decabench: str = ""
     answers: AnswerKind = "extracted"
     suite: Suite = DECATHLON
 
 
-@dataclass(frozen=True, kw_only=True)
-class _CompleteFile(ResultsFile):
-    decabench: str
-    interval: tuple[float, float] | None
-    total: SuiteTotal
-    decascore: float | None = None
-
-
-File = TypeVar("File", bound=ResultsFile)
-
-
-def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any], File]:
-    """Parse a results file, and return its JSON and a `kind` object. Tasks are not checked.
+def parse_results(text: str, name: str) -> tuple[dict[str, Any], ResultsFile]:
+    """Parse a results file, and return its JSON and its content. Tasks are not checked.
 
     Raises InvalidResultsError if the file is invalid.
     """
@@ -586,11 +579,8 @@ def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any
         reason = f"its format is {excerpt(repr(stated), 60)}; this version reads {FORMAT!r}"
         raise InvalidResultsError(name, reason, stated if isinstance(stated, str) else "")
     try:
-        file = msgspec.convert(record, kind)
-    except (
-        msgspec.ValidationError,
-        DecabenchError,
-    ) as error:  # Suite raises DecabenchError
+        file = msgspec.convert(record, ResultsFile)
+    except (msgspec.ValidationError, DecabenchError) as error:  # Suite raises DecabenchError
         raise InvalidResultsError(name, f"a value is invalid: {excerpt(str(error))}") from error
     given = file.submission.get("name")
     if not isinstance(given, str) or not any(char.isprintable() and not char.isspace() for char in given):
@@ -603,36 +593,6 @@ def parse_results(text: str, name: str, kind: type[File]) -> tuple[dict[str, Any
     return record, replace(file, suite=suite) if is_known else file
 
 
-def _read_results(file: _CompleteFile) -> Results:
-    tasks = {name: parse_task(name, value) for name, value in file.tasks.items()}
-    results = Results(
-        file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
-    )
-    if results.interval and not results.interval[0] <= results.interval[1]:
-        raise ValueError(f"its interval is {list(results.interval)}, but the lower end must come first")
-    stated, total = file.total, results.total
-    if (stated.tasks, stated.complete) != (total.tasks, total.complete):
-        whole = "complete" if stated.complete else "incomplete"
-        raise ValueError(
-            f"its total is for {stated.tasks} tasks ({whole}), but the file has scores for {total.tasks}"
-        )
-    _check_claim(stated.score, results, partial=True)
-    if results.suite == DECATHLON:
-        _check_claim(file.decascore, results)
-    return results
-
-
-def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:
-    total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
-    if claim is None:
-        if total.score is not None and (total.complete or partial):
-            raise ValueError(f"it has no {name}, although {total.tasks} of {of} tasks are scored")
-    elif not (total.complete or partial):
-        raise ValueError(f"it has a {name}, although only {total.tasks} of {of} tasks are scored")
-    elif total.score is None or not abs(claim - total.score) <= _ROUNDING:
-        raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
-
-
 def parse_task(name: str, value: Any) -> TaskResult:
     """Convert a task's record in a results file into a TaskResult. Raises ValueError if it is invalid."""
     import msgspec
@@ -643,11 +603,6 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if task.variants and name in TASKS and task.metric in METRICS:  # wordings may have been retired since
-        headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
-        summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
-        stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
-        task = replace(task, variants=replace(summed, **stated))
     return task
 
 
@@ -665,15 +620,10 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
     for score in scores:  # a perfect BLEU is 100.00000000000004
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
             yield f"it has a score of {score}, which is not between {low:g} and {high:g}"
-    if task.interval and task.interval[0] > task.interval[1] + 1e-6:
-        yield f"its interval is {list(task.interval)}, but the lower end must come first"
     if task.status != "failed" and not task.data.fingerprint:
         yield "it has a score, but no fingerprint of its data"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
         yield "its status is partial, but the number of answered examples or of all examples is missing or impossible"
-    counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
-    if not all(0 <= count < 1e12 for count in counts):
-        yield "one of its counts is negative or impossibly large"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

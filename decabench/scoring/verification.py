@@ -14,7 +14,7 @@ from decabench.files import Paths, is_within
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import known_to, results_files, score_submission
 from decabench.scoring.examples import read_rows, statistics_path, stored_metric
-from decabench.scoring.results import ResultsFile, TaskResult, parse_results, read_bounded
+from decabench.scoring.results import TaskResult, parse_results, read_bounded
 from decabench.scoring.significance import Sample
 from decabench.scoring.task_results import ScoringOptions, find_metric
 from decabench.submission import open_submission
@@ -111,7 +111,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
 
     The split, suite, tasks and kind of answers are taken from the file. Raises the same errors as `verify`.
     """
-    stated, file = parse_results(read_bounded(path), str(path), ResultsFile)
+    stated, file = parse_results(read_bounded(path), str(path))
     options = replace(
         options,
         split=file.split,

@@ -352,19 +352,10 @@ def refusal(text: str) -> str:
         (changed(SEVEN_OF_READING, "tasks", value=[]), "a value is invalid: Expected `object`"),
         (changed(SEVEN_OF_READING, "answers", value="both"), "a value is invalid: Invalid enum value 'both'"),
         (
-            changed(SEVEN_OF_READING, "decabench", value=...),
-            "a value is invalid: Object missing required",
-        ),
-        (
             changed(SEVEN_OF_READING, "decabench", value=1),
             "a value is invalid: Expected `str`, got `int`",
         ),
-        (
-            changed(SEVEN_OF_READING, "total", value=...),
-            "a value is invalid: Object missing required field `total`",
-        ),
         (changed(ALL_OF_READING, "interval", value=[1.0]), "a value is invalid"),
-        (changed(ALL_OF_READING, "interval", value=[2.0, 1.0]), "its interval is [2.0, 1.0]"),
         (changed(SEVEN_OF_READING, "tasks", "sst", value=80.0), "sst: Expected `object`, got `float`"),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "status", value=...),
@@ -380,21 +371,8 @@ def refusal(text: str) -> str:
             "sst: its status is failed, but its score is 50.0",
         ),
         (
-            changed(SEVEN_OF_READING, "tasks", "sst", "interval", value=[9.0, 1.0]),
-            "sst: its interval is [9.0, 1.0]",
-        ),
-        (
             changed(SEVEN_OF_READING, "tasks", "sst", "interval", value=[9.0, 101.0]),
             "sst: it has a score of 101.0",
-        ),
-        (changed(SEVEN_OF_READING, "tasks", "sst", "n", value=-1), "sst: one of its counts is negative"),
-        (
-            changed(SEVEN_OF_READING, "tasks", "sst", "n", value=10**30),
-            "sst: one of its counts is negative or impossibly large",
-        ),
-        (
-            changed(SEVEN_OF_READING, "tasks", "sst", "answers", value={"refused": -1}),
-            "sst: one of its counts is negative",
         ),
     ],
 )
@@ -487,48 +465,18 @@ def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:
     assert refusal(replace(SEVEN_OF_READING, tasks={"sst": task}).to_json()) == f"sst: {reason}"
 
 
-@pytest.mark.parametrize(
-    ("results", "claim", "reason"),
-    [
-        (ALL_OF_READING, 999.0, "its decaScore is 999.00, but its task scores give 500.00"),
-        (ALL_OF_READING, True, "a value is invalid: Expected `float | null`, got `bool` - at `$.decascore`"),
-        (ALL_OF_READING, None, "it has no decaScore, although 10 of 10 tasks are scored"),
-        (SEVEN_OF_READING, 450.0, "it has a decaScore, although only 7 of 10 tasks are scored"),
-        (ALL_OF_READING, 10**400, "it is not JSON: it has a number with 401 digits"),
-    ],
-)
-def test_a_decascore_is_the_sum_of_ten(results: Results, claim: object, reason: str) -> None:
-    assert refusal(changed(results, "decascore", value=claim)) == reason
-
-
-def test_a_decascore_of_rounded_scores_is_read() -> None:
-    assert Results.from_json(changed(ALL_OF_READING, "decascore", value=500.05)).decascore == 500.0
-
-
-def test_no_decascore_rests_on_a_limited_run() -> None:
-    content = json.loads(ALL_OF_READING.to_json())
+def test_totals_are_computed_from_the_scores_whatever_a_file_states() -> None:
+    content = json.loads(ALL_OF_READING.to_json()) | {"decascore": 999.0}
+    content["total"] |= {"score": 999.0, "tasks": 3, "complete": False}
+    assert Results.from_json(json.dumps(content)) == ALL_OF_READING
     content["tasks"]["sst"] |= {"status": "partial", "partial": {"answered": 1, "of": 2}}
-    content["total"] |= {"score": 450.0, "tasks": 9, "complete": False}
-    assert refusal(json.dumps(content)) == "it has a decaScore, although only 9 of 10 tasks are scored"
-
-
-def test_a_part_of_a_sum_is_checked_too() -> None:
-    assert refusal(changed(SEVEN_OF_READING, "total", "score", value=351.0)) == (
-        "its decaScore is 351.00, but its task scores give 350.00"
-    )
+    read = Results.from_json(json.dumps(content))
+    assert read.decascore is None and (read.total.score, read.total.tasks) == (450.0, 9)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        (("total", "score"), 90.0, "its average is 90.00, but its task scores give 50.00"),
-        (("total", "score"), None, "it has no average, although 2 of 2 tasks are scored"),
-        (
-            ("total", "complete"),
-            False,
-            "its total is for 2 tasks (incomplete), but the file has scores for 2",
-        ),
-        (("total", "tasks"), 3, "its total is for 3 tasks (complete), but the file has scores for 2"),
         (("suite", "total"), "median", "a value is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "a value is invalid: Suite 'own': 'tasks' must list"),
         (("suite", "tasks"), "sst", "a value is invalid"),
