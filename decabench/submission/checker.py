@@ -245,21 +245,32 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list (.json or .json.gz). Raises DataError for invalid ids, DecabenchError for another suffix."""
+    """Write an id list (.json or .json.gz). Raises DecabenchError for another suffix."""
     path = Path(path)
     splits = []
-    for (task, split), of_split in sorted(ids.items(), key=lambda item: _position(*item[0])):
+    for (task, split), of_split in sorted(
+        ids.items(), key=lambda each: (each[0][0], SPLITS.index(each[0][1]))
+    ):
         fingerprint = (fingerprints or {}).get((task, split))
         head = {"task": task, "split": split}
         splits.append(head | ({"fingerprint": fingerprint} if fingerprint else {}) | {"ids": list(of_split)})
     text = json.dumps({"format": FORMAT, "splits": splits}, ensure_ascii=False, indent=0) + "\n"
-    _parse_ids(path, text)
     with atomic_file(path, "gz" if _is_packed(path) else None) as handle:
         handle.write(text.encode())
 
 
-def _position(task: str, split: str) -> tuple[str, int]:
-    return task, SPLITS.index(split) if split in SPLITS else len(SPLITS)
+@dataclass(frozen=True)
+class _Split:
+    task: str
+    split: Literal["train", "validation", "test"]
+    ids: tuple[str, ...]
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    format: Literal["decabench.ids/1"]
+    splits: tuple[_Split, ...]
 
 
 def read_id_list(path: str | Path) -> IdList:
@@ -267,58 +278,24 @@ def read_id_list(path: str | Path) -> IdList:
 
     Raises MissingDataError if the file doesn't exist, DataError if it is damaged, DecabenchError for another suffix.
     """
+    import msgspec
+
     path = Path(path)
     try:
         with read_errors(path), gzip.open(path, "rb") if _is_packed(path) else open(path, "rb") as handle:
             raw = handle.read(LIMIT_BYTES + 1)
+        if len(raw) > LIMIT_BYTES:
+            raise ValueError(f"it has more than {LIMIT_BYTES:,} bytes")
+        splits = msgspec.convert(parse_json(raw.decode()), _File).splits
     except FileNotFoundError as error:
         raise MissingDataError(f"There is no id list {path}. Check the path.") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(path, f"it can't be read ({error})") from error
-    if len(raw) > LIMIT_BYTES:
-        raise _damaged(path, f"it has more than {LIMIT_BYTES:,} bytes")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise _damaged(path, "it is not UTF-8") from error
-    return _parse_ids(path, text)
-
-
-@dataclass(frozen=True)
-class _Split:
-    """An entry of an id list."""
-
-    task: str
-    split: Literal["train", "validation", "test"]
-    ids: tuple[str, ...]
-    fingerprint: str | None = None
-
-
-def _parse_ids(path: Path, text: str) -> IdList:
-    import msgspec
-
-    try:
-        record = parse_json(text)
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise _damaged(path, f"its format is not {FORMAT!r}")
-        splits = msgspec.convert(record.get("splits"), tuple[_Split, ...])
-    except msgspec.ValidationError as error:
-        raise _damaged(path, f"its splits are invalid ({error})") from error
-    except ValueError as error:
-        raise _damaged(path, f"it is not JSON: {error}") from error
-    by_pair: dict[tuple[str, str], _Split] = {}
-    for entry in splits:
-        name = f"{entry.task}.{entry.split}"
-        if not entry.task:
-            raise _damaged(path, f"the entry {name!r} has no task")
-        if (entry.task, entry.split) in by_pair:
-            raise _damaged(path, f"it lists {name} more than once")
-        if len(set(entry.ids)) < len(entry.ids):
-            raise _damaged(path, f"the ids for {name} are not unique")
-        by_pair[entry.task, entry.split] = entry
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DataError(
+            f"{path.name} is not a valid id list: {error}. Download or write the list again."
+        ) from error
     return IdList(
-        {pair: entry.ids for pair, entry in by_pair.items()},
-        {pair: entry.fingerprint for pair, entry in by_pair.items() if entry.fingerprint},
+        {(each.task, each.split): each.ids for each in splits},
+        {(each.task, each.split): each.fingerprint for each in splits if each.fingerprint},
     )
 
 
@@ -327,7 +304,3 @@ def _is_packed(path: Path) -> bool:
     if not name.endswith((".json", ".json.gz")):
         raise DecabenchError(f"{path.name} can't be an id list. The name must end in .json or .json.gz.")
     return name.endswith(".gz")
-
-
-def _damaged(path: Path, why: str) -> DataError:
-    return DataError(f"{path.name} is not a valid id list: {why}. Download or write the list again.")
