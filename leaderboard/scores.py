@@ -49,11 +49,10 @@ from decabench.scoring import (
     mean_sample,
     numbers_agree,
     read_bounded,
-    read_rows,
+    read_statistics,
     score_interval,
     score_submission,
     statistics_path,
-    stored_metric,
     total_interval,
 )
 from decabench.submission import (
@@ -665,8 +664,7 @@ def _reported(
     if not file.is_file() or not is_within(path.parent, file):
         return result, Evidence(why=f"{why}, and there are no statistics")
     try:
-        metric = stored_metric(metric, file)
-        units, rows = read_rows(file, metric.columns)
+        metric, units, rows = read_statistics(file, metric)
         sample = Sample.of_levels(metric, rows, units, task)
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways

@@ -35,8 +35,9 @@ from decabench.scoring import (
     compare_pairs,
     find_metric,
     flip_signs,
+    numbers_agree,
     read_results_file,
-    read_sample,
+    read_statistics,
     score_submission,
     score_task,
     statistics_path,
@@ -111,9 +112,13 @@ def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, Scor
             if (task, split) in opened.files or not statistics_path(results.parent, task).is_file():
                 continue
             try:
-                sample = read_sample(folder, results.parent, task, result)
+                path = statistics_path(results.parent, task)
+                metric, units, rows = read_statistics(path, find_metric(result.metric))
             except DataError as error:
                 raise DataError(f"{task} of {folder.name}: {error}") from None
+            sample = Sample.of_levels(metric, rows, units, task)
+            if sample.examples != result.n or not numbers_agree(result.score, sample.score):
+                raise DataError(f"{task} of {folder.name}: its statistics give {sample.score:.4f}")
             found[task] = ScoredTask(result, (), sample=sample)
     return found
 

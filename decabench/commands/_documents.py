@@ -149,7 +149,6 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    earlier: str | None  #: The earlier results file, if its content was different.
     missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
     remarks: Sequence[str]  #: Remarks that readers of the scores need, one sentence each.
     #: With --confusion: pairs of gold and predicted class for each task of labels or tags, most frequent first.

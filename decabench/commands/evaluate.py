@@ -157,8 +157,7 @@ def evaluate(
         print_json(
             EvaluationDocument(
                 results=json.loads(without_digests(results, home, include).to_json()),
-                path=str(written.path),
-                earlier=None if written.earlier is None else str(written.earlier),
+                path=str(written),
                 missing=missing,
                 remarks=[*_remarks(results, missing), *forms],
                 confusions=_count_confusions(scored, include) if confusion else None,
@@ -171,9 +170,7 @@ def evaluate(
         _print_variants(results)
         if confusion:
             _print_confusions(scored, include)
-        if written.earlier is not None:
-            echo(folded(f"The previous results are kept in {written.earlier}"))
-        echo(f"Results: {written.path}")
+        echo(f"Results: {written}")
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 

@@ -37,7 +37,6 @@ from decabench.prompts import (
     make_prompting,
     settle_form,
 )
-from decabench.scoring import drop_results
 from decabench.submission import (
     METADATA_NAME,
     CheckReport,
@@ -49,6 +48,7 @@ from decabench.submission import (
     find_predictions,
     lock_submission,
     read_metadata,
+    remove_results,
     render_metadata,
     write_predictions,
 )
@@ -436,8 +436,9 @@ def _write(
     old = find_predictions(folder)[0].get(pair)
     if old is not None:
         require_within(folder, old.path)
-    removed = drop_results(folder, changed)
+    removed: tuple[str, ...] = ()
     if old is not None:
+        removed = remove_results(folder, {split for _, split in changed})
         remove_file(old.path)
     with atomic_file(folder / METADATA_NAME) as file:
         file.write(metadata)

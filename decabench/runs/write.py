@@ -73,7 +73,6 @@ from decabench.submission import (
     remove_if_empty,
     remove_results,
     render_metadata,
-    results_folders,
     write_predictions,
 )
 from decabench.tasks import (
@@ -348,15 +347,9 @@ def _remove_stale_results(
         old is None
     ):  # another predictor's; unlink its metadata first so that a kill never leaves misattributed answers
         (output / METADATA_NAME).unlink(missing_ok=True)
-        folders = [path.relative_to(output).as_posix() for path in results_folders(output)]
-        remove_results(output)
-        return tuple(folders)
-    if not (output / RESULTS).exists():
-        return ()
-    from decabench.scoring import drop_results  # imported here because most runs don't need it
-
-    pairs = [(task.name, split) for task in plan.run.tasks]
-    return drop_results(output, changed_answers((output, old), (half, new), pairs))
+        return remove_results(output)
+    pairs = [(task.name, split) for task in plan.run.tasks if f"{task.name}.{split}" in old.data]
+    return remove_results(output, {split for _, split in changed_answers((output, old), (half, new), pairs)})
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:

@@ -10,17 +10,16 @@ from typing import Any, Literal
 
 from decabench.errors import DataError, UnknownNameError, near_matches
 from decabench.metrics import Item
-from decabench.scoring.evaluator import known_to, score_submission
+from decabench.scoring.evaluator import ScoringOptions, known_to, score_submission, scored_examples
 from decabench.scoring.examples import (
     Course,
     ExamplesHead,
     ScoredExample,
     describe_parting,
     find_courses,
-    make_examples,
 )
 from decabench.scoring.results import TaskResult, score_digits
-from decabench.scoring.task_results import ScoringOptions, find_metric
+from decabench.scoring.task_results import find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task, home_folder
 from decabench.text import excerpt
@@ -96,18 +95,8 @@ def find_examples(
     with open_submission(submission) as opened:
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
-        store = Store(home_folder(options.home))
-        if store.hides(known[name], options.split) and not hidden:
-            raise DataError(
-                f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see "
-                "examples anyway, add --hidden, but only if no one else can read the output."
-            )
         _, scored = score_submission(submission, replace(options, tasks=[name]))
-        if scored[name].sample is None:
-            raise DataError(
-                f"The examples of {name} can't be shown: {scored[name].result.reason.rstrip('.')}."
-            )
-        head, made = make_examples(known[name], scored[name], replace(options, all_texts=True))
+        head, made = scored_examples(submission, options, scored, name, hidden)
         wordings: dict[int, list[ScoredExample]] = {0: []}
         for row in made:
             wordings.setdefault(row.variant, []).append(row)
@@ -122,7 +111,7 @@ def find_examples(
         head,
         rows,
         wordings,
-        _read_texts(store, head, rows),
+        _read_texts(Store(home_folder(options.home)), head, rows),
         courses,
         scored[name].result,
         opened.info.predictor,

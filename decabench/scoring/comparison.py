@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 from decabench.errors import SubmissionError
 from decabench.files import canonical_json
-from decabench.scoring.evaluator import score_submission, shown_ids
-from decabench.scoring.ledger import ScoredTask
+from decabench.scoring.evaluator import ScoringOptions, score_submission, shown_ids
 from decabench.scoring.pairs import (
     LEVEL,
     RESAMPLES,
@@ -33,7 +32,7 @@ from decabench.scoring.results import (
     show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
-from decabench.scoring.task_results import ScoringOptions, ids_of, restricted
+from decabench.scoring.task_results import ScoredTask, ids_of, restricted
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 FORMAT = "decabench.comparison/1"

@@ -3,22 +3,25 @@
 results/<split>/results.json                the summary of one evaluation
 results/<split>/statistics/<task>.parquet   a row for each example, used to compute scores, intervals and tests
 results/<split>/examples/<task>.jsonl.gz    a line for each example
-results/<split>/earlier.json                the previous summary, if it was different
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import shutil
+import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
-from functools import cache, partial
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
-from decabench.files import Paths, make_folder, remove_file, require_within, storage_errors
+from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
+from decabench.files import Paths, atomic_file, import_zstd, make_folder, remove_file, require_within
+from decabench.metrics import METRICS
 from decabench.prompts import GivenAnswers, describe_answers
 from decabench.scoring.examples import (
     EXAMPLES,
@@ -31,23 +34,23 @@ from decabench.scoring.examples import (
     save_examples,
     write_statistics,
 )
-from decabench.scoring.ledger import Deferred, Ledger, ScoredTask
 from decabench.scoring.results import (
-    InvalidResultsError,
+    LimitedRun,
     Results,
     TaskResult,
     hidden_decimals,
-    read_results_file,
     write_results_file,
 )
-from decabench.scoring.significance import Sample, score_interval, total_interval
+from decabench.scoring.significance import Layout, Sample, describe_units, score_interval, total_interval
 from decabench.scoring.task_results import (
+    Deferred,
     Job,
-    ScoringOptions,
+    ScoredTask,
+    code_digest,
     collector_paused,
     find_metric,
     ids_of,
-    leave_out,
+    restricted,
     score_job,
     select,
     worker_pool,
@@ -61,8 +64,6 @@ from decabench.submission import (
     open_submission,
     read_lines,
     read_prompts,
-    remove_results,
-    results_folders,
 )
 from decabench.tasks import (
     DECATHLON,
@@ -84,6 +85,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """Options for scoring a submission."""
+
+    split: str = "validation"
+    """The split."""
+    tasks: Sequence[str] | None = None
+    """Only these tasks; None for all tasks that the submission answers."""
+    home: str | Path | None = None
+    """The folder of prepared data."""
+    jobs: int = 1
+    """The number of processes."""
+    include: Paths = ()
+    """Files that define tasks."""
+    answers: AnswerKind = "extracted"
+    """Whether to score the extracted answers or the model's raw output."""
+    suite: Suite = DECATHLON
+    """The suite whose total to compute."""
+    without: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The ids of examples to leave out, by task, which makes the task's result partial."""
+    all_texts: bool = False
+    """Whether scored examples include texts that can't be redistributed."""
+    again: bool = False
+    """Whether to score tasks again even if the ledger has their results."""
 
 
 def evaluate(
@@ -113,7 +140,7 @@ def evaluate(
     results, scored = score_submission(submission, options)
     return replace(
         results,
-        source=partial(_examples_of, submission, options, scored),
+        source=partial(scored_examples, submission, options, scored),
         writer=partial(_write, submission, options, scored),
     )
 
@@ -126,31 +153,42 @@ def _write(
     folder: Path | None,
 ) -> Path:
     folder = folder or results_folder(Path(submission), results)
-    return write_results(submission, folder, results, scored, options).path
+    return write_results(submission, folder, results, scored, options)
 
 
-def _examples_of(
-    submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
+def scored_examples(
+    submission: str | Path,
+    options: ScoringOptions,
+    scored: Mapping[str, ScoredTask],
+    name: str,
+    hidden: bool = False,
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
-    if scored[name].hidden:
+    """Return the scored examples of a task.
+
+    Raises DataError if the task failed, or if its labels are hidden and `hidden` is not set.
+    """
+    found = scored[name]
+    if found.hidden and not hidden:
         raise DataError(
             f"The {options.split} labels of {name} are hidden, and examples would reveal them. To see "
-            "examples anyway, call decabench.scoring.find_examples with hidden=True, but only if no one else can "
-            "read the output."
+            "examples anyway, add --hidden (in Python, hidden=True), but only if no one else can read the output."
         )
-    if scored[name].sample is None:
-        raise DataError(f"{name} has no score: {scored[name].result.reason}")
+    if found.sample is None:
+        raise DataError(f"The examples of {name} can't be shown: {found.result.reason.rstrip('.')}.")
     with open_submission(submission) as opened:
         task = known_to(opened, options)[name]
-        head, rows = make_examples(task, scored[name], replace(options, all_texts=True))
+        head, rows = make_examples(task, found, replace(options, all_texts=True))
         return head, list(rows)
 
 
 def _without(
     scored: Mapping[str, ScoredTask], options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, ScoredTask]:
-    ids = {name: set(ids_of(found.references)) for name, found in scored.items()}
-    absent = [id_ for name, each in options.without.items() for id_ in each if id_ not in ids.get(name, ())]
+    ids = {name: ids_of(found.references) for name, found in scored.items()}
+    known_ids = {name: set(each) for name, each in ids.items()}
+    absent = [
+        id_ for name, each in options.without.items() for id_ in each if id_ not in known_ids.get(name, ())
+    ]
     count = sum(map(len, options.without.values()))
     place = f"the scored data ({', '.join(scored)}, {options.split})"
     if len(absent) == count:
@@ -163,9 +201,31 @@ def _without(
             f"These examples are not in {place}, so they can't be left out: {shown_ids(absent)}", stacklevel=2
         )
     return {
-        name: leave_out(found, options.without.get(name, ()), known[name], options.split)
+        name: _leave_out(found, ids[name], set(options.without.get(name, ())), known[name], options.split)
         for name, found in scored.items()
     }
+
+
+def _leave_out(
+    scored: ScoredTask, ids: Sequence[str], without: Collection[str], task: Task, split: str
+) -> ScoredTask:
+    kept = {id_ for id_ in ids if id_ not in without}
+    if scored.sample is None or len(kept) == len(ids):
+        return scored
+    if scored.hidden:
+        raise DataError(
+            f"The {split} labels of {task.name} are hidden, and comparing its scores with and without some examples "
+            "would reveal labels. Choose other tasks with --tasks."
+        )
+    if not kept:
+        raise DataError(
+            f"All {len(ids):,} examples of {task.name} are left out, so there is nothing to score."
+        )
+    found = restricted(scored, ids, kept)
+    left_out = tuple(id_ for id_ in ids if id_ not in kept)
+    partial = replace(found.result.partial or LimitedRun(0, 0), without=left_out)
+    units = describe_units(found.sample, task.unit_names) if found.sample else None
+    return replace(found, result=replace(found.result, status="partial", partial=partial, units=units))
 
 
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
@@ -186,7 +246,7 @@ def score_submission(
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(submission, opened, files, store, known)
-        jobs = [Job.of(known[name], file, store, opened, options) for name, file in files.items()]
+        jobs = [Job.of(known[name], file, store, opened, options.answers) for name, file in files.items()]
         ledger = Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
@@ -195,7 +255,9 @@ def score_submission(
             worker_pool(options.jobs, sum(job.data.rows for job in jobs)) as pool,
             collector_paused() if is_ours else nullcontext(),
         ):
-            found |= {job.task.name: score_job(job, pool, ledger) for job in jobs}
+            for job in jobs:
+                found[job.task.name] = scored_job = score_job(job, pool)
+                ledger.keep(job, scored_job)
         scored = {name: each for name, each in found.items() if each is not None}
         if options.without:
             scored = _without(scored, options, known)
@@ -224,7 +286,7 @@ def is_new(submission: Submission, options: ScoringOptions) -> bool:
     """Whether `score_submission` would score a task and store its result in the ledger."""
     store, known = Store(home_folder(options.home)), known_to(submission, options)
     files, ledger = _files_to_score(submission, options, known), Ledger(store.home)
-    jobs = (Job.of(known[name], file, store, submission, options) for name, file in files.items())
+    jobs = (Job.of(known[name], file, store, submission, options.answers) for name, file in files.items())
     return any(job.key and not ledger.has(job) for job in jobs)
 
 
@@ -404,6 +466,120 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
     yield from (sentence for code, sentence in describe_answers(given) if code != "no-label")
 
 
+# The ledger
+
+_OLD_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class _Entry:
+    key: str
+    result: TaskResult
+    columns: tuple[str, ...]
+    rows: bytes
+    units: bytes
+    variant_rows: dict[int, bytes]
+
+
+class Ledger:
+    """A cache of results and their statistics, so that the same answers are not scored twice.
+
+    `$DECABENCH_HOME/ledger/<code>/<key>` contains the result of one task. The key is a digest of everything that
+    affects the result. The ledger can be deleted at any time and is never part of a submission. Damaged or misnamed
+    entries are ignored.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "ledger" / code_digest()[:16]
+
+    def find(self, job: Job) -> ScoredTask | None:
+        """Return the stored result, without texts, or None if there is no valid entry."""
+        import msgspec
+
+        try:
+            content = (self._folder / job.key).read_bytes() if job.key else b""
+            if hashlib.sha256(content[32:]).digest() != content[:32]:
+                return None
+            entry = msgspec.msgpack.decode(content[32:], type=_Entry)
+            return _unpack(entry, job) if entry.key == job.key else None
+        except (OSError, ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
+            return None
+
+    def has(self, job: Job) -> bool:
+        """Whether there is an entry, which may turn out to be damaged."""
+        return (self._folder / job.key).is_file()
+
+    def keep(self, job: Job, found: ScoredTask) -> None:
+        """Store a result. Does nothing if the task failed, has no key, or if the folder can't be written."""
+        import msgspec
+
+        if found.sample is None or not job.key:
+            return
+        entry = _Entry(
+            job.key,
+            replace(found.result, interval=None),
+            found.sample.metric.columns,
+            _pack(found.rows),
+            _pack(found.units),
+            {number: _pack(rows) for number, rows in found.variant_rows.items()},
+        )
+        content = msgspec.msgpack.encode(entry)
+        with suppress(DecabenchError, OSError):
+            with atomic_file(self._folder / job.key) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            _sweep(self._folder)
+
+
+def _pack(array: Array) -> bytes:
+    import numpy as np
+
+    np.lib.format.write_array(content := BytesIO(), array, allow_pickle=False)
+    packed: bytes = import_zstd().compress(content.getvalue(), 1)
+    return packed
+
+
+def _unpack_array(content: bytes) -> Array:
+    import numpy as np
+
+    found: Array = np.lib.format.read_array(BytesIO(import_zstd().decompress(content)), allow_pickle=False)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _lay_out(units: bytes) -> tuple[Array, Layout]:
+    found = _unpack_array(units)
+    return found, Layout.of(found)
+
+
+def _unpack(entry: _Entry, job: Job) -> ScoredTask:
+    rows, (units, layout) = _unpack_array(entry.rows), _lay_out(entry.units)
+    metric = METRICS[job.task.metric].for_columns(entry.columns)
+    return ScoredTask(
+        entry.result,
+        references=(),
+        sample=Sample.of_layout(metric, rows, layout, job.task.name),
+        rows=rows,
+        files=job.files,
+        variant_rows={number: _unpack_array(packed) for number, packed in entry.variant_rows.items()},
+        units=units,
+        hidden=job.hidden,
+        key=entry.key,
+    )
+
+
+@lru_cache(maxsize=16)  # once per home
+def _sweep(ours: Path) -> None:
+    """Remove the entries of code versions that have not written for a week. Other versions may still be in use."""
+    with suppress(OSError):
+        for other in ours.parent.iterdir():
+            if (
+                other != ours
+                and not other.is_symlink()
+                and time.time() - other.stat().st_mtime > _OLD_SECONDS
+            ):
+                shutil.rmtree(other, ignore_errors=True)
+
+
 # Files of results
 
 
@@ -421,33 +597,24 @@ def results_folder(submission: Path, results: Results) -> Path:
     return results_home(submission) / f"{results.split}{suite}{end}"
 
 
-class WrittenResults(NamedTuple):
-    """The paths that `write_results` returns."""
-
-    path: Path
-    """The results file."""
-    earlier: Path | None
-    """The file with the previous results, if they were different."""
-
-
 def write_results(
     submission: str | Path,
     folder: Path,
     results: Results,
     scored: Mapping[str, ScoredTask],
     options: ScoringOptions,
-) -> WrittenResults:
+) -> Path:
     """Write `results.json`, with the statistics and scored examples of its tasks next to it.
 
     The old `results.json` is removed first and the new file is written last, so that an interrupted run can't leave
-    contradictory files. Raises StorageError if a file can't be written.
+    contradictory files. Returns its path. Raises StorageError if a file can't be written.
     """
     submission = Path(submission)
     inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
     require_within(submission if inside else folder, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder, "--output")
     with open_submission(submission) as opened:
-        earlier = _set_aside(folder / "results.json", results.to_json().encode())
+        remove_file(folder / "results.json")
         write_statistics(folder, scored)
         known = known_to(opened, options)
         with collector_paused():
@@ -456,34 +623,7 @@ def write_results(
                     save_examples(folder, *make_examples(known[name], found, options))
                 else:
                     remove_file(examples_path(folder, name))
-    return WrittenResults(write_results_file(folder, results), earlier)
-
-
-def _set_aside(path: Path, new: bytes) -> Path | None:
-    if path.is_symlink() or not path.exists() or (path.is_file() and path.read_bytes() == new):
-        remove_file(path)
-        return None
-    kept = path.with_name("earlier.json")
-    with storage_errors(path):
-        os.replace(path, kept)
-    return kept
-
-
-def drop_results(folder: Path, changed: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Remove results that contain a changed (task, split), and return their folders.
-
-    Raises StorageError if a file can't be removed.
-    """
-    stale = []
-    for results in results_folders(folder) if changed else ():
-        try:
-            old = read_results_file(results / "results.json")
-        except InvalidResultsError:
-            continue
-        if any((name, old.split) in changed for name in old.tasks):
-            stale.append(results)
-    remove_results(folder, stale)
-    return tuple(results.relative_to(folder).as_posix() for results in stale)
+    return write_results_file(folder, results)
 
 
 def results_files(submission: Path) -> list[Path]:

@@ -25,13 +25,12 @@ from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
 from decabench.prompts import label_flag, possible_labels, takes_label
 from decabench.submission import AnswerKind, AnswerLine, BrokenFileError, Limits, numbered_lines
-from decabench.tasks import Label, Number, Store, Tags, Task, home_folder, number_units
+from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -407,37 +406,25 @@ def statistics_path(folder: Path, task: str) -> Path:
 def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
     """Write `statistics/<task>.parquet` for each task that was scored in full, and remove the files of other tasks.
 
+    A file has a row for each example, with the columns `unit_1` (the outermost unit), `unit_2`, …, and the statistics.
     Tasks with hidden labels get no file, because its rows would show which answers are right. Raises StorageError if a
     file can't be written or removed.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     for task, found in scored.items():
         path = statistics_path(folder, task)
         if found.sample is None or found.result.status != "scored" or found.hidden:
             remove_file(path)
             continue
-        columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
-        write_rows(path, found.result.metric, found.result.signature, columns, found.units)
-
-
-def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
-) -> None:
-    """Write a parquet file with a row for each example.
-
-    Its columns are `unit_1` (the outermost unit), `unit_2`, …, followed by `rows`.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
-    levels = enumerate(numbered.T.astype("int32"), start=1)
-    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
-    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
-        {"metric": metric, "signature": signature}
-    )
-    with atomic_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
+        levels = enumerate(found.units.T.astype("int32"), start=1)
+        columns = {f"unit_{level}": numbers for level, numbers in levels}
+        columns |= {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
+        about = {"metric": found.result.metric, "signature": found.result.signature}
+        table = pa.table({name: _to_arrow(values) for name, values in columns.items()})
+        with atomic_file(path) as file:
+            pq.write_table(table.replace_schema_metadata(about), file, compression="zstd")
 
 
 # pyarrow's conversions from and to numpy import pandas, which takes longer than writing all files.
@@ -461,60 +448,30 @@ _MOST_COLUMNS = 4_000
 """The maximum number of columns, enough for the 1,000 classes that metrics allow and for units."""
 
 
-def open_statistics(source: Path | bytes) -> pq.ParquetFile:
-    """Open a statistics file, given its path or content. Raises ArrowException, OSError or ValueError if damaged."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
+    """Read a statistics file, and return the metric for its classes, unit numbers, (examples, levels), and rows.
 
-    if isinstance(source, bytes):
-        return pq.ParquetFile(pa.BufferReader(source))
-    with read_errors(source):  # as bytes, because pyarrow can't open paths that aren't UTF-8
-        return pq.ParquetFile(pa.memory_map(os.fsencode(source)))
-
-
-def _name_of(source: Path | bytes) -> str:
-    return "A file of statistics" if isinstance(source, bytes) else str(source)
-
-
-def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
-    """Return a metric with the class columns of a statistics file. Raises DataError if the file is damaged."""
-    import pyarrow as pa
-
-    if metric.find_classes is None:
-        return metric
-    name = _name_of(source)
-    try:
-        names = open_statistics(source).schema_arrow.names
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(
-            f"{name} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
-        ) from error
-    if len(names) > _MOST_COLUMNS:
-        raise DataError(f"{name} has too many columns ({len(names):,}). Run decabench evaluate again.")
-    return metric.for_columns(names)
-
-
-def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Read a statistics file, and return unit numbers, (examples, levels), and rows, (examples, columns).
-
-    Raises DataError if the file is damaged or empty, or lacks one of the columns.
+    Rows have the shape (examples, columns). Raises DataError if the file is damaged or empty, or lacks a column.
     """
     import numpy as np
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        file = open_statistics(source)
-        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
-        levels = [name for name in levels if name in file.schema_arrow.names]
-        table = file.read([*levels, *columns], use_threads=False)
+        with read_errors(path):  # as bytes, because pyarrow can't open paths that aren't UTF-8
+            file = pq.ParquetFile(pa.memory_map(os.fsencode(path)))
+        names = file.schema_arrow.names
+        if len(names) > _MOST_COLUMNS:
+            raise ValueError(f"it has {len(names):,} columns")
+        metric = metric.for_columns(names)
+        levels = [name for level in range(1, len(names) + 1) if (name := f"unit_{level}") in names]
+        table = file.read([*levels, *metric.columns], use_threads=False)
         units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
-        rows = np.stack(
-            [_to_numpy(table.column(name)).astype(float) for name in columns]
-        ).T  # whole columns are read
+        rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in metric.columns], axis=1)
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
             raise ValueError("it has no rows, a value that is not finite, or a unit that is not a number")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(
-            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
+            f"{path} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
         ) from error
-    return units, rows
+    return metric, units, rows

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
-from decabench.files import Paths, file_digest, require_machine
+from decabench.files import canonical_json, file_digest, require_machine
 from decabench.metrics import (
     METRICS,
     REFUSED,
@@ -31,7 +34,6 @@ from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.answer_details import calibrate, context_ceiling, describe_samples, vote
 from decabench.scoring.examples import label_questions, line_flags
-from decabench.scoring.ledger import Deferred, Ledger, ScoredTask, TaskInputs
 from decabench.scoring.results import (
     DataUsed,
     LimitedRun,
@@ -45,17 +47,17 @@ from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
     AnswerReader,
+    Marks,
     PredictionFile,
     Submission,
     texts_digest,
 )
 from decabench.tasks import (
-    DECATHLON,
     METRIC_GROUP,
     Label,
     References,
+    SplitRecord,
     Store,
-    Suite,
     Tags,
     Task,
     Tree,
@@ -65,38 +67,41 @@ from decabench.tasks import (
 from decabench.workers import process_pool
 
 Example = TypeVar("Example", bound=Reference)
+Value = TypeVar("Value")
+
+
+class Deferred(Sequence[Value]):
+    """A sequence that is read on first use."""
+
+    def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
+        self.read = cache(read)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.read()[index]
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.read())
 
 
 @dataclass(frozen=True)
-class ScoringOptions:
-    """Options for scoring a submission."""
+class Job:
+    """A file of answers to score, with everything that affects the result apart from the code."""
 
-    split: str = "validation"
+    task: Task
+    """The task."""
+    data: SplitRecord
+    """The record of the prepared split."""
+    split: str
     """The split."""
-    tasks: Sequence[str] | None = None
-    """Only these tasks; None for all tasks that the submission answers."""
-    home: str | Path | None = None
-    """The folder of prepared data."""
-    jobs: int = 1
-    """The number of processes."""
-    include: Paths = ()
-    """Files that define tasks."""
-    answers: AnswerKind = "extracted"
-    """Whether to score the extracted answers or the model's raw output."""
-    suite: Suite = DECATHLON
-    """The suite whose total to compute."""
-    without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The ids of examples to leave out, by task, which makes the task's result partial."""
-    all_texts: bool = False
-    """Whether scored examples include texts that can't be redistributed."""
-    again: bool = False
-    """Whether to score tasks again even if the ledger has their results."""
-
-
-@dataclass(frozen=True)
-class Job(TaskInputs):
-    """A file of answers to score, with everything that affects the result."""
-
+    files: Mapping[str, str]
+    """The SHA-256 of each file of answers, by path in the submission."""
+    marks: Sequence[Marks]
+    """The entries about each file in submission.toml."""
+    answers: AnswerKind
+    """Which text of a line to score."""
     file: PredictionFile
     """The file of answers to the dataset's own wording."""
     traces: Sequence[tuple[int, ...]]
@@ -108,7 +113,7 @@ class Job(TaskInputs):
 
     @classmethod
     def of(
-        cls, task: Task, file: PredictionFile, store: Store, submission: Submission, options: ScoringOptions
+        cls, task: Task, file: PredictionFile, store: Store, submission: Submission, answers: AnswerKind
     ) -> Job:
         """Collect everything that affects the result.
 
@@ -123,7 +128,7 @@ class Job(TaskInputs):
         except FileNotFoundError:
             raise _changed_error(task.name) from None
         data = store.record(task.name, file.split)  # before the references, to detect changes to the data
-        return cls(task, data, file.split, digests, marks, options.answers, file, traces, store, submission)
+        return cls(task, data, file.split, digests, marks, answers, file, traces, store, submission)
 
     def require_same(self, submission: Submission) -> None:
         """Raise SubmissionError if a submission's files have changed since this job was made."""
@@ -133,6 +138,36 @@ class Job(TaskInputs):
             found = {}
         if found != self.files:
             raise _changed_error(self.task.name)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the labels are hidden."""
+        return bool(self.data.salt)
+
+    @property
+    def key(self) -> str:
+        """The name of the entry; empty if the result depends on third-party code, whose version is unknown."""
+        task, data = self.task, self.data
+        metrics = (task.metric, *task.secondary)
+        if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
+            return ""
+        content = [
+            *(code_digest(), sys.version, task.name, self.split, self.answers),
+            *(sorted(self.files.items()), [[marks.partial, marks.incomplete] for marks in self.marks]),
+            *(
+                data.fingerprint,
+                data.units_digest,
+                data.salt,
+                data.origin,
+                data.verified,
+                data.rows,
+                data.note,
+            ),
+            {name: METRICS[name].full_signature for name in metrics},
+            *(list(metrics), repr(task.output), list(task.unit_names), task.counts.get(self.split)),
+            *(task.extractive, [variant.retired for variant in task.variants], _own_code(task)),
+        ]
+        return hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
     @cached_property
     def references(self) -> References:
@@ -172,6 +207,33 @@ class Job(TaskInputs):
         return aligned
 
 
+def _own_code(task: Task) -> list[str]:
+    modules = {getattr(source.read, "__module__", "") for source in task.sources}
+    own = [sys.modules.get(name) for name in sorted(modules) if not name.startswith("decabench.")]
+    return [file_digest(Path(module.__file__)) for module in own if module and module.__file__]
+
+
+_CODE = ("metrics", "prompts", "scoring", "submission", "tasks")
+"""Packages whose code affects results, in addition to the top-level modules."""
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Return a digest of all code that affects results. Any change to the code invalidates the ledger."""
+    digest = hashlib.sha256()
+    for path in sorted(_code_files(Path(decabench.__file__).parent)):
+        digest.update(f"{path.name}\n{file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _code_files(package: Path) -> Iterator[Path]:
+    yield from package.glob("*.py")
+    for room in _CODE:
+        for path in (package / room).resolve().rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and "sample" not in path.parts:
+                yield path
+
+
 def _changed_error(task: str) -> SubmissionError:
     return SubmissionError(
         f"The answers for {task} changed while they were being scored. Evaluate again when no process is writing to "
@@ -207,8 +269,36 @@ class _FaultyFileError(SubmissionError):
         self.faults = faults
 
 
-def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
-    """Score a file of answers, and store the result in the ledger.
+@dataclass(frozen=True)
+class ScoredTask:
+    """A scored task of a submission, with the data behind its score."""
+
+    result: TaskResult
+    """The task's entry in the results."""
+    references: Sequence[Item]
+    """The scored examples, in the order of the data."""
+    predictions: Sequence[str] = ()
+    """The answer to each example; empty if the task failed."""
+    sample: Sample | None = None
+    """The statistics by group; None if the task failed."""
+    rows: Any = ()
+    """(examples, columns): the statistics of each example."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file of answers, including other wordings, by path in the submission."""
+    variant_rows: Mapping[int, Any] = field(default_factory=dict)
+    """The statistics of each example for other wordings, by wording number."""
+    aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
+    """Returns the answers to each wording as they were read."""
+    units: Any = None
+    """(examples, levels): the number of each example's unit; None if the task failed."""
+    hidden: bool = False
+    """Whether the labels are hidden, so that nothing about single examples can be written or shown."""
+    key: str = ""
+    """The name of the entry in the ledger; empty if there is no entry."""
+
+
+def score_job(job: Job, pool: Executor | None) -> ScoredTask:
+    """Score a file of answers.
 
     Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
     """
@@ -222,8 +312,6 @@ def score_job(job: Job, pool: Executor | None, ledger: Ledger) -> ScoredTask:
         raise _changed_error(name)
     if job.store.record(name, job.split) != job.data:
         raise DataError(f"The data for {name} was prepared again during scoring. Evaluate again.")
-    if len(job.files) == len(files):
-        ledger.keep(job, found)
     return found
 
 
@@ -431,31 +519,6 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     )
 
 
-def leave_out(scored: ScoredTask, without: Sequence[str], task: Task, split: str) -> ScoredTask:
-    """Return a scored task without some examples, as a partial result.
-
-    Raises DataError if no examples are left or if the labels are hidden.
-    """
-    ids = ids_of(scored.references)
-    kept = set(ids) - set(without)
-    if scored.sample is None or len(kept) == len(ids):
-        return scored
-    if scored.hidden:
-        raise DataError(
-            f"The {split} labels of {task.name} are hidden, and comparing its scores with and without some examples "
-            "would reveal labels. Choose other tasks with --tasks."
-        )
-    if not kept:
-        raise DataError(
-            f"All {len(ids):,} examples of {task.name} are left out, so there is nothing to score."
-        )
-    found = restricted(scored, ids, kept)
-    left_out = tuple(id_ for id_ in ids if id_ not in kept)
-    partial = replace(found.result.partial or LimitedRun(0, 0), without=left_out)
-    units = describe_units(found.sample, task.unit_names) if found.sample else None
-    return replace(found, result=replace(found.result, status="partial", partial=partial, units=units))
-
-
 # Metrics
 
 _CHUNK = 500
@@ -617,7 +680,7 @@ def collector_paused() -> Iterator[None]:
 def ids_of(references: Sequence[Item]) -> list[str]:
     """Return the ids of references, without creating an item for each reference if they are stored in columns."""
     while isinstance(references, Deferred):
-        references = references.values
+        references = references.read()
     return references.ids if isinstance(references, References) else [item.id for item in references]
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DataError, MissingDataError
-from decabench.files import Paths, is_within
-from decabench.metrics import score_rows
-from decabench.scoring.evaluator import known_to, results_files, score_submission
-from decabench.scoring.examples import read_rows, statistics_path, stored_metric
-from decabench.scoring.results import TaskResult, parse_results, read_bounded
-from decabench.scoring.significance import Sample
-from decabench.scoring.task_results import ScoringOptions, find_metric
+from decabench.files import Paths
+from decabench.scoring.evaluator import ScoringOptions, known_to, results_files, score_submission
+from decabench.scoring.results import parse_results, read_bounded
 from decabench.submission import open_submission
 from decabench.tasks import Store, home_folder
 
@@ -189,30 +183,3 @@ def _shown(value: Any) -> str:
 def numbers_agree(one: float | None, reference: float) -> bool:
     """Return whether a number is given and equals the reference up to rounding."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
-
-
-def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
-    """Read the statistics of a result. Raises DataError if they are missing, damaged or contradict the score."""
-    path = statistics_path(folder, task)
-    if not path.is_file() or not is_within(root, path):
-        raise MissingDataError("its statistics are missing")
-    metric = stored_metric(find_metric(result.metric), path)
-    units, rows = read_rows(path, metric.columns)
-    sample = Sample.of_levels(metric, rows, units, task)
-    if sample.examples != result.n:
-        raise DataError(
-            f"its statistics have {sample.examples:,} examples, but results.json has {result.n:,}"
-        )
-    try:
-        found = score_rows(metric, rows.tolist())
-    except (ArithmeticError, ValueError) as error:  # overflow
-        raise DataError(f"no score can be computed from its statistics: {error}") from error
-    if not all(map(math.isfinite, found.details.values())):
-        raise DataError("its statistics give a score that is not finite")
-    pairs = [("the score", result.score, sample.score)]
-    pairs += [(name, result.scores.get(name, value), value) for name, value in found.details.items()]
-    for name, stated, value in pairs:
-        if not numbers_agree(stated, value):
-            shown = "none" if stated is None else f"{stated:.4f}"
-            raise DataError(f"its statistics give {value:.4f} for {name}, but results.json has {shown}")
-    return sample

@@ -677,23 +677,24 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
     }
 
 
-def remove_results(folder: Path, only: Sequence[Path] | None = None) -> None:
-    """Remove all results of a submission, or the results in some folders. Other files are kept.
+def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str, ...]:
+    """Remove a submission's results for some splits, and return their folders. Other files are kept.
 
     Raises StorageError if a file can't be removed.
     """
-    splits = results_folders(folder) if only is None else list(only)
+    found = [path for path in results_folders(folder) if path.name.partition("-")[0] in splits]
     stale = []
-    for split in splits:
-        rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
-        stale += [split / "results.json", split / "run.json", *rows]
+    for results in found:
+        rows = (*results.glob("statistics/*.parquet"), *results.glob("examples/*.jsonl.gz"))
+        stale += [results / "results.json", results / "run.json", *rows]
     require_within(folder, *stale)
     with storage_errors(folder):
         for path in stale:
             path.unlink(missing_ok=True)
-        for split in splits:
-            remove_if_empty(split / "statistics", split / "examples", split)
+        for results in found:
+            remove_if_empty(results / "statistics", results / "examples", results)
         remove_if_empty(folder / RESULTS)
+    return tuple(results.relative_to(folder).as_posix() for results in found)
 
 
 def results_folders(folder: Path) -> list[Path]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from decabench.leaderboard.entries import Board, Entry, Evidence, Kind, Standings, clean, describe_submission
 from decabench.leaderboard.ranking import rank_suite
 from decabench.metrics import METRICS as ALL_METRICS
 from decabench.metrics import Metric
 from decabench.scoring import Results
-from decabench.scoring.examples import write_rows
 from decabench.scoring.significance import Sample
 from decabench.tasks import DECATHLON, TASKS, Suite
 
@@ -198,9 +199,9 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
         rows = rows_of(metric, task["score"], task["n"])
         columns = {column: [row[column] for row in rows] for column in metric.columns}
         levels = len(TASKS[name].unit_names) if name in TASKS else 1
-        units = [(str(index),) * levels for index in range(task["n"])]
-        path = folder / "statistics" / f"{name}.parquet"
-        write_rows(path, metric.name, task["signature"], columns, units)
+        units = {f"unit_{level}": np.arange(task["n"]) for level in range(1, levels + 1)}
+        (folder / "statistics").mkdir(exist_ok=True)
+        pq.write_table(pa.table({**units, **columns}), folder / "statistics" / f"{name}.parquet")
 
 
 def rows_of(metric: Metric, score: float, count: int) -> list[dict[str, float]]:

@@ -19,6 +19,7 @@ from decabench.leaderboard.entries import Entry, LeaderboardError, Refusal, Row
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
 from decabench.scoring import (
+    Ledger,
     Results,
     ScoredTask,
     ScoringOptions,
@@ -27,7 +28,7 @@ from decabench.scoring import (
     write_results_file,
     write_statistics,
 )
-from decabench.scoring.ledger import Ledger, TaskInputs
+from decabench.scoring.task_results import Job
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from tests.leaderboard.small import results, write
@@ -271,8 +272,8 @@ def test_a_forged_ledger_cannot_rank(
     forged.mkdir()
     (forged / "tasks").symlink_to(home / "tasks")
 
-    def keep_better(ledger: Ledger, inputs: TaskInputs, found: ScoredTask) -> None:
-        keep(ledger, inputs, replace(found, result=replace(found.result, score=100.0)))
+    def keep_better(ledger: Ledger, job: Job, found: ScoredTask) -> None:
+        keep(ledger, job, replace(found, result=replace(found.result, score=100.0)))
 
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "keep", keep_better)

@@ -28,11 +28,11 @@ from decabench.scoring import (
     find_examples,
     open_examples,
     read_results_file,
-    read_rows,
+    read_statistics,
     score_submission,
     write_statistics,
 )
-from decabench.scoring.examples import STATISTICS, write_rows
+from decabench.scoring.examples import STATISTICS
 from decabench.scoring.significance import Sample, score_interval
 from decabench.submission import write_submission
 from decabench.tasks import TASKS, Store
@@ -333,7 +333,7 @@ def scored(home, submit, tmp_path):
 
 
 def read_sample(folder, task, metric):
-    units, rows = read_rows(folder / STATISTICS / f"{task}.parquet", metric.columns)
+    metric, units, rows = read_statistics(folder / STATISTICS / f"{task}.parquet", metric)
     return Sample.of_levels(metric, rows, units, task)
 
 
@@ -350,17 +350,17 @@ def test_round_trip(scored, task):
 def test_units_are_dialogues(scored):
     _, found, folder = scored
     dialogues = {item.units for item in found["woz.en"].references}
-    units, _ = read_rows(folder / STATISTICS / "woz.en.parquet", found["woz.en"].sample.metric.columns)
+    _, units, _ = read_statistics(folder / STATISTICS / "woz.en.parquet", found["woz.en"].sample.metric)
     assert set(units[:, 0]) == set(range(len(dialogues)))
 
 
 def test_damaged_and_other_columns(scored):
     path = scored[2] / STATISTICS / "squad.parquet"
     with pytest.raises(DataError, match=r"squad\.parquet is damaged .*evaluate again"):
-        read_rows(path, ["n", "nothing"])
+        read_statistics(path, METRICS["bleu"])
     path.write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"squad\.parquet is damaged .*evaluate again"):
-        read_rows(path, ["n"])
+        read_statistics(path, METRICS["nf1"])
 
 
 def test_the_interval_of_the_results_is_the_sample_s(scored):
@@ -374,12 +374,3 @@ def test_the_results_say_what_was_sampled(scored):
     units = results.tasks["woz.en"].units
     assert units.number == len(found["woz.en"].sample.sizes)
     assert 1 < units.effective <= units.number
-
-
-def test_units_are_numbered_outermost_first(tmp_path):
-    path = tmp_path / "squad.parquet"
-    units = [("Oslo", "1"), ("Oslo", "2"), ("Bergen", "1"), ("Oslo", "1")]
-    write_rows(path, "em", "em", {"n": [1.0, 1, 1, 1]}, units)
-    numbers, rows = read_rows(path, ["n"])
-    assert numbers.tolist() == [[0, 0], [0, 1], [1, 2], [0, 0]]
-    assert rows.tolist() == [[1.0]] * 4

@@ -16,7 +16,7 @@ import pytest
 
 from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS
-from decabench.scoring import ScoringOptions, compare, ledger, score_submission, task_results
+from decabench.scoring import ScoringOptions, compare, evaluator, score_submission, task_results
 from decabench.submission import write_submission
 from decabench.tasks import Store, prepare
 
@@ -184,7 +184,7 @@ def test_a_change_to_anything_that_decides_a_score_misses_the_entry(
         monkeypatch.setitem(METRICS, "em", replace(METRICS["em"], signature="em|v:2"))
         expected = ["em", "em"]
     elif change == "code":
-        monkeypatch.setattr(ledger, "code_digest", lambda: "other")
+        monkeypatch.setattr(task_results, "code_digest", lambda: "other")
     elif change == "record":
         path = own_home / "tasks" / "woz.en" / "task.json"
         content = json.loads(path.read_text())
@@ -232,7 +232,7 @@ def test_several_writers_and_a_home_that_cannot_be_written(own_home: Path, write
 
 
 def test_entries_of_other_code_are_swept_once_they_are_old(own_home: Path, write: Write) -> None:
-    ledger._sweep.cache_clear()
+    evaluator._sweep.cache_clear()
     folder, outside = own_home / "ledger", own_home / "elsewhere"
     outside.mkdir()
     for name in ("old", "new"):
@@ -242,7 +242,7 @@ def test_entries_of_other_code_are_swept_once_they_are_old(own_home: Path, write
     old = time.time() - 8 * 24 * 3600
     os.utime(folder / "old", (old, old))
     score_submission(write("a"), ScoringOptions(home=own_home))
-    assert {path.name for path in folder.iterdir()} == {"new", "link", ledger.code_digest()[:16]}
+    assert {path.name for path in folder.iterdir()} == {"new", "link", evaluator.code_digest()[:16]}
     assert outside.is_dir()
 
 

@@ -11,31 +11,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError, StorageError, SubmissionError
 from decabench.scoring import (
+    Sample,
     ScoringOptions,
     VerifiedResults,
-    WrittenResults,
-    drop_results,
     evaluate,
+    find_metric,
     read_results_file,
-    read_sample,
+    read_statistics,
     results_files,
     score_submission,
+    statistics_path,
     verify,
     verify_file,
     write_results,
 )
+from decabench.submission import remove_results
 from decabench.tasks import DECATHLON, Store
 
 TASKS = ("squad", "sst", "woz.en", "schema")
 
 
-def score(folder: Path, home: Path, output: Path | None = None, **options: Any) -> WrittenResults:
+def score(folder: Path, home: Path, output: Path | None = None, **options: Any) -> Path:
     chosen = ScoringOptions(home=home, **options)
     target = output or folder / "results" / "validation"
     return write_results(folder, target, *score_submission(folder, chosen), chosen)
@@ -56,8 +56,8 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def scores(folder: Path, name: str = "results.json") -> dict[str, float | None]:
-    results = read_results_file(folder / "results" / "validation" / name)
+def scores(folder: Path) -> dict[str, float | None]:
+    results = read_results_file(folder / "results" / "validation" / "results.json")
     return {task: result.score for task, result in results.tasks.items()}
 
 
@@ -74,29 +74,26 @@ def test_the_same_answers_give_the_same_bytes(few: Path, home: Path) -> None:
         for task in TASKS
         for kind, suffix in (("statistics", "parquet"), ("examples", "jsonl.gz"))
     }
-    assert score(few, home).earlier is None
+    score(few, home)
     assert files(few / "results") == before
 
 
 def test_some_tasks_are_summarized_alone_and_all_are_back_without_scoring(few: Path, home: Path) -> None:
-    before, text = files(few / "results"), (few / "results" / "validation" / "results.json").read_bytes()
-    kept = few / "results" / "validation" / "earlier.json"
-    assert score(few, home, tasks=["sst"]).earlier == kept
-    assert list(scores(few)) == ["sst"] and kept.read_bytes() == text
+    before = files(few / "results")
+    score(few, home, tasks=["sst"])
+    assert list(scores(few)) == ["sst"]
     score(few, home)
-    kept.unlink()
     assert files(few / "results") == before
 
 
-def test_changed_answers_replace_their_task_alone_and_earlier_scores_are_kept(few: Path, home: Path) -> None:
+def test_changed_answers_replace_their_task_alone(few: Path, home: Path) -> None:
     before, bytes_before = scores(few), files(few / "results")
     change(few, "sst")
-    written = score(few, home)
-    assert written.earlier is not None and scores(few, "earlier.json") == before
+    score(few, home)
     assert scores(few) == {**before, "sst": scores(few)["sst"]} and scores(few)["sst"] != before["sst"]
     after = files(few / "results")
     changed = {name.rpartition("/")[2] for name in after if after[name] != bytes_before.get(name)}
-    assert changed == {"results.json", "earlier.json", "sst.parquet", "sst.jsonl.gz"}
+    assert changed == {"results.json", "sst.parquet", "sst.jsonl.gz"}
 
 
 def test_data_that_was_altered_is_noticed_although_the_ledger_knows_the_answers(
@@ -117,13 +114,6 @@ def test_answers_that_change_after_a_look_up_are_not_shown_with_earlier_scores(f
     change(few, "sst")
     with pytest.raises(SubmissionError, match="changed while they were being scored"):
         results.examples("sst")
-
-
-def test_a_damaged_earlier_file_is_kept_too(few: Path, home: Path) -> None:
-    path = few / "results" / "validation" / "results.json"
-    path.write_text("{}")
-    assert score(few, home).earlier == path.with_name("earlier.json")
-    assert path.with_name("earlier.json").read_text() == "{}"
 
 
 def test_a_task_without_a_score_leaves_no_statistics(few: Path, home: Path) -> None:
@@ -182,7 +172,7 @@ def test_names_of_tasks_lead_nowhere(few: Path, home: Path, tmp_path: Path, name
     with pytest.raises(DataError, match="is not a valid task name"):
         read_results_file(path)
     score(few, home, tasks=["sst"])
-    drop_results(few, {("sst", "validation")})
+    remove_results(few)
     assert victim.read_text() == "mine"
 
 
@@ -230,49 +220,13 @@ def test_an_evaluation_killed_at_any_step_leaves_no_contradiction(
         folder = copy / "results" / "validation"
         if (folder / "results.json").exists():
             for name, result in read_results_file(folder / "results.json").tasks.items():
-                read_sample(copy, folder, name, result)
+                metric, units, rows = read_statistics(
+                    statistics_path(folder, name), find_metric(result.metric)
+                )
+                assert Sample.of_levels(metric, rows, units).score == pytest.approx(result.score)
         score(copy, home)
         assert verify(copy, home=home) == []
     assert places > 5
-
-
-# Dropping results of answers that are about to change
-
-
-def test_only_results_with_changed_answers_are_dropped(
-    few: Path, home: Path, submit: Callable[..., Path]
-) -> None:
-    score(few, home, few / "results" / "validation-raw", tasks=["schema"], answers="raw")
-    assert drop_results(few, set()) == ()
-    assert drop_results(few, {("sst", "test"), ("zre", "validation")}) == ()
-    assert drop_results(few, {("sst", "validation")}) == ("results/validation",)
-    assert {name.split("/")[0] for name in files(few / "results")} == {"validation-raw"}
-
-
-# Statistics that came along
-
-
-def test_statistics_give_the_stated_score(few: Path) -> None:
-    folder = few / "results" / "validation"
-    for name, result in read_results_file(folder / "results.json").tasks.items():
-        assert read_sample(few, folder, name, result).score == pytest.approx(result.score)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(0.0, "its statistics give"), (1e308, "not finite|no score can be computed")],
-)
-def test_statistics_that_do_not_add_up_are_refused(few: Path, value: float, said: str) -> None:
-    folder = few / "results" / "validation"
-    path = folder / "statistics" / "sst.parquet"
-    table = pq.read_table(path)
-    for name in [name for name in table.column_names if not name.startswith("unit_")]:
-        column = pa.array([value] * len(table))
-        table = table.set_column(table.column_names.index(name), name, column)
-    pq.write_table(table, path)
-    result = read_results_file(folder / "results.json").tasks["sst"]
-    with pytest.raises(DataError, match=said):
-        read_sample(few, folder, "sst", result)
 
 
 # Verification
