@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
 from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
-from decabench.prompts.tagged import read_state
+from decabench.prompts.tagged import QUERY_GOES_ON, read_state
 from decabench.tasks import AnswerForm, Kind
 from decabench.text import bare
 
@@ -77,14 +77,10 @@ def _before_stop(text: str, form: AnswerForm) -> str:
     """Return the text before another example. A text that begins with its own prompt is read after its `Answer:`."""
     names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
     stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
-    begin = 0
-    if form.stop and stop.match(text):
-        if (marked := _marker(form).search(text)) is None:
-            return "\n".join(line for line in text.splitlines() if not stop.match(line)).strip()
-        begin = marked.end()
+    marked = _marker(form).search(text) if form.stop and stop.match(text) else None
+    begin = marked.end() if marked else 0
     ends = (match.start() for match in stop.finditer(text, begin))
-    end = next((end for end in ends if _without_lead_in(lines_of(text[begin:end]))), len(text))
-    return text[begin:end].strip()
+    return text[begin : next((end for end in ends if text[begin:end].strip()), len(text))].strip()
 
 
 _TAG_NAMES = (
@@ -99,11 +95,7 @@ def _without_tags(text: str) -> str:
     return found[-1] if found else text
 
 
-_KEYS = (
-    *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
-    *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
-    *("sql", "query", "text", "value"),
-)
+_KEYS = ("final answer", "answer", "label", "sentiment", "prediction", "output", "translation", "summary")
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
@@ -111,18 +103,12 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
     if form.kind in ("state", "tags", "tree"):  # their readers know JSON
         return None
     value = find_json(text)
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-        value = value[0]
     while isinstance(value, dict):
         keys = {str(key).casefold().replace("_", " "): found for key, found in value.items()}
         names = (*_KEYS, *(marker.casefold().strip(" :") for marker in form.markers))
         named = next((key for key in names if key in keys), "")
         only = next(iter(keys.values())) if len(keys) == 1 else ""
         value = keys.get(named, only)
-        if value is None:
-            return _word_for_nothing(form)
-    if value == []:
-        return _word_for_nothing(form)
     if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
         value = (" " if form.kind == "text" else ", ").join(map(str, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -140,14 +126,15 @@ _SAID = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
+
+
 _MARKERS: Mapping[Kind, Sequence[str]] = {
-    "span": ("Span", "The span is", "Shortest span"),
-    "line": ("Translation", "The translation is"),
+    "line": ("Translation",),
     "tags": ("Tags",),
     "tree": ("Parse",),
-    "number": ("Score", "Rating", "The score is"),
+    "number": ("Score", "Rating"),
 }
-"""Phrases that introduce each kind of answer, in addition to `Answer:`."""
+"""Words that introduce each kind of answer, in addition to `Answer:`."""
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
@@ -182,9 +169,8 @@ def _after_marker(text: str, form: AnswerForm) -> str:
     return text
 
 
-_AGREED = r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*"
 _LEAD_IN = re.compile(
-    rf"{_AGREED}|\#{{1,6}}\s+\S.*"
+    r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*|\#{1,6}\s+\S.*"
     r"|(?:sure|certainly|of course|absolutely|okay|ok|here\b|below\b|hier ist|the following|based on|in summary|this is"
     r"|let me\b|let['\u2019]s\b|according to\b|looking at\b"
     r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
@@ -192,10 +178,7 @@ _LEAD_IN = re.compile(
 )
 """A line before the answer, such as `Sure!`. It lacks `Okay.`, which is also a German translation."""
 _HERE_IS = re.compile(
-    r"(?:(?:sure|certainly|of course|okay|ok)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
-    r"(?:[\w-]+\s+){0,3}(?:answer|translation|summary|span|label|query|change)"
-    r"(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?[:\uff1a]\s*"
-    r"|(?:sure|certainly|of course|okay|ok)!\s+",
+    r"(?:(?:sure|certainly|of course)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s[^:\n]{1,80}[:\uff1a]\s+",
     re.IGNORECASE,
 )
 """An introduction on the line of the answer, such as `Sure! Here is the answer: `."""
@@ -206,19 +189,12 @@ _REMARK = re.compile(
 )
 
 
-def _without_lead_in(lines: Sequence[str]) -> list[str]:
-    """Return the lines after an introduction. The result is empty if there are no others."""
-    rest = list(lines)
-    while rest and _LEAD_IN.fullmatch(rest[0].strip("*_ ")):
-        rest.pop(0)
-    return rest
-
-
 def _answer_lines(text: str) -> list[str]:
     lines = lines_of(text) or [text]
     while len(lines) > 1 and _REMARK.match(lines[-1]):
         lines.pop()
-    lines = _without_lead_in(lines) or lines[-1:]
+    while len(lines) > 1 and _LEAD_IN.fullmatch(lines[0].strip("*_ ")):
+        lines.pop(0)
     opening = _HERE_IS.match(lines[0])
     return [(lines[0][opening.end() :] if opening else "") or lines[0], *lines[1:]]
 
@@ -237,12 +213,10 @@ def _span(text: str, form: AnswerForm) -> str:
     lines = _answer_lines(text)
     if len(lines) > 1 and all(map(BULLET.match, lines)):
         return ", ".join(unwrapped(BULLET.sub("", line), form.unquote) for line in lines)
-    bold = [line for line in lines if line.startswith("**") and unwrapped(line, False) != line]
-    if len(lines) > 1 and len(bold) == 1 and not bold[0].endswith(":**"):
-        return unwrapped(bold[0], form.unquote)
     line = _first_line(text, form)
-    if (word := _word_for_nothing(form)) and says_nothing(line):
-        return word
+    nothing = next((word for word in ("unanswerable", "None") if word in form.labels), "")
+    if nothing and says_nothing(line):
+        return nothing
     return find_label(line, form.labels) or line
 
 
@@ -266,15 +240,11 @@ def says_nothing(line: str) -> bool:
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
 
 
-def _word_for_nothing(form: AnswerForm) -> str | None:
-    return next((word for word in ("unanswerable", "None") if word in form.labels), None)
-
-
 # Labels
 
 _LONGEST = 10_000
 """Longer lines are skipped because finding all labels in them would take minutes."""
-_DENIES = re.compile(
+_DOUBTS = re.compile(
     r"\b(?:not|no|never|neither|nor|without|nothing|none|cannot|hardly|rather|instead|unless|if|whether|while|although"
     r"|would|could|should|might|may|must|lacks?|lacking|fails?|failed|refus\w+|despite|word|words|phrase|far|first"
     r"|seems?|initially|hard|difficult|want\w*|hop\w+|expect\w*|suppos\w+|less|anything|ruled?)\b|n['\u2019]t\b|\?",
@@ -285,7 +255,7 @@ _ENDS = re.compile(r"\s*(?:[!;)\]\n]|\.(?!\d)|[–—-]\s|,(?!\d|\s*(?:or|and)\b
 _EXPLAINS = re.compile(
     r"\s*(?:[.!;)\n]|[–—-]\s|,\s(?:because|since|as|given|so|not|rather)\b)", re.IGNORECASE
 )
-_CORRECTS = re.compile(
+_CONCLUDES = re.compile(
     r"\b(?:wait|actually|instead|but|however|correct\w*|final\w*|therefore|overall)\b", re.IGNORECASE
 )
 _HEAD = re.compile(
@@ -294,8 +264,6 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 """A heading or letter before a label, such as `Sentiment:` or `(B)`."""
-_UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
-"""An unchecked box in a list."""
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
 """Labels that are too common as words to be recognized in a sentence."""
 
@@ -311,7 +279,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
         text = text[len(question) :]
     if whole := match_label(text, labels):
         return whole
-    lines = [line for line in lines_of(text) if len(line) <= _LONGEST and not _UNCHECKED.match(line)]
+    lines = [line for line in lines_of(text) if len(line) <= _LONGEST]
     while len(lines) > 1 and _REMARK.match(lines[-1]):
         lines.pop()
     if not lines or not labels:
@@ -321,12 +289,12 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
         # several labels if the options are listed
         stated = {first, *(label for line in lines[1:] if (label := _opening(line, labels)))}
     if stated:
-        corrections = (line for line in lines[1:] if _CORRECTS.search(line))
+        corrections = (line for line in lines[1:] if _CONCLUDES.search(line))
         stated.update(label for line in corrections for _, _, label in find_mentions(line, labels))
     elif is_finished:
         for line in {lines[0], lines[-1]}:
             named = {label for _, _, label in find_mentions(line, labels)}
-            if len(named) == 1 and _WEAK.isdisjoint(map(str.casefold, named)) and not _DENIES.search(line):
+            if len(named) == 1 and _WEAK.isdisjoint(map(str.casefold, named)) and not _DOUBTS.search(line):
                 stated |= named
     return stated.pop() if len(stated) == 1 else None
 
@@ -347,53 +315,32 @@ def _opening(line: str, labels: Sequence[str]) -> str | None:
         return None
     rest = line[found[0][1] :].lstrip("*_`\"'\u201d")
     is_alone = len({label for _, _, label in found}) == 1
-    is_explained = _EXPLAINS.match(rest) and not _CORRECTS.search(rest)
+    is_explained = _EXPLAINS.match(rest) and not _CONCLUDES.search(rest)
     return found[0][2] if _ENDS.match(rest) and (is_alone or is_explained) else None
 
 
 # Numbers
 
-_NUMBER = (
-    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
-    r"(?!\w|[.,]\d)"
-)
-_ANY = re.compile(
-    rf"(?<![\w.,]){_NUMBER}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
-)
-_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_SCALE = re.compile(
-    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"
-    rf"|\b(?:scale (?:of|from)|from|between)\s+(?:{_NUMBER}\s*(?:to|and|-|–)\s*)?)({_NUMBER})",
+_NUMBER = re.compile(
+    r"(?<![\w.,/])(?P<number>[-+\u2212]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)(?!\w|[.,]\d)"
+    r"(?:\s*(?:/|out of)\s*(?P<scale>\d+))?(?!\s*(?:hundred|thousand|million|billion)\b)",
     re.IGNORECASE,
 )
-_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the only number in the first or last line that contains any number.
 
-    A scale such as `out of 5` is ignored, but not another scale than that of the task. `1,500` is read as 1500.
+    A scale such as `out of 5` is left out, but another scale than that of the task makes the text ambiguous.
     """
-
-    def without_scale(line: str) -> str:
-        def bound(found: re.Match[str]) -> str:
-            is_other = scale and float(_plain_number(found[1])) != scale[1]
-            return found.group() if is_other else " "
-
-        return _SCALE.sub(bound, re.sub(r"(?i)\b(?:minus|negative)\s+(?=\.?\d)", "-", line))
-
-    lines = [line for line in map(without_scale, lines_of(text)) if _ANY.search(line)]
-    found: set[str] = set()
-    for line in lines[:1] + lines[-1:]:
-        found.update(map(_plain_number, _ANY.findall(line)))
-        if not _HAS_WORDS.search(line):
-            break  # only a number, which the rest of the text explains
-    return found.pop() if len(found) == 1 else None
-
-
-def _plain_number(number: str) -> str:
-    plain = re.sub("[\u2212\u2013]", "-", number).lstrip("+")
-    return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
+    lines = [line for line in lines_of(text) if _NUMBER.search(line)]
+    if lines and not re.search(r"[^\W\d_]{2}", lines[0]):
+        del lines[1:]  # only a number, which the rest of the text explains
+    numbers = [match for line in lines[:1] + lines[-1:] for match in _NUMBER.finditer(line)]
+    if any(match["scale"] and scale and float(match["scale"]) != scale[1] for match in numbers):
+        return None
+    said = {re.sub("\u2212", "-", match["number"]).lstrip("+").replace(",", ".") for match in numbers}
+    return said.pop() if len(said) == 1 else None
 
 
 # Queries
@@ -405,10 +352,6 @@ _SELECT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The start of a query. Within a sentence, `select` must be in capitals, or follow a colon or quotation mark."""
-_GOES_ON = re.compile(
-    r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]", re.IGNORECASE
-)
-_IS_OPEN = re.compile(r"(?:\b(?:select|distinct|from|where|and|or|by|on|having)|[=<>,(])\s*$", re.IGNORECASE)
 
 
 def _query(text: str) -> str | None:
@@ -425,8 +368,7 @@ def _query(text: str) -> str | None:
         return None
     query, *others = part[begin:].splitlines()
     for line in map(str.strip, others):
-        goes_on = blocks or _GOES_ON.match(line) or _IS_OPEN.search(query[-40:])
-        if not line or query.endswith(";") or not goes_on:
+        if not line or query.endswith(";") or not (blocks or QUERY_GOES_ON.match(line)):
             break
         query = f"{query.rstrip()} {line}"
     mark = next((mark for mark in ("**", "`", '"', "'") if before.endswith(mark)), "")

@@ -22,6 +22,7 @@ __all__ = [
     "NO_CHANGE",
     "NO_VALUE",
     "OPENING",
+    "QUERY_GOES_ON",
     "TAG_REQUEST",
     "is_in_context",
     "read_state",
@@ -259,9 +260,10 @@ def _number(text: str, scale: tuple[float, float] | None) -> str | None:
     return number
 
 
-_CLAUSE = re.compile(
-    r"\s|(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]|```", re.IGNORECASE
+QUERY_GOES_ON = re.compile(
+    r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]|\s|```", re.IGNORECASE
 )
+"""Matches a line that continues a query."""
 _COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
 _REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026")
 """Matches a possible remark in a query, unless the context has it."""
@@ -271,7 +273,7 @@ def _statement(text: str, context: str) -> str | None:
     """Return the only statement in a tag on a single line, or None. Comments would be read as part of it."""
     first, *others = [line for line in text.splitlines() if not line.startswith("```")] or [""]
     query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).rstrip("; ")
-    is_one = all(map(_CLAUSE.match, others)) and not _COMMENT.search(text)
+    is_one = all(map(QUERY_GOES_ON.match, others)) and not _COMMENT.search(text)
     is_plain = all(
         bare(found).casefold() in " ".join(context.split()).casefold() for found in _REMARK.findall(query)
     )
@@ -279,7 +281,7 @@ def _statement(text: str, context: str) -> str | None:
 
 
 _QUERY = re.compile(r"select\s[^();#\n]*?(?:\([^();#\n]*\)[^();#\n]*?)?\sfrom\s[^();#\n]+", re.IGNORECASE)
-_GOES_ON = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
+_HAS_REMARK = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
 
 
 def _query(text: str) -> str | None:
@@ -291,7 +293,7 @@ def _query(text: str) -> str | None:
     is_block = len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```"
     query = " ".join(line.strip() for line in (lines[1:-1] if is_block else lines)).removesuffix(";").rstrip()
     is_one = is_block or len(lines) == 1
-    return query if is_one and _QUERY.fullmatch(query) and not _GOES_ON.search(query) else None
+    return query if is_one and _QUERY.fullmatch(query) and not _HAS_REMARK.search(query) else None
 
 
 NO_CHANGE = "None"

@@ -173,7 +173,7 @@ MESSY = [
     ("wikisql", "The query is: SELECT a FROM table", "", "SELECT a FROM table", "sql"),
     (
         "wikisql",
-        "SELECT a\nFROM table\nWHERE b = c AND\nd > 3\nThis selects a.",
+        "SELECT a\nFROM table\nWHERE b = c\nAND d > 3\nThis selects a.",
         "",
         "SELECT a FROM table WHERE b = c AND d > 3",
         "sql",
