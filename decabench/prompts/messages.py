@@ -216,7 +216,7 @@ class PromptTooLongError(DecabenchError):
 def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
     """Return the span [0, end) of the context that fits into `budget` tokens, or None if all of it fits.
 
-    `count` returns the number of tokens in the prompt for a given context, and is called about ten times. The
+    `count` returns the number of tokens in the prompt for a given context, and is called about a dozen times. The
     context is cut at the end, after a word. Raises PromptTooLongError.
     """
     context = question.context
@@ -230,33 +230,12 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
             "fewer shots, a shorter template or a longer context window."
         )
 
-    def fits(end: int) -> bool:
-        return count(context[:end]) <= budget
+    def is_over(end: int) -> bool:
+        return count(context[:end]) > budget
 
     ends = [0, *(match.end() for match in _WORD.finditer(context))]
-    guess = bisect_left(ends, len(context) * (budget - bare) // max(1, whole - bare))
-    last = _last_true(0, len(ends), guess, lambda index: fits(ends[index]))
-    start = ends[last]
-    stop = ends[last + 1] if last + 1 < len(ends) else start
-    if stop - start <= NEAR:
-        return 0, start
-    return 0, _last_true(start, stop, (start + stop) // 2, fits)
-
-
-def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """Return the last number in [low, high) for which `holds` is true.
-
-    `holds` must be true for `low`, and stay false once it is false. Steps away from the guess first grow and
-    then halve, so a good guess takes few calls.
-    """
-    step = 2
-    probe = guess
-    while high - low > 1:
-        if not low < probe < high:
-            probe = (low + high) // 2
-        if holds(probe):
-            low, probe = probe, probe + step
-        else:
-            high, probe = probe, probe - step
-        step *= 4
-    return low
+    last = bisect_left(ends, True, lo=1, key=is_over) - 1
+    start, stop = ends[last], ends[min(last + 1, len(ends) - 1)]
+    if stop - start > NEAR:
+        return 0, bisect_left(range(stop), True, lo=start + 1, key=is_over) - 1
+    return 0, start

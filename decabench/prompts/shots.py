@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import heapq
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 
 from decabench.errors import MissingDataError
 from decabench.tasks import Example, Task
@@ -53,15 +55,21 @@ def _digest(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
+@lru_cache(1)  # questions about the same context are usually adjacent
+def _digest_context(context: str) -> tuple[bytes, int]:
+    """Return the digest and length of a context, ignoring case and whitespace."""
+    normal = _normal(context)
+    return _digest(normal), len(normal)
+
+
 class _Evaluated:
     """Digests of questions and contexts in the evaluated split, ignoring case and whitespace."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._latest: tuple[str, bytes, int] | None = None
         self._pairs: set[bytes] = set()
         self._contexts: set[bytes] = set()
         for question, context in pairs:
-            digest, _ = self._context(context)
+            digest, _ = _digest_context(context)
             self._pairs.add(_digest(digest + _normal(question)))
             self._contexts.add(digest)
 
@@ -70,38 +78,17 @@ class _Evaluated:
 
         In a split with several contexts, an example with a known context counts as contained.
         """
-        digest, length = self._context(context)
+        digest, length = _digest_context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True
         return _digest(digest + _normal(question)) in self._pairs
 
-    def _context(self, context: str) -> tuple[bytes, int]:
-        """Return the digest and length of a context.
 
-        The latest result is cached because questions about the same context are usually adjacent.
-        """
-        if self._latest is None or self._latest[0] != context:
-            normal = _normal(context)
-            self._latest = (context, _digest(normal), len(normal))
-        return self._latest[1:]
-
-
-class _Best:
-    def __init__(self, n: int) -> None:
-        self._n = n
-        self._heap: list[tuple[int, int, Shot]] = []  # negated keys, with the worst on top
-
-    def add(self, key: _Key, shot: Shot) -> None:
-        entry = (-key[0], -key[1], shot)
-        if len(self._heap) < self._n:
-            heapq.heappush(self._heap, entry)
-        elif entry[:2] > self._heap[0][:2]:
-            heapq.heapreplace(self._heap, entry)
-
-    def sorted(self) -> list[tuple[_Key, Shot]]:
-        return sorted(
-            (((-excess, -drawn), shot) for excess, drawn, shot in self._heap), key=lambda pair: pair[0]
-        )
+def _keep(best: list[tuple[_Key, Shot]], key: _Key, shot: Shot, n: int) -> None:
+    """Insert a shot into a sorted list of the n shots with the smallest keys."""
+    if len(best) < n or key < best[-1][0]:
+        insort(best, (key, shot), key=itemgetter(0))
+        del best[n:]
 
 
 def select_shots(
@@ -121,7 +108,9 @@ def select_shots(
     """
     if n <= 0:
         return ()
-    barred, best, by_answer = _Evaluated(evaluated), _Best(n), dict[str, _Best]()
+    barred = _Evaluated(evaluated)
+    best: list[tuple[_Key, Shot]] = []
+    by_answer: dict[str, list[tuple[_Key, Shot]]] = {}
     excluded = usable = 0
     for example in training:
         if barred.has(example.question, example.context):
@@ -131,16 +120,16 @@ def select_shots(
         shot = Shot(example.id, example.question, example.context, example.answers[0])
         size = len(shot.question) + len(shot.context) + len(shot.answer)
         key = (max(0, size - LONGEST), _drawn(seed, task.name, shot.id))
-        best.add(key, shot)
+        _keep(best, key, shot, n)
         if shot.answer in by_answer or len(by_answer) <= FEW_LABELS:
-            by_answer.setdefault(shot.answer, _Best(n)).add(key, shot)
+            _keep(by_answer.setdefault(shot.answer, []), key, shot, n)
     if usable < n:
         raise MissingDataError(
             f"{task.name}: {n} shots were requested, but only {usable:,} training examples are usable "
             f"({excluded:,} are also in the evaluated split). Use fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
-    drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()
+    drawn = _in_turn([*by_answer.values()], n) if few else best
     return tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0]))
 
 
