@@ -526,8 +526,8 @@ class ModelOptions:
     )
     batch_size: int | None = _model(
         None,
-        "Number of questions per batch. With auto, the batch grows while it fits in memory (hf:). Python "
-        "objects get 64.",
+        "Number of questions per batch. With auto, the largest batch that fits in memory is used (hf:). "
+        "Python objects get 64.",
         metavar="N|auto",
         at_least=1,
         unset="auto",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,69 +73,34 @@ __all__ = [
     "inspect_model",
 ]
 
-START = 8
-"""Size of the first batch with `--batch-size auto`."""
-
-GAIN = 1.1
-"""The minimum speedup from doubling the batch size for which it keeps growing."""
-
 WINDOW = 2048
 """The maximum number of questions to read ahead for sorting by length, unless a batch is larger."""
 
 
 @dataclass
 class BatchSize:
-    """Chooses the batch size.
+    """Chooses the batch size: the largest one allowed, halved until it fits in memory."""
 
-    The size is doubled while this is faster and fits in memory, and halved when it doesn't fit. accelerate's
-    `find_executable_batch_size` only halves the size, starts over after each error and doesn't tune for
-    speed.
-    """
-
-    fixed: int | None
-    """The requested batch size; None for `auto`."""
     most: int
-    """The maximum batch size for `auto`."""
-
-    def __post_init__(self) -> None:
-        self._too_large: int | None = None
-        self.begin()
-
-    def begin(self) -> None:
-        """Reset the size for a new task, whose prompts have a different length. Limits on memory are kept."""
-        self._rows = self.fixed or START
-        self._grows = self.fixed is None
-        self._best: tuple[float, int] = (0.0, self._rows)
+    """The maximum batch size."""
+    _too_large: float = math.inf
+    """The number of tokens in the smallest batch that didn't fit in memory."""
 
     @property
     def window(self) -> int:
         """The number of questions to read ahead."""
-        return max(self._rows, min(32 * self._rows, WINDOW))
+        return max(self.most, min(32 * self.most, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
         """Return the next batch size for rows of at most `positions` tokens and `remaining` prompts."""
-        rows = min(self._rows, remaining)
-        while rows > 1 and self._too_large is not None and rows * positions >= self._too_large:
+        rows = self.most
+        while rows > 1 and rows * positions >= self._too_large:
             rows //= 2
-        return rows
-
-    def grow(self, rows: int, positions: int, seconds: float) -> None:
-        """Record a successful batch, and double the size while this is faster."""
-        if not self._grows or rows < self._rows:
-            return
-        speed = rows * positions / max(seconds, 1e-9)
-        if speed < GAIN * self._best[0]:
-            self._grows, self._rows = False, self._best[1]
-            return
-        self._best = (speed, rows)
-        self._rows = min(2 * rows, self.most)
-        self._grows = self._rows > rows
+        return min(rows, remaining)
 
     def shrink(self, rows: int, positions: int) -> None:
-        """Record a batch that didn't fit in memory, and halve the size."""
-        self._too_large = min(rows * positions, self._too_large or rows * positions)
-        self._grows = False
-        self._rows = max(1, rows // 2)
+        """Record a batch that didn't fit in memory."""
+        self._too_large = min(rows * positions, self._too_large)
 
 
 @dataclass
@@ -154,7 +119,6 @@ class HfPredictor:
 
         The longest prompts come first, so those that don't fit in memory fail early.
         """
-        self.size.begin()
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []
             for question, prompt in zip(window, self.prompter.prompts(window), strict=True):
@@ -170,12 +134,10 @@ class HfPredictor:
         while prompts:
             positions = len(prompts[0].ids) + self.generator.decoding.max_new_tokens
             rows = self.size.rows(positions, len(prompts))
-            begun = time.perf_counter()
             outcomes = self._outcomes(prompts[:rows])
             if outcomes is None:
                 self.size.shrink(rows, positions)
                 continue
-            self.size.grow(rows, positions, time.perf_counter() - begun)
             for prompt, outcome in zip(prompts[:rows], outcomes, strict=True):
                 yield prompt.question.id, outcome
             prompts = prompts[rows:]
@@ -350,8 +312,8 @@ class HfBackend:
                     self.source, folder, facts.dtype, facts.device, options.device_map, options.quantize
                 )
             ]
-            rows = options.batch_size if pads_safely(held[0]) else 1
-            size = BatchSize(rows, LARGEST[facts.device.partition(":")[0]])
+            most = options.batch_size or LARGEST[facts.device.partition(":")[0]]
+            size = BatchSize(most if pads_safely(held[0]) else 1)
             enforcers = [Enforcer(held[0])]
             try:
                 yield lambda setting: self._predictor(setting, held[0], size, enforcers[0])
@@ -406,9 +368,7 @@ class HfBackend:
     def _predictor(
         self, setting: Setting, loaded: Loaded, size: BatchSize, enforcer: Enforcer
     ) -> HfPredictor:
-        if setting.prompting is None:
-            raise DecabenchError(f"The predictor hf requires a prompt, but {setting.task.name} has none.")
-        prompting = setting.prompting
+        prompting = setting.require_prompting("hf")
         prompter, decoding = self.plan(setting, prompting, loaded.tokenizer)
         if prompting.protocol == "choices":
             return HfPredictor(prompter, ChoiceScorer(loaded, decoding, prompter, self._watchful), size)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from decabench.predictors.hf.constraint import Constraint, Enforcer
-from decabench.predictors.hf.weights import Loaded
+from decabench.predictors.hf.weights import Loaded, padded
 from decabench.predictors.protocol import (
     Answer,
     Failure,
@@ -334,7 +334,7 @@ class Generator:
         constraint = self.enforcer.constraint(list(schemas)) if self.enforcer else None
         watch = _Watch(constraint) if self.watchful and len(prompts) > 1 else None
         stops = _Stops(self.loaded.tokenizer, self.decoding.stop, len(prompts))
-        inputs = self._pad(prompts)
+        inputs = padded(self.loaded, [prompt.ids for prompt in prompts])
         with torch.inference_mode():
             output = model.generate(
                 **inputs,
@@ -352,24 +352,6 @@ class Generator:
         if watch is None:
             return made, [True] * len(made)
         return made, watch.sure([answer.completion_tokens or 0 for answer in made])
-
-    def _pad(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Pad prompts to the longest.
-
-        Causal models are padded on the left because the answer must directly follow the prompt.
-        """
-        import torch
-
-        longest = max(len(prompt.ids) for prompt in prompts)
-        ids = torch.full((len(prompts), longest), self.loaded.pad, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            length = len(prompt.ids)
-            at = slice(0, length) if self.loaded.is_encoder_decoder else slice(longest - length, longest)
-            ids[row, at] = torch.tensor(prompt.ids, dtype=torch.long)
-            mask[row, at] = 1
-        device = self.loaded.model.device
-        return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
     def _draws(self, prompts: Sequence[Prompt], constraints: list[Constraint]) -> list[Any]:
         decoding = self.decoding

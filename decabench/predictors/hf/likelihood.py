@@ -10,10 +10,9 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
 
 from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
-from decabench.predictors.hf.weights import Loaded
+from decabench.predictors.hf.weights import Loaded, padded
 from decabench.predictors.protocol import Answer, Choice, best_choice
 
 __all__ = ["ChoiceScorer"]
@@ -94,23 +93,22 @@ class ChoiceScorer:
         owner = torch.tensor([at for at, row in enumerate(rows) for _ in row.wholes], device=device)
         rests = [list(whole[len(row.shared) :]) for row in rows for whole in row.wholes]
         starts = [row.begin - len(row.shared) for row in rows for _ in row.wholes]
-        ids, mask = _padded([row.shared for row in rows], self.loaded.pad, left=True)
-        ids, mask = ids.to(device), mask.to(device)
+        ids, mask = padded(self.loaded, [row.shared for row in rows]).values()
         with torch.inference_mode():
             place = {"position_ids": (mask.cumsum(-1) - 1).clamp_min(0)} if "position_ids" in takes else {}
             last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
             output = model(input_ids=ids, attention_mask=mask, use_cache=True, **place, **last)
             scores = output.logits[:, -1:].float().log_softmax(-1)[owner]  # (rows, 1, vocabulary)
-            more, seen = _padded([rest[:-1] for rest in rests], self.loaded.pad, left=False)
+            more, seen = padded(self.loaded, [rest[:-1] for rest in rests], left=False).values()
             if more.shape[1]:
                 cache = output.past_key_values
                 cache.batch_select_indices(owner)
                 lengths = mask.sum(-1, keepdim=True)[owner]
                 steps = torch.arange(more.shape[1], device=device)[None]
                 place = {"position_ids": lengths + steps} if place else {}
-                whole_mask = torch.cat([mask[owner], seen.to(device)], dim=1)
+                whole_mask = torch.cat([mask[owner], seen], dim=1)
                 output = model(
-                    input_ids=more.to(device),
+                    input_ids=more,
                     attention_mask=whole_mask,
                     past_key_values=cache,
                     use_cache=True,
@@ -123,17 +121,3 @@ class ChoiceScorer:
         ]
         found = iter(sums)
         return [[next(found) for _ in row.wholes] for row in rows]
-
-
-def _padded(rows: Sequence[Sequence[int]], pad: int, left: bool) -> tuple[Any, Any]:
-    """Return ids and mask, both of shape (rows, longest)."""
-    import torch
-
-    longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), pad, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for at, row in enumerate(rows):
-        place = slice(longest - len(row), longest) if left else slice(0, len(row))
-        ids[at, place] = torch.tensor(row, dtype=torch.long)
-        mask[at, place] = 1
-    return ids, mask

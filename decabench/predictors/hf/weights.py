@@ -6,7 +6,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -25,6 +25,7 @@ __all__ = [
     "load_model",
     "load_tokenizer",
     "local_folder",
+    "padded",
     "pads_safely",
     "positions",
     "read_config",
@@ -474,19 +475,11 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
     """Return the scores of the first token as float32, of shape (batch, vocabulary)."""
     import torch
 
-    longest = max(lengths)
-    ids = torch.full((len(lengths), longest), loaded.pad, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, length in enumerate(lengths):
-        at = slice(0, length) if loaded.is_encoder_decoder else slice(longest - length, longest)
-        # Any tokens work if all prompts start with the same ones.
-        ids[row, at] = torch.arange(7, 7 + length) % loaded.tokens
-        mask[row, at] = 1
-    device = loaded.model.device
+    # Any tokens work if all prompts start with the same ones.
+    rows = [[id_ % loaded.tokens for id_ in range(7, 7 + length)] for length in lengths]
     with torch.inference_mode():
         made = loaded.model.generate(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
+            **padded(loaded, rows),
             max_new_tokens=1,
             do_sample=False,
             num_beams=1,
@@ -494,3 +487,22 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
             return_dict_in_generate=True,
         )
     return torch.nan_to_num(made.logits[0].float(), nan=0.0, posinf=0.0, neginf=0.0).cpu()
+
+
+def padded(loaded: Loaded, rows: Sequence[Sequence[int]], left: bool | None = None) -> dict[str, Any]:
+    """Pad rows of tokens to the longest, and return `input_ids` and `attention_mask`, of shape (rows, longest).
+
+    By default, causal models are padded on the left, because the answer must directly follow the prompt.
+    """
+    import torch
+
+    left = not loaded.is_encoder_decoder if left is None else left
+    longest = max(map(len, rows))
+    ids = torch.full((len(rows), longest), loaded.pad, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for at, row in enumerate(rows):
+        place = slice(longest - len(row), longest) if left else slice(0, len(row))
+        ids[at, place] = torch.tensor(row, dtype=torch.long)
+        mask[at, place] = 1
+    device = loaded.model.device
+    return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}

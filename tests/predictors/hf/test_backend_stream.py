@@ -41,7 +41,7 @@ def causal(opened):
 
     def make(size):
         made = opened(setting())
-        made.size = BatchSize(size, size)
+        made.size = BatchSize(size)
         return made
 
     return make
