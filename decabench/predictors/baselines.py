@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.predictors.protocol import Predictor, Setting
+from decabench.prompts import options
 from decabench.tasks import Number, Question, Tags, Tree, describe_output
 
 __all__ = [
     "copy_context",
     "first_choice",
-    "first_option",
     "lead_3",
     "majority",
     "most_frequent_tag",
@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 
 @dataclass(frozen=True)
@@ -149,25 +148,9 @@ def random_answer(setting: Setting) -> Predictor:
     return _EachAlone(draw)
 
 
-def first_option(question: str) -> str:
-    """Return the first option offered by a question, such as `... A or B?` or `-- A, B, or C?`.
-
-    The result is empty if the question offers no options.
-    """
-    *mark, tail = _BEFORE_OPTIONS.split(question.rstrip("? "))
-    options = re.split(r",? or |, ", tail)
-    if len(options) < 2 or " or " not in tail:
-        return ""
-    if mark:  # the options follow a question or dash: `Who is hurt? Bob or Charlie?`
-        return options[0].strip()
-    # Other words precede the first option, as in `Is this review negative or positive?`, so take as many
-    # words as in the last option.
-    return " ".join(options[0].split()[-len(options[-1].split()) :])
-
-
 def first_choice(setting: Setting) -> Predictor:
     """Answer with the first option offered by the question, or an empty answer if there are no options."""
-    return _EachAlone(lambda question: first_option(question.question))
+    return _EachAlone(lambda question: next(iter(options(question.question)), ""))
 
 
 def copy_context(setting: Setting) -> Predictor:

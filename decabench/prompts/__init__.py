@@ -10,7 +10,7 @@ from decabench.prompts.extraction import (
 )
 from decabench.prompts.formats import describe_answers, describe_format
 from decabench.prompts.forms import GivenAnswers, label_flag, takes_label
-from decabench.prompts.labels import is_other_label, possible_labels
+from decabench.prompts.labels import is_other_label, options, possible_labels
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,
@@ -51,6 +51,7 @@ __all__ = [
     "label_flag",
     "load_template",
     "make_prompting",
+    "options",
     "possible_labels",
     "read_turn",
     "select_shots",

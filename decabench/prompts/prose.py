@@ -61,7 +61,7 @@ def _read(text: str, form: AnswerForm, question: str, context: str, is_finished:
         case "number":
             return find_number(text, form.scale)
         case "sql":
-            return _query(text)
+            return _find_query(text)
         case "state":
             return _state(text, form.labels)
         case _:
@@ -321,7 +321,7 @@ def _opening(line: str, labels: Sequence[str]) -> str | None:
 
 # Numbers
 
-_NUMBER = re.compile(
+_NUMBER_IN_TEXT = re.compile(
     r"(?<![\w.,/])(?P<number>[-+\u2212]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)(?!\w|[.,]\d)"
     r"(?:\s*(?:/|out of)\s*(?P<scale>\d+))?(?!\s*(?:hundred|thousand|million|billion)\b)",
     re.IGNORECASE,
@@ -333,10 +333,10 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
 
     A scale such as `out of 5` is left out, but another scale than that of the task makes the text ambiguous.
     """
-    lines = [line for line in lines_of(text) if _NUMBER.search(line)]
+    lines = [line for line in lines_of(text) if _NUMBER_IN_TEXT.search(line)]
     if lines and not re.search(r"[^\W\d_]{2}", lines[0]):
         del lines[1:]  # only a number, which the rest of the text explains
-    numbers = [match for line in lines[:1] + lines[-1:] for match in _NUMBER.finditer(line)]
+    numbers = [match for line in lines[:1] + lines[-1:] for match in _NUMBER_IN_TEXT.finditer(line)]
     if any(match["scale"] and scale and float(match["scale"]) != scale[1] for match in numbers):
         return None
     said = {re.sub("\u2212", "-", match["number"]).lstrip("+").replace(",", ".") for match in numbers}
@@ -354,7 +354,7 @@ _SELECT = re.compile(
 """The start of a query. Within a sentence, `select` must be in capitals, or follow a colon or quotation mark."""
 
 
-def _query(text: str) -> str | None:
+def _find_query(text: str) -> str | None:
     """Return a SELECT statement as a single line, from the last code block that contains one or from the text."""
     blocks = [block for block in _BLOCK.findall(text) if re.search(r"\bselect\b", block, re.IGNORECASE)]
     part = re.sub(r"^[ \t]*(?:--|#).*\n?", "", blocks[-1], flags=re.MULTILINE) if blocks else text

@@ -157,7 +157,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "number":
             return _number(line, form.scale)
         case "sql":
-            return _statement(_introduced(text, form.markers), context) if is_tagged else _query(text)
+            return _statement(_introduced(text, form.markers), context) if is_tagged else _bare_query(text)
         case "state":
             return read_state(line, form.labels)
         case "tags" | "tree":
@@ -265,7 +265,7 @@ QUERY_GOES_ON = re.compile(
 )
 """Matches a line that continues a query."""
 _COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
-_REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026")
+_QUERY_REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026")
 """Matches a possible remark in a query, unless the context has it."""
 
 
@@ -275,7 +275,8 @@ def _statement(text: str, context: str) -> str | None:
     query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).rstrip("; ")
     is_one = all(map(QUERY_GOES_ON.match, others)) and not _COMMENT.search(text)
     is_plain = all(
-        bare(found).casefold() in " ".join(context.split()).casefold() for found in _REMARK.findall(query)
+        bare(found).casefold() in " ".join(context.split()).casefold()
+        for found in _QUERY_REMARK.findall(query)
     )
     return query if is_one and is_plain and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
 
@@ -284,7 +285,7 @@ _QUERY = re.compile(r"select\s[^();#\n]*?(?:\([^();#\n]*\)[^();#\n]*?)?\sfrom\s[
 _HAS_REMARK = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
 
 
-def _query(text: str) -> str | None:
+def _bare_query(text: str) -> str | None:
     """Return the query that makes up a text, on a single line or in a single code block, or None.
 
     A second sentence, a comment or a remark in parentheses would be read as part of the last value.

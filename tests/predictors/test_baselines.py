@@ -5,7 +5,7 @@ from operator import eq
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.predictors.baselines import OracleSetting, first_option
+from decabench.predictors.baselines import OracleSetting
 from decabench.predictors.protocol import Setting
 from decabench.predictors.schemes import PREDICTORS
 from decabench.tasks.example import Question
@@ -53,8 +53,7 @@ def question(id="a", question="What?", context="Some words."):
         ("", ""),
     ],
 )
-def test_first_option(asked, option):
-    assert first_option(asked) == option
+def test_first_choice(asked, option):
     assert answers("first-choice", [question(question=asked)]) == [option]
 
 
