@@ -1,6 +1,6 @@
 """The leaderboard, a static site built from submissions."""
 
-from decabench.leaderboard.entries import LeaderboardError
+from decabench.leaderboard.entries import LeaderboardError, Refusal
 from decabench.leaderboard.example_pages import Policy, write_example_pages
 from decabench.leaderboard.pages import write_comparison_page
 from decabench.leaderboard.publishing import open_server
@@ -25,6 +25,7 @@ __all__ = [
     "Policy",
     "Problem",
     "PullRequest",
+    "Refusal",
     "Review",
     "ReviewedScore",
     "SendingLimits",

@@ -8,7 +8,6 @@ replaced if it is a site: `site.json` lists its files. Other files at the top of
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -73,9 +72,6 @@ def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
     find_others(site)
-    with storage_errors(site):
-        if site.parent.exists() and not site.parent.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(site))
     make_folder(site.parent, "--output")
     refusal = (
         f"Another build is still writing to {site}. Wait until it has finished, or choose another --output."
@@ -139,53 +135,40 @@ def find_others(site: Path) -> list[str]:
 
     Raises LeaderboardError if the folder is neither empty nor a site, and StorageError if `site` is a file.
     """
-    if not os.path.lexists(site):
-        return []
-    if not site.is_dir():
+    if os.path.lexists(site) and not site.is_dir():
         raise StorageError(f"{site} is not a folder. Choose another --output.")
-    if not any(site.iterdir()):
+    found = {
+        path.relative_to(site).as_posix()
+        for path in site.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+    if not found:
         return []
-    own = {*_read_names(site), MARKER}
-    others: list[str] = []
-    strange: list[str] = []
-    for here, folders, names in os.walk(site):
-        inside = "" if here == str(site) else f"{Path(here).relative_to(site).as_posix()}/"
-        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
-        for name in (*names, *links):
-            path, shown = os.path.join(here, name), inside + name
-            is_file = os.path.isfile(path) and not os.path.islink(path)
-            if shown not in own or not is_file:
-                (others if is_file and not inside else strange).append(shown)
-        if not folders and not names:
-            strange.append(inside)
+    others = sorted(found - {*_read_names(site), MARKER})
+    strange = [name for name in others if "/" in name or (site / name).is_symlink()]
     if strange:
-        strange.sort()
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
         raise LeaderboardError(
             f"The board in {site} is replaced as a whole, but the folder also contains other files: {shown}. "
             "Move these files, or choose another --output. Only files directly in the folder are kept, such as CNAME."
         )
-    return sorted(others)
+    return others
 
 
-def _read_names(site: Path) -> Iterable[str]:
+def _read_names(site: Path) -> Mapping[str, int]:
     path = site / MARKER
     advice = "choose an empty or new folder with --output"
-    if not path.is_file() or path.is_symlink():
+    if not path.is_file():
         raise LeaderboardError(
             f"{site} is not empty and is not a board built by decabench. To build a board, {advice}."
         )
     try:
-        content = read_json(path, _LARGEST)
-        if content["format"] != SITE_FORMAT or not all(isinstance(name, str) for name in content["files"]):
-            raise ValueError(f"its format is {content['format']!r:.60}")
+        names: dict[str, int] = dict(read_json(path, _LARGEST, SITE_FORMAT)["files"])
     except _DAMAGED as error:
         raise LeaderboardError(
             f"{path} is not the record of a board built by this version ({error}). If the folder contains "
             f"only a board, delete the folder and build again. Otherwise, {advice}."
         ) from error
-    # The keys are the names of the files. In early files of version 2, this is a list of names.
-    names: list[str] = list(content["files"])
     return names
 
 

@@ -284,6 +284,16 @@ def print_json(content: object) -> None:
     write_json(json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False))
 
 
+def report(*lines: str) -> None:
+    """Print the sentences that are a command's result; with `--json`, as one document."""
+    if is_set("json"):
+        from decabench.commands._documents import LinesDocument
+
+        print_json(LinesDocument(lines=lines))
+    else:
+        echo(folded("\n".join(lines)))
+
+
 def write_json(text: str) -> None:
     """Print JSON text as the result of a `--json` command, escaping control characters."""
     stream = _setting("stdout") or sys.stdout

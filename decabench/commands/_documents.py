@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct, field
 
 if TYPE_CHECKING:  # a command that prints one document needs none of the others' types
-    from decabench.leaderboard import Problem, Review
+    from decabench.leaderboard import Problem, Refusal, Review
     from decabench.runs import Estimate, Tally
     from decabench.scoring import (
         Compared,
@@ -49,14 +49,10 @@ class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
     error: ErrorFields
 
 
-class AnalysisDocument(Document, tag="decabench.analysis/1", frozen=True):
-    """The figures and numbers of `analyze`."""
+class LinesDocument(Document, tag="decabench.lines/1", frozen=True):
+    """What a command did, in sentences, with the paths of the files that it wrote."""
 
-    analysis: str
-    checkpoint: str
-    output: str  #: The folder of figures and numbers.
-    examples: Mapping[str, int]  #: The number of examples of each task.
-    lines: Sequence[str]  #: The findings, line by line.
+    lines: Sequence[str]
 
 
 class FaultCount(Part, frozen=True):
@@ -155,14 +151,6 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
 
-class ExportDocument(Document, tag="decabench.exported/1", frozen=True):
-    """The copy that `export weights` wrote."""
-
-    path: str
-    bytes: int
-    words: int  #: The number of words with a vector.
-
-
 class ExportedResultsDocument(Document, tag="decabench.exported-results/1", frozen=True):
     """The table of `export results`."""
 
@@ -172,27 +160,12 @@ class ExportedResultsDocument(Document, tag="decabench.exported-results/1", froz
     commit: str | None = None  #: The address of the change on the hub, if it was pushed.
 
 
-class ExportedTasksDocument(Document, tag="decabench.exported-tasks/1", frozen=True):
-    """The folder that `export tasks` wrote."""
-
-    harness: str  #: The harness that runs the tasks: lm-eval or inspect.
-    path: str
-    files: Sequence[str]
-
-
-class RefusedFile(Part, frozen=True):
-    """A submission or results file that was left off a board."""
-
-    path: str  #: Its path in the submissions folder.
-    reason: str
-
-
 class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
     index: str  #: The first page, as a URI.
     kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed rows.
-    refused: Sequence[RefusedFile]
+    refused: Sequence[Refusal]  #: Submissions and results files that were left off.
 
 
 class ReviewDocument(Document, tag="decabench.review/1", frozen=True):
@@ -495,15 +468,6 @@ class TrainingDocument(Document, tag="decabench.training/1", frozen=True):
     scores: Mapping[str, float]  #: The scores of the last validation, by task.
 
 
-class VectorsDocument(Document, tag="decabench.vectors/1", frozen=True):
-    """The vectors written by `vectors ngrams` or `vectors convert`."""
-
-    paths: Sequence[str]
-    vectors: int  #: The number of vectors: of n-grams or of words.
-    dimension: int
-    left_out: Sequence[str]  #: Words that do not fit on one line.
-
-
 class VerifiedFile(Part, frozen=True):
     """The result of verifying a results file."""
 
@@ -537,14 +501,14 @@ class SubmittedAnswer(Struct, frozen=True):
 
 DOCUMENTS: Mapping[str, Any] = {
     "error": ErrorDocument,
-    "analyze": AnalysisDocument,
+    "analyze": LinesDocument,
     "check": CheckDocument,
     "compare": ComparisonDocument,
     "compare --each": LineupDocument,
     "evaluate": EvaluationDocument,
     "export results": ExportedResultsDocument,
-    "export tasks": ExportedTasksDocument,
-    "export weights": ExportDocument,
+    "export tasks": LinesDocument,
+    "export weights": LinesDocument,
     "import": CheckDocument,
     "leaderboard": BoardDocument,
     "metrics": Mapping[str, MetricFields],
@@ -567,8 +531,8 @@ DOCUMENTS: Mapping[str, Any] = {
     "tasks show": TaskDocument,
     "tasks validate": ProofDocument,
     "train": TrainingDocument,
-    "vectors convert": VectorsDocument,
-    "vectors ngrams": VectorsDocument,
+    "vectors convert": LinesDocument,
+    "vectors ngrams": LinesDocument,
     "verify": VerificationDocument,
 }
 """The document that each command prints; any command may print the error instead."""

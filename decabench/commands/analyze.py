@@ -10,12 +10,10 @@ import click
 from decabench.commands._console import (
     chosen_tasks,
     complete_task,
-    echo,
     home_option,
     include_option,
-    is_set,
     output_option,
-    print_json,
+    report,
     split_option,
     tasks_option,
 )
@@ -98,20 +96,4 @@ def analyze(
         if not sample[name][1]:
             like = next((f". Ids look like {row.id!r}" for row in store.examples(name, split)), "")
             raise DataError(f"The {split} split of {name} has no example {example!r}{like}.")
-    lines = []
-    for line in found.run(saved.load(device), sample, output):
-        lines.append(line)
-        echo(line)
-    if is_set("json"):
-        from decabench.commands._documents import AnalysisDocument
-
-        counts = {name: len(rows) for name, (_, rows) in sample.items()}
-        print_json(
-            AnalysisDocument(
-                analysis=analysis,
-                checkpoint=str(checkpoint),
-                output=str(output),
-                examples=counts,
-                lines=lines,
-            )
-        )
+    report(*found.run(saved.load(device), sample, output))

@@ -11,8 +11,10 @@ from decabench.commands._console import (
     home_option,
     include_option,
     is_set,
+    note,
     output_option,
     print_json,
+    report,
     split_option,
     suite_option,
 )
@@ -52,12 +54,8 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
     from decabench.models import Checkpoint, export_checkpoint
 
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, not named_vectors)
-    if is_set("json"):
-        from decabench.commands._documents import ExportDocument
-
-        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words))
     vectors = "without its vectors" if named_vectors else f"with vectors for {made.words:,} words"
-    echo(f"{output}: {made.size / 1e6:.1f} MB, {vectors}.")
+    report(f"{output}: {made.size / 1e6:.1f} MB, {vectors}.")
 
 
 @export.command()
@@ -177,14 +175,5 @@ def tasks(
             name for name in select_suite(suite, include).tasks if split in available_splits(known[name])
         )
     made = export_tasks(chosen, output, harness, split, shots, seed, home, include, chat)
-    if is_set("json"):
-        from decabench.commands._documents import ExportedTasksDocument
-
-        print_json(
-            ExportedTasksDocument(harness=harness, path=str(output), files=[str(path) for path in made])
-        )
-        return
-    for path in made:
-        echo(str(path))
-    if not is_set("quiet"):
-        echo(f"To run the tasks, see {output / 'README.md'}")
+    report(*map(str, made))
+    note(f"To run the tasks, see {output / 'README.md'}")

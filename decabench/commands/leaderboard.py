@@ -131,13 +131,13 @@ def leaderboard(
     )
     site = build_leaderboard(submissions, output, options, require_results=True, report=report)
     if is_set("json"):
-        from decabench.commands._documents import BoardDocument, RefusedFile
+        from decabench.commands._documents import BoardDocument
 
         print_json(
             BoardDocument(
                 index=site.index.resolve().as_uri(),
                 kinds=dict(site.kinds),
-                refused=[RefusedFile(path=each.path, reason=each.reason) for each in site.refused],
+                refused=site.refused,
             )
         )
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,13 +11,11 @@ import click
 from decabench.commands._console import (
     FiniteRange,
     chosen_tasks,
-    echo,
     home_option,
     include_option,
     is_chatty,
-    is_set,
     note,
-    print_json,
+    report,
     tasks_option,
 )
 
@@ -121,15 +119,14 @@ def ngrams(
     names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
     not_texts = [name for name in names if isinstance(known[name].output, Tags | Tree | Number)]
 
-    def report(task: str) -> None:
+    def announce(task: str) -> None:
         if is_chatty():
             note(f"Reading {task}")
 
-    corpus = read_corpus(Store(home_folder(home)), names, examples, report, not_texts)
+    corpus = read_corpus(Store(home_folder(home)), names, examples, announce, not_texts)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), is_chatty())
     write_ngram_vectors(output, found)
-    _print_document([output], len(found.index), found.dimension)
-    echo(
+    report(
         f"Wrote {len(found.index):,} n-grams of dimension {found.dimension} to {output}, trained on "
         f"{corpus.size:,} tokens ({corpus.distinct:,} distinct) of {len(names)} "
         f"{'task' if len(names) == 1 else 'tasks'} in {time.monotonic() - start:.1f} seconds."
@@ -158,17 +155,9 @@ def convert(source: str, output: Path, force: bool) -> None:
         raise DataError(f"{source} has no list of words. Use vectors with a row for each word.")
     left_out = write_word_vectors(output, words)
     count = len(words.index) - len(left_out)
-    _print_document([output, index], count, words.dimension, left_out)
     counted = f"{count:,} {'word' if count == 1 else 'words'}"
-    echo(f"Wrote {counted} of dimension {words.dimension} to {output} and {index}.")
+    lines = [f"Wrote {counted} of dimension {words.dimension} to {output} and {index}."]
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        echo(f"Left out {len(left_out):,} words that do not fit on one line: {shown}.")
-
-
-def _print_document(paths: list[Path], count: int, dimension: int, left_out: Sequence[str] = ()) -> None:
-    if is_set("json"):
-        from decabench.commands._documents import VectorsDocument
-
-        shown = [str(path) for path in paths]
-        print_json(VectorsDocument(paths=shown, vectors=count, dimension=dimension, left_out=list(left_out)))
+        lines.append(f"Left out {len(left_out):,} words that do not fit on one line: {shown}.")
+    report(*lines)

@@ -2,41 +2,22 @@
 (function () {
   "use strict";
   const NAMES = ["auto", "light", "dark"];
-  const KEY = "decabench-theme";
-
-  function stored() {
-    try {
-      const name = localStorage.getItem(KEY);
-      return NAMES.includes(name) ? name : "auto";
-    } catch {
-      return "auto"; // storage may be forbidden; the choice then lasts as long as the page
-    }
+  const page = document.documentElement.dataset;
+  let kept = {}; // without storage, the choice lasts as long as the page
+  try {
+    kept = localStorage;
+  } catch {
+    // storage is forbidden
   }
-
-  function apply(name) {
-    document.documentElement.dataset.theme = name;
-    document.dispatchEvent(new CustomEvent("themechange"));
-  }
-
-  apply(stored());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    document.dispatchEvent(new CustomEvent("themechange")),
-  );
+  page.theme = NAMES.includes(kept["decabench-theme"]) ? kept["decabench-theme"] : "auto";
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.querySelector("[data-theme-button]");
     const label = button.querySelector("span");
-    label.textContent = document.documentElement.dataset.theme;
+    label.textContent = page.theme;
     button.hidden = false;
     button.addEventListener("click", () => {
-      const now = NAMES.indexOf(document.documentElement.dataset.theme);
-      const next = NAMES[(now + 1) % NAMES.length];
-      try {
-        localStorage.setItem(KEY, next);
-      } catch {
-        // as above
-      }
-      label.textContent = next;
-      apply(next);
+      page.theme = label.textContent = NAMES[(NAMES.indexOf(page.theme) + 1) % NAMES.length];
+      kept["decabench-theme"] = page.theme;
     });
   });
 })();
