@@ -3,7 +3,6 @@
 from decabench.leaderboard.entries import LeaderboardError, Refusal
 from decabench.leaderboard.example_pages import Policy, write_example_pages
 from decabench.leaderboard.pages import write_comparison_page
-from decabench.leaderboard.publishing import open_server
 from decabench.leaderboard.reviewing import (
     Problem,
     PullRequest,
@@ -31,7 +30,6 @@ __all__ = [
     "SendingLimits",
     "Site",
     "build_leaderboard",
-    "open_server",
     "outcome_path",
     "queue_fault",
     "read_request",

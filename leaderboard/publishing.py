@@ -1,4 +1,4 @@
-"""Publish a site, list what changed since the previous build, and serve it.
+"""Publish a site, and list what changed since the previous build.
 
 A site is built next to the earlier site, and two renames swap them. If a build is killed, the earlier
 site remains; if it is killed between the two renames, the next build restores it. A folder is only
@@ -14,12 +14,8 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from http import HTTPStatus
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from decabench.errors import DecabenchError, StorageError
@@ -34,7 +30,6 @@ __all__ = [
     "File",
     "find_others",
     "list_builds",
-    "open_server",
     "publish",
     "read_whole_site",
     "write_changes",
@@ -267,45 +262,3 @@ def write_feed(title: str, builds: Sequence[Build], newest: str) -> bytes:
         add(entry, "content", "\n".join(lines), type="text")
     text = tostring(feed, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
-
-
-# Local server
-
-_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-def _is_local(host: str | None) -> bool:
-    try:
-        return host is not None and urlsplit(f"//{host}").hostname in _LOCAL_NAMES
-    except ValueError:
-        return False
-
-
-class _QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files to this machine only, under its local names, without logging."""
-
-    def parse_request(self) -> bool:
-        if not super().parse_request():
-            return False
-        if not _is_local(self.headers.get("Host")):  # another website whose name resolves to this machine
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Open the site as localhost")
-            return False
-        return True
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        super().end_headers()
-
-
-def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server for a folder on 127.0.0.1. Raises LeaderboardError if the port is in use."""
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
-    except OSError as error:
-        raise LeaderboardError(
-            f"Port {port} can't be used ({error.strerror}). Choose another port with --port."
-        ) from error

@@ -19,8 +19,6 @@ from click.core import ParameterSource
 from decabench.text import fold, terminal_safe
 
 if TYPE_CHECKING:
-    from http.server import HTTPServer
-
     from rich.console import Console
     from rich.text import Text
 
@@ -423,17 +421,6 @@ def print_field(out: Console, label: str, text: str) -> None:
 def shortened(text: str, limit: int) -> str:
     """Return a text. If it is longer than `limit` characters, it is cut and its length is added."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
-
-
-def serve(server: HTTPServer, ready: Callable[[str], object] = str) -> None:
-    """Print a server's address, call `ready` with it, and serve until Ctrl-C."""
-    address = f"http://127.0.0.1:{server.server_address[1]}/"
-    echo(f"Serving on {address} until Ctrl-C.")
-    ready(address)
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        echo("Stopped.")
 
 
 def headline_name(task: TaskResult) -> str:

@@ -350,8 +350,7 @@ class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
 class PageDocument(Document, tag="decabench.page/1", frozen=True):
     """The page of `show --output` or `--open`."""
 
-    page: str | None  #: The page as a URI; null if it is only served.
-    address: str | None  #: The address of the server, until Ctrl-C; null with only --output.
+    page: str  #: The page as a URI.
 
 
 class SuiteHead(Part, frozen=True):

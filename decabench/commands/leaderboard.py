@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-from click.core import ParameterSource
 
 from decabench.commands._console import (
     SCORED_SPLITS,
@@ -22,9 +21,6 @@ from decabench.commands._console import (
     output_option,
     print_json,
     processes,
-)
-from decabench.commands._console import (
-    serve as run_server,
 )
 
 if TYPE_CHECKING:
@@ -75,14 +71,6 @@ if TYPE_CHECKING:
     help="Score and rank this split. Can be repeated.  [default: both]",
 )
 @jobs_option
-@click.option("--serve", is_flag=True, help="Serve the finished site on localhost until Ctrl-C.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8000,
-    show_default=True,
-    help="Port for --serve; 0 picks a free port.",
-)
 @home_option
 @include_option
 def leaderboard(
@@ -94,8 +82,6 @@ def leaderboard(
     rank_reported: bool,
     splits: tuple[str, ...],
     jobs: int | None,
-    serve: bool,
-    port: int,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -105,11 +91,8 @@ def leaderboard(
     without answers or without prepared data are listed separately. If there is nothing to show, writes nothing
     and exits with 1.
     """
-    from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
+    from decabench.leaderboard import BoardOptions, build_leaderboard
     from decabench.tasks import home_folder
-
-    if not serve and click.get_current_context().get_parameter_source("port") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--port requires --serve. Add --serve, or omit --port.")
 
     def report(line: str) -> None:
         note(f"{line} ...")
@@ -149,6 +132,3 @@ def leaderboard(
         for word, refusals in (("Failed", site.failed), ("Left out", site.refused)):
             for each in refusals:
                 echo(folded(f"{word}: {each.path}: {each.reason.rstrip('.')}.", err=True), err=True)
-    if serve:
-        with open_server(output, port) as server:
-            run_server(server)

@@ -25,9 +25,6 @@ from decabench.commands._console import (
     split_option,
     submission_argument,
 )
-from decabench.commands._console import (
-    serve as run_server,
-)
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -115,13 +112,13 @@ _MOST_WORDS = 400
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write a page of all examples to this folder, with these filters set, to open in a browser.",
+    help="Write a page of all examples to this folder, with these filters set.",
 )
 @click.option(
-    "--open", "as_page", is_flag=True, help="Serve a page of all examples, and open the page in the browser."
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port for --open.  [default: any]"
+    "--open",
+    "as_page",
+    is_flag=True,
+    help="Open a page of all examples in the browser, with these filters set.",
 )
 @hidden_option
 @home_option
@@ -142,7 +139,6 @@ def show(
     answers: AnswerKind,
     output: Path | None,
     as_page: bool,
-    port: int,
     hidden: bool,
     home: Path | None,
     include: tuple[Path, ...],
@@ -160,8 +156,6 @@ def show(
         )
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
         raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
-    if port and not as_page:
-        raise click.UsageError("--port requires --open. Add --open, or omit --port.")
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options, hidden)
@@ -172,7 +166,7 @@ def show(
     if as_page or output is not None:
         if ids:
             browse_examples(shown, Chosen(ids=ids))  # raises for ids that are not there
-        _write_page(shown, other, output, as_page, port, _page_state(chosen, other is not None))
+        _write_page(shown, other, output, as_page, _page_state(chosen, other is not None))
         return
     if calibration and shown.result.calibration is None:
         raise click.UsageError(
@@ -409,33 +403,19 @@ def _page_state(chosen: Chosen, against: bool) -> str:
 
 
 def _write_page(
-    shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int, state: str
+    shown: Inspected, other: Inspected | None, output: Path | None, opens: bool, state: str
 ) -> None:
     import webbrowser
+    from tempfile import mkdtemp
 
-    from decabench.files import temporary_folder
-    from decabench.leaderboard import open_server, write_example_pages
+    from decabench.leaderboard import write_example_pages
 
-    with temporary_folder() as temporary:
-        folder = output or temporary / "page"
-        index = write_example_pages(shown, folder, other)
-        page = index.resolve().as_uri() + state if output is not None else None
-        if page is not None:
-            echo(f"Page: {page}")
-        if not serve:
-            _print_place(page, None)
-            return
-
-        def open_browser(address: str) -> None:
-            _print_place(page, address + state)
-            webbrowser.open(address + state)
-
-        with open_server(folder, port) as server:
-            run_server(server, open_browser)
-
-
-def _print_place(page: str | None, address: str | None) -> None:
+    index = write_example_pages(shown, output or Path(mkdtemp(prefix="decabench-"), "page"), other)
+    page = index.resolve().as_uri() + state
     if is_set("json"):
         from decabench.commands._documents import PageDocument
 
-        print_json(PageDocument(page=page, address=address))
+        print_json(PageDocument(page=page))
+    echo(f"Page: {page}")
+    if opens:
+        webbrowser.open(page)

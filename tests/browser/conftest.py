@@ -10,13 +10,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
-from decabench.leaderboard import open_server, write_leaderboard
+from decabench.leaderboard import write_leaderboard
 from tests.leaderboard.small import results, write
 from tests.leaderboard.synthetic import submissions
 
@@ -82,7 +84,8 @@ def serving(site: Path, kind: str) -> Iterator[str]:
     if kind == "file":
         yield site.as_uri()
         return
-    with open_server(site, 0) as server:
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

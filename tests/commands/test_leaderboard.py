@@ -170,49 +170,6 @@ def test_baselines_are_answered_once_and_again_if_their_answers_changed(
     assert command(*own_home).exit_code == 1, "the system answers other data now"
 
 
-# --serve
-
-
-def test_serve(command, monkeypatch, options, tmp_path):
-    from http.server import ThreadingHTTPServer
-    from threading import Thread
-    from urllib.request import urlopen
-
-    seen = []
-
-    def once(server):
-        thread = Thread(target=server.handle_request)
-        thread.start()
-        host, port = server.server_address[:2]
-        with urlopen(f"http://{host}:{port}/") as answer:
-            seen.append((host, answer.read()))
-        thread.join()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", once)
-    done = command("leaderboard", *options, "--serve", "--port", "0")
-    assert done.exit_code == 0
-    assert "until Ctrl-C.\nStopped.\n" in done.stdout
-    assert seen == [("127.0.0.1", (tmp_path / "site" / "index.html").read_bytes())]
-
-
-def test_a_port_that_is_taken(command, options):
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = command("leaderboard", *options, "--serve", "--port", port)
-    assert done.exit_code != 0
-    assert f"Port {port} can't be used" in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_a_port_without_a_server_is_refused(command, options):
-    done = command("leaderboard", *options, "--port", "8000")
-    assert done.exit_code == 2 and "--port requires --serve" in done.stderr
-
-
 def test_one_split(command, options, submit, tmp_path):
     submit("majority", ["sst"], "submissions/majority", split="test")
     done = command("leaderboard", *options)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import Result
@@ -205,25 +207,16 @@ def test_a_page_is_written(command: Command, home: Path, wrong_and_right: Path, 
     assert done.exit_code != 0 and (tmp_path / "other/keep.txt").read_text() == "mine"
 
 
-@pytest.mark.heavy
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> None:
-    import signal
-    import subprocess
-    import sys
-    from urllib.request import urlopen
-
-    line = [sys.executable, "-m", "decabench", "show", str(wrong_and_right), "--open", "--home", str(home)]
-    environment = {**os.environ, "BROWSER": "true", "PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as running:
-        assert running.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/", running.stdout.readline())
-        assert found is not None
-        with urlopen(f"{found[0]}data/texts/all.js") as answer:
-            assert answer.read().startswith(b'decabench.put("texts/all",')
-        running.send_signal(signal.SIGINT)
-        assert running.stdout.read() == "Stopped.\n"
-        assert running.wait() == 0
+def test_a_page_is_opened(
+    command: Command, home: Path, wrong_and_right: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    done = command("show", wrong_and_right, "--open", "--wrong", "--home", home)
+    assert done.stdout == f"Page: {opened[0]}\n" and opened[0].endswith("/index.html#kind=wrong")
+    index = Path(urlsplit(opened[0]).path)
+    assert (index.parent / "data/texts/all.js").read_bytes().startswith(b'decabench.put("texts/all",')
+    shutil.rmtree(index.parents[1])
 
 
 def test_a_page_begins_with_the_filters_that_were_given(
@@ -240,7 +233,6 @@ def test_a_page_begins_with_the_filters_that_were_given(
     for options, said in (
         (("--id", "a", "--id", "b"), "at most one --id and one --flag"),
         (("--flag", "empty", "--flag", "cut"), "at most one --id and one --flag"),
-        (("--port", "8000"), "--port requires --open"),
     ):
         done = command(*page, *options)
         assert done.exit_code == 2 and said in done.stderr

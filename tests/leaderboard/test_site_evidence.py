@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import csv
-import http.client
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
-from decabench.leaderboard import BoardOptions, build_leaderboard, open_server, write_leaderboard
+from decabench.leaderboard import BoardOptions, build_leaderboard, write_leaderboard
 from tests.leaderboard.small import results, write
 from tests.leaderboard.test_site import Page
 
@@ -119,54 +116,3 @@ def test_what_was_built_is_returned(made_up: Path, home: Path, tmp_path: Path) -
     built = build_leaderboard(tmp_path / "in", tmp_path / "site", BoardOptions(home, examples="none"))
     assert built.index == tmp_path / "site" / "index.html"
     assert dict(built.kinds) == {"verified": 1, "reported": 1} and built.refused == []
-
-
-# --serve
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    folder = tmp_path_factory.mktemp("served")
-    (folder / "index.html").write_text("secret")
-    with open_server(folder, 0) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
-
-
-def ask(port: int, host: str | None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.putrequest("GET", "/", skip_host=True)
-    if host is not None:
-        connection.putheader("Host", host)
-    connection.endheaders()
-    answer = connection.getresponse()
-    found = answer.status, answer.read()
-    connection.close()
-    return found
-
-
-@pytest.mark.parametrize(
-    "host", ["localhost", "localhost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "LOCALHOST"]
-)
-def test_names_of_this_machine_are_served(port: int, host: str) -> None:
-    assert ask(port, host.format(port=port)) == (200, b"secret")
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:{port}",
-        "localhost.evil.example",
-        "evil@localhost.example",
-        "",
-        "[",
-        None,
-    ],
-)
-def test_a_rebound_name_reads_nothing(port: int, host: str | None) -> None:
-    status, content = ask(port, host and host.format(port=port))
-    assert status == 421 and b"secret" not in content
