@@ -73,6 +73,8 @@ complete_metric = _completing(lambda context: import_module("decabench.metrics")
 complete_predictor = _completing(lambda context: import_module("decabench.predictors").predictor_names())
 
 SCORED_SPLITS = ("validation", "test")
+ANSWERS = ("extracted", "raw")
+ANSWERS_HELP = "Whether to score the extracted answers or the model's whole output."
 
 home_option = click.option(
     "--home",
@@ -154,6 +156,36 @@ def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Cal
     return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 
 
+class FiniteRange(click.FloatRange):
+    """A range of numbers that excludes infinity and NaN. Comparisons alone would accept NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return found
+
+
+def file_option(*names: str, text: str, exists: bool = True, metavar: str = "FILE") -> Decorator[Any]:
+    """Return an option for a file to read, or for a file to write, which need not exist."""
+    path = click.Path(path_type=Path, exists=exists, dir_okay=False)
+    return click.option(*names, type=path, metavar=metavar, help=text)
+
+
+def number_option(name: str, default: float, text: str, least: int = 1, metavar: str = "") -> Decorator[Any]:
+    """Return an option for a whole number, or for a positive number if `default` is not whole."""
+    whole = isinstance(default, int)
+    kind = click.IntRange(min=least) if whole else FiniteRange(min=0, min_open=bool(least))
+    metavar = metavar or ("N" if whole else "X")
+    return click.option(name, type=kind, default=default, show_default=True, metavar=metavar, help=text)
+
+
+def choice_option(name: str, choices: Sequence[str], text: str, *, parameter: str = "") -> Decorator[Any]:
+    """Return an option for one of several words, by default the first."""
+    names = [name, parameter] if parameter else [name]
+    return click.option(*names, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
+
+
 def split_option(
     default: str | None, text: str, splits: Sequence[str] = ("train", *SCORED_SPLITS)
 ) -> Callable[[Command], Command]:
@@ -198,16 +230,6 @@ def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
             own = f"{prefix}_{name}".upper().replace("-", "_")
             option.envvar = [str(option.envvar), own] if option.envvar else own
             option.allow_from_autoenv = False
-
-
-class FiniteRange(click.FloatRange):
-    """A range of numbers that excludes infinity and NaN. Comparisons alone would accept NaN."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return found
 
 
 # Text and JSON

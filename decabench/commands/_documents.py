@@ -151,15 +151,6 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
 
-class ExportedResultsDocument(Document, tag="decabench.exported-results/1", frozen=True):
-    """The table of `export results`."""
-
-    form: str  #: markdown, latex or model-index.
-    path: str | None  #: The file, if requested.
-    text: str
-    commit: str | None = None  #: The address of the change on the hub, if it was pushed.
-
-
 class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
@@ -505,7 +496,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "compare": ComparisonDocument,
     "compare --each": LineupDocument,
     "evaluate": EvaluationDocument,
-    "export results": ExportedResultsDocument,
+    "export results": LinesDocument,
     "export tasks": LinesDocument,
     "export weights": LinesDocument,
     "import": CheckDocument,

@@ -12,6 +12,7 @@ from decabench.commands._console import (
     complete_task,
     home_option,
     include_option,
+    number_option,
     output_option,
     report,
     split_option,
@@ -36,13 +37,7 @@ from decabench.commands._console import (
     default="",
     help="Id of the example, for use with --task.  [default: the first example]",
 )
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="Number of examples per task.",
-)
+@number_option("--examples", 200, "Number of examples per task.")
 @split_option("validation", "Split to take the examples from.")
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 @home_option

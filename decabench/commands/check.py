@@ -11,6 +11,7 @@ import click
 from decabench.commands._console import (
     chosen_tasks,
     echo,
+    file_option,
     folded,
     home_option,
     include_option,
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
 @submission_argument
 @tasks_option
 @split_option(None, "Check only this split.")
-@click.option(
-    "--ids",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Use this id list from `prepare --export-ids` instead of prepared data.",
-)
+@file_option("--ids", text="Use this id list from `prepare --export-ids` instead of prepared data.")
 @home_option
 @include_option
 @click.pass_context

@@ -14,12 +14,14 @@ from decabench.commands._console import (
     chosen_tasks,
     console,
     echo,
+    file_option,
     folded,
     format_count,
     home_option,
     include_option,
     is_set,
     jobs_option,
+    number_option,
     print_field,
     print_table,
     processes,
@@ -42,20 +44,9 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
 @click.argument("submissions", type=_SUBMISSION, nargs=-1, required=True)
 @tasks_option
 @split_option("validation", "Split to compare on.", SCORED_SPLITS)
-@click.option("--seed", default=0, show_default=True, help="Random seed for resampling.")
-@click.option(
-    "--flips",
-    type=click.IntRange(min=0),
-    default=3,
-    show_default=True,
-    help="Number of worst regressions to show per task.",
-)
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the comparison as an HTML page.",
-)
+@number_option("--seed", 0, "Random seed for resampling.", least=0)
+@number_option("--flips", 3, "Number of worst regressions to show per task.", least=0)
+@file_option("--html", text="Also write the comparison as an HTML page.", exists=False)
 @click.option(
     "--fail-on-regression",
     "limits",

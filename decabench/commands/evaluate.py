@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands._console import (
+    ANSWERS,
+    ANSWERS_HELP,
     SCORED_SPLITS,
     TableColumn,
     changed_since,
+    choice_option,
     chosen_tasks,
     console,
     echo,
+    file_option,
     folded,
     format_count,
     format_score,
@@ -54,18 +58,9 @@ if TYPE_CHECKING:
     "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw, -without with --without]",
     required=False,
 )
-@click.option(
-    "--answers",
-    type=click.Choice(["extracted", "raw"]),
-    default="extracted",
-    show_default=True,
-    help="Whether to score the extracted answers or the model's whole output.",
-)
-@click.option(
-    "--without",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Leave out the examples in this id list (see decabench tasks overlap --write).",
+@choice_option("--answers", ANSWERS, ANSWERS_HELP)
+@file_option(
+    "--without", text="Leave out the examples in this id list (see decabench tasks overlap --write)."
 )
 @click.option(
     "--all-texts",

@@ -7,13 +7,15 @@ from pathlib import Path
 import click
 
 from decabench.commands._console import (
+    choice_option,
     echo,
+    file_option,
     home_option,
     include_option,
     is_set,
     note,
+    number_option,
     output_option,
-    print_json,
     report,
     split_option,
     suite_option,
@@ -28,13 +30,11 @@ def export() -> None:
 @export.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @output_option("New folder for the copy.")
-@click.option(
+@number_option(
     "--words",
-    default=20_000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Include this many words from the top of each vector file, in addition to the model's vocabulary.",
+    20_000,
+    "Include this many words from the top of each vector file, in addition to the model's vocabulary.",
+    least=0,
 )
 @click.option(
     "--named-vectors",
@@ -60,21 +60,14 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 
 @export.command()
 @click.argument("submissions", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True)
-@click.option(
+@choice_option(
     "--format",
-    "form",
-    type=click.Choice(["markdown", "latex", "model-index"]),
-    default="markdown",
-    show_default=True,
-    help="A table, or the model-index of a Hugging Face model card.",
+    ["markdown", "latex", "model-index"],
+    "A table, or the model-index of a Hugging Face model card.",
+    parameter="form",
 )
 @split_option("validation", "Export results for this split.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="File to write.  [default: print]",
-)
+@file_option("--output", text="File to write.  [default: print]", exists=False)
 @click.option(
     "--push",
     metavar="OWNER/NAME",
@@ -99,17 +92,8 @@ def results(
         with atomic_file(output, option="--output") as file:
             file.write(text.encode())
     address = None if push is None else push_card(text, push)
-    if is_set("json"):
-        from decabench.commands._documents import ExportedResultsDocument
-
-        path = None if output is None else str(output)
-        print_json(ExportedResultsDocument(form=form, path=path, text=text, commit=address))
-    elif address is not None:
-        echo(address)
-    elif output is None:
-        echo(text, nl=False)
-    else:
-        echo(f"{output}: {form}")
+    result = address or (text.rstrip("\n") if output is None else f"{output}: {form}")
+    report(result) if is_set("json") else echo(result)
 
 
 @export.command()
@@ -124,17 +108,8 @@ def results(
 )
 @output_option("Folder to write.")
 @split_option("validation", "Export this split.")
-@click.option(
-    "--shots",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Put this many worked examples from the training split in each prompt.",
-)
-@click.option(
-    "--seed", default=0, show_default=True, metavar="N", help="Random seed for choosing the worked examples."
-)
+@number_option("--shots", 0, "Put this many worked examples from the training split in each prompt.", least=0)
+@number_option("--seed", 0, "Random seed for choosing the worked examples.", least=0)
 @click.option(
     "--chat",
     is_flag=True,

@@ -9,6 +9,7 @@ import click
 
 from decabench.commands._console import (
     echo,
+    file_option,
     folded,
     home_option,
     include_option,
@@ -98,12 +99,7 @@ _ONLY = {
     "--partial", is_flag=True, help="Declare a limited run, in which only some examples were answered."
 )
 @click.option("--force", is_flag=True, help="Replace an earlier import of the split.")
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write every faulty row to this file, one JSON object per line.",
-)
+@file_option("--report", text="Write every faulty row to this file, one JSON object per line.", exists=False)
 @home_option
 @include_option
 @click.pass_context

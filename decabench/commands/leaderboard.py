@@ -10,6 +10,7 @@ import click
 
 from decabench.commands._console import (
     SCORED_SPLITS,
+    choice_option,
     complete_suite,
     echo,
     folded,
@@ -44,12 +45,10 @@ if TYPE_CHECKING:
     shell_complete=complete_suite,
     help="Build a board for this suite. Can be repeated.  [default: suites in --include, else decathlon]",
 )
-@click.option(
+@choice_option(
     "--examples",
-    type=click.Choice(["free", "all", "none"]),
-    default="free",
-    show_default=True,
-    help="Show these texts on the site: texts that may be redistributed, all texts (for private use), or none.",
+    ["free", "all", "none"],
+    "Show these texts on the site: texts that may be redistributed, all texts (for private use), or none.",
 )
 @click.option(
     "--baselines/--no-baselines",

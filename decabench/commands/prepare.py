@@ -13,6 +13,7 @@ from decabench.commands._console import (
     complete_task,
     console,
     echo,
+    file_option,
     folded,
     format_count,
     hidden_option,
@@ -50,11 +51,10 @@ if TYPE_CHECKING:
 @home_option
 @click.option("--force", is_flag=True, help="Download and prepare again, even if nothing has changed.")
 @jobs_option
-@click.option(
+@file_option(
     "--export-ids",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the ids of the prepared examples, which let `decabench check` run without data.",
+    text="Also write the ids of the prepared examples, which let `decabench check` run without data.",
+    exists=False,
 )
 @hidden_option
 @include_option

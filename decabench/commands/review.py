@@ -18,6 +18,7 @@ from decabench.commands._console import (
     home_option,
     include_option,
     is_set,
+    number_option,
     print_json,
     split_option,
 )
@@ -65,21 +66,8 @@ _OPTIONS = (
         metavar="N/DAYS",
         help="Accept at most N submissions per author within DAYS days.",
     ),
-    click.option(
-        "--largest",
-        type=click.IntRange(min=1),
-        default=100,
-        show_default=True,
-        metavar="MB",
-        help="Maximum size of a submission in megabytes.",
-    ),
-    click.option(
-        "--seconds",
-        type=click.FloatRange(min=0, min_open=True),
-        default=600.0,
-        show_default=True,
-        help="Seconds allowed for checking and scoring one submission.",
-    ),
+    number_option("--largest", 100, "Maximum size of a submission in megabytes.", metavar="MB"),
+    number_option("--seconds", 600.0, "Seconds allowed for checking and scoring one submission."),
     home_option,
     include_option,
 )

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from decabench.commands._console import (
+    ANSWERS,
+    ANSWERS_HELP,
     SCORED_SPLITS,
     changed_since,
+    choice_option,
     complete_task,
     console,
     echo,
@@ -20,6 +23,8 @@ from decabench.commands._console import (
     home_option,
     include_option,
     is_set,
+    number_option,
+    output_option,
     print_json,
     shortened,
     split_option,
@@ -85,35 +90,20 @@ _MOST_WORDS = 400
     is_flag=True,
     help="Show how often answers of each confidence are right, instead of examples. Requires --protocol choices.",
 )
-@click.option(
+@choice_option(
     "--sort",
-    "order",
-    type=click.Choice(["data", "loss", "length"]),
-    default="data",
-    show_default=True,
-    help="Sort by data (as in the data), loss (worst first) or length (longest answer first).",
+    ["data", "loss", "length"],
+    "Sort by data (as in the data), loss (worst first) or length (longest answer first).",
+    parameter="order",
 )
-@click.option(
+@number_option(
     "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Print at most this many examples; 0 prints all. A page always contains all examples.",
+    20,
+    "Print at most this many examples; 0 prints all. A page always contains all examples.",
+    least=0,
 )
-@click.option(
-    "--answers",
-    type=click.Choice(["extracted", "raw"]),
-    default="extracted",
-    show_default=True,
-    help="Whether to score the extracted answers or the model's whole output.",
-)
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write a page of all examples to this folder, with these filters set.",
-)
+@choice_option("--answers", ANSWERS, ANSWERS_HELP)
+@output_option("Write a page of all examples to this folder, with these filters set.", required=False)
 @click.option(
     "--open",
     "as_page",

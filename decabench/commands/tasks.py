@@ -11,15 +11,18 @@ import click
 
 from decabench.commands._console import (
     TableColumn,
+    choice_option,
     chosen_tasks,
     complete_task,
     console,
+    file_option,
     folded,
     format_count,
     hidden_option,
     home_option,
     include_option,
     is_set,
+    number_option,
     print_field,
     print_json,
     print_table,
@@ -110,9 +113,7 @@ def _status(task: TaskDescription) -> str:
 
 @tasks.command()
 @click.argument("name", shell_complete=complete_task)
-@click.option(
-    "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Number of examples to show."
-)
+@number_option("--examples", 3, "Number of examples to show.", least=0)
 @split_option("validation", "Split to show examples from.")
 @home_option
 @include_option
@@ -286,26 +287,13 @@ def validate(
     show_default=True,
     help="Search in this split. Can be repeated.",
 )
-@click.option(
-    "--compare",
-    type=click.Choice(["context", "example"]),
-    default="context",
-    show_default=True,
-    help="Compare contexts, or questions with their contexts.",
-)
-@click.option(
-    "--match",
-    type=click.Choice(["normalised", "exact"]),
-    default="normalised",
-    show_default=True,
-    help="Choose the examples that --write lists.",
-)
-@click.option(
+@choice_option("--compare", ["context", "example"], "Compare contexts, or questions with their contexts.")
+@choice_option("--match", ["normalised", "exact"], "Choose the examples that --write lists.")
+@file_option(
     "--write",
     "written",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
+    text="Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
+    exists=False,
 )
 @home_option
 @include_option

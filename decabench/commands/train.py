@@ -10,6 +10,7 @@ from decabench.commands._console import (
     FiniteRange,
     chosen_tasks,
     echo,
+    file_option,
     folded,
     home_option,
     include_option,
@@ -37,11 +38,8 @@ from decabench.models import MODELS
     help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
 )
 @output_option("Folder for the run's checkpoints, logs and plot.")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE.toml",
-    help="Read settings from this file, such as a run's config.toml.",
+@file_option(
+    "--config", text="Read settings from this file, such as a run's config.toml.", metavar="FILE.toml"
 )
 @click.option(
     "--set",

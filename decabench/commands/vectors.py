@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from decabench.commands._console import (
-    FiniteRange,
     chosen_tasks,
     home_option,
     include_option,
     is_chatty,
     note,
+    number_option,
     report,
     tasks_option,
 )
@@ -53,32 +53,24 @@ def _refuse(force: bool, *paths: Path) -> None:
             )
 
 
-def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[Command], Command]:
-    whole = isinstance(default, int)
-    kind = click.IntRange(min=least) if whole else FiniteRange(min=0, min_open=bool(least))
-    return click.option(
-        name, type=kind, default=default, show_default=True, metavar="N" if whole else "X", help=text
-    )
-
-
 @vectors.command()
 @tasks_option
 @_output(".safetensors", "File for the vectors.")
-@_number("--dimension", 100, "Dimension of the vectors.")
-@_number("--steps", 2_000, "Number of batches to train on.")
-@_number("--batch", 2_048, "Pairs of neighbours per batch.")
-@_number("--window", 5, "Maximum distance between neighbours, in tokens.")
-@_number("--negatives", 5, "Random words per pair.")
-@_number(
+@number_option("--dimension", 100, "Dimension of the vectors.")
+@number_option("--steps", 2_000, "Number of batches to train on.")
+@number_option("--batch", 2_048, "Pairs of neighbours per batch.")
+@number_option("--window", 5, "Maximum distance between neighbours, in tokens.")
+@number_option("--negatives", 5, "Random words per pair.")
+@number_option(
     "--frequent",
     1e-4,
     "Words with a larger share of the text are subsampled; 0 keeps all words, which is best for a "
     "small vocabulary.",
     least=0,
 )
-@_number("--minimum", 2, "Number of distinct words in which an n-gram must occur to get a vector.")
-@_number("--learning-rate", 0.01, "Learning rate for Adam.")
-@_number("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
+@number_option("--minimum", 2, "Number of distinct words in which an n-gram must occur to get a vector.")
+@number_option("--learning-rate", 0.01, "Learning rate for Adam.")
+@number_option("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
 @click.option(
     "--examples",
     type=click.IntRange(min=1),

@@ -9,6 +9,7 @@ import click
 from decabench.commands._console import (
     changed_since,
     echo,
+    file_option,
     home_option,
     include_option,
     is_set,
@@ -21,12 +22,7 @@ from decabench.commands._console import (
 
 @click.command()
 @submission_argument
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Verify this results file.  [default: all results files in the submission]",
-)
+@file_option("--results", text="Verify this results file.  [default: all results files in the submission]")
 @home_option
 @jobs_option
 @include_option
