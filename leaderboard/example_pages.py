@@ -28,7 +28,7 @@ from decabench.files import file_digest
 from decabench.leaderboard.datafiles import make_script, write_json
 from decabench.leaderboard.entries import Column, Entry
 from decabench.leaderboard.pages import CONTENT_POLICY, make_environment
-from decabench.leaderboard.publishing import File, publish
+from decabench.leaderboard.publishing import File, publish, static_files
 from decabench.leaderboard.scores import Keeper
 from decabench.scoring import (
     Browsed,
@@ -85,21 +85,6 @@ _MOST_LABELS = 60
 """The maximum number of values for a filter field."""
 
 _QUESTIONS = frozenset("what which who whom whose when where why how is are was were do does did can".split())
-
-_STATIC = Path(__file__).parent / "static"
-
-_SHARED = (
-    "board.css",
-    "charts.js",
-    "data.js",
-    "difference.js",
-    "examples.js",
-    "icon.svg",
-    "state.js",
-    "theme.js",
-)
-"""The static files for the page of `decabench show`."""
-
 
 # Data files
 
@@ -450,8 +435,7 @@ def write_example_pages(shown: Inspected, output: Path, other: Inspected | None 
 
 def _page_files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, bytes]]:
     examples = list(browse_examples(shown, Chosen()))
-    for name in _SHARED:
-        yield f"static/{name}", (_STATIC / name).read_bytes()
+    yield from static_files()
     plain = [
         Example(each.row.id, each.question, each.context, each.row.references or ("",), ())
         for each in examples

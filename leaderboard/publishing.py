@@ -32,6 +32,7 @@ __all__ = [
     "list_builds",
     "publish",
     "read_whole_site",
+    "static_files",
     "write_changes",
     "write_feed",
 ]
@@ -56,6 +57,12 @@ _PATIENCE = 600.0
 """Seconds to wait for another build of the same site."""
 
 _MOST_BUILDS = 50
+
+
+def static_files() -> Iterator[tuple[str, bytes]]:
+    """Yield the style sheet, the scripts and the icon of all pages."""
+    for path in sorted((Path(__file__).parent / "static").iterdir()):
+        yield f"static/{path.name}", path.read_bytes()
 
 
 def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None = None) -> None:

@@ -49,6 +49,7 @@ from decabench.leaderboard.publishing import (
     list_builds,
     publish,
     read_whole_site,
+    static_files,
     write_changes,
     write_feed,
 )
@@ -78,8 +79,6 @@ __all__ = [
     "rank_entries",
     "write_leaderboard",
 ]
-
-_STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def build_leaderboard(
     boards = [rank_entries(suite, systems, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
     entries = [each for entry in systems for each in (entry, *entry.runs)]
-    pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics)
+    pages = Pages(entries, refused, boards, keeper.tasks, keeper.metrics, options.rank_reported)
     about = {
         "inputs": inputs if scored else "",
         "kinds": kinds,
@@ -353,8 +352,7 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
 
     The files of unchanged answers are taken from an earlier site, if it is whole.
     """
-    for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
-        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+    yield from static_files()
     yield from _example_files(pages, keeper, policy, site if is_whole else None)
     names = pages.submission_names
     for board in pages.boards:

@@ -462,26 +462,11 @@ def format_score(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The time at which a run started."""
-
-    at: str
-    """The UTC time in ISO format."""
-    seconds: float
-    """Seconds on the monotonic clock."""
-
-
-def start_clock() -> Clock:
-    """Return a clock that starts now."""
-    return Clock(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
-
-
 _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch", "transformers", "ray")
 
 
-def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
-    """Write `run.json`. `more` contains the run's own counts. Raises StorageError.
+def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
+    """Write `run.json` for a run that started at a `time.time()`. `more` has the run's own counts. Raises StorageError.
 
     The file is separate from results and answers, whose bytes must not depend on times and hardware.
     """
@@ -493,8 +478,8 @@ def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = 
 
     content = {
         "format": "decabench.run/1",
-        "started": clock.at,
-        "seconds": round(time.monotonic() - clock.seconds, 3),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": round(time.time() - started, 3),
         "peak_memory_mb": peak_memory(),
         "cpus": os.cpu_count(),
         "machine": platform.machine(),

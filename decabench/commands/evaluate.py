@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,6 @@ from decabench.commands._console import (
     print_table,
     processes,
     split_option,
-    start_clock,
     submission_argument,
     tasks_option,
     write_run_file,
@@ -118,7 +118,7 @@ def evaluate(
     )
     from decabench.tasks import Store, home_folder, known_tasks, select_suite
 
-    clock, trackers = start_clock(), None
+    started, trackers = time.time(), None
     if log:
         from decabench.exchange import make_trackers, track_results
 
@@ -132,7 +132,7 @@ def evaluate(
     results, scored = score_submission(submission, options)
     folder = output or results_folder(submission, results)
     written = write_results(submission, folder, results, scored, options)
-    write_run_file(folder, clock)
+    write_run_file(folder, started)
     if trackers is not None:
         track_results(trackers, results, folder)
     expected = names or reported.tasks

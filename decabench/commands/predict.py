@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, asdict, fields, replace
 from pathlib import Path
@@ -31,14 +32,12 @@ from decabench.commands._console import (
     print_json,
     print_table,
     split_option,
-    start_clock,
     tasks_option,
     write_run_file,
 )
 from decabench.commands._progress import clock_time, show_progress
 
 if TYPE_CHECKING:
-    from decabench.commands._console import Clock
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
 
 
@@ -156,9 +155,9 @@ def predict(context: click.Context, /, **given: Any) -> None:
         raise click.UsageError(
             f"{plan.run.output} {occupant}. Choose another folder, or replace the contents with --force."
         )
-    clock = start_clock()
+    started = time.time()
     report = run_plan(plan, show_progress())
-    write_record(plan, report, clock)
+    write_record(plan, report, started)
     if is_set("json"):
         _print_document(plan, report, prices)
     else:
@@ -281,7 +280,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
         out.print(folded(f"Time: unknown. To measure it, {first_run}."))
 
 
-def write_record(plan: Plan, report: Report, clock: Clock) -> None:
+def write_record(plan: Plan, report: Report, started: float) -> None:
     """Write times, tokens and memory to `run.json` next to the submission."""
     prompts = {task.name: task.prompting.describe() for task in plan.tasks if task.prompting}
     tasks = [
@@ -293,7 +292,7 @@ def write_record(plan: Plan, report: Report, clock: Clock) -> None:
         for tally in report.tallies
     ]
     more = {"fingerprint": plan.predictor["fingerprint"], "engine": plan.run.engine, "tasks": tasks}
-    write_run_file(report.folder, clock, more)
+    write_run_file(report.folder, started, more)
 
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -19,7 +20,6 @@ from decabench.commands._console import (
     is_set,
     print_json,
     print_table,
-    start_clock,
     write_json,
 )
 from decabench.text import excerpt
@@ -76,11 +76,11 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
         for experiment in experiments:
             _print_forecast(experiment, forecast(experiment))
         return
-    clock = start_clock()
+    started = time.time()
 
     def record(plan: Plan, report: Report) -> None:
         if any(tally.answered for tally in report.tallies):  # or the record is of the run that asked
-            write_record(plan, report, clock)
+            write_record(plan, report, started)
 
     progress = show_progress()
     try:

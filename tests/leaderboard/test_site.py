@@ -138,6 +138,10 @@ def test_a_caption_says_by_what_there_are_ranks(
     assert ("ranked by decaScore" in text) == ("decaScore" in caption)
 
 
+def test_it_says_what_is_ranked(site: Path) -> None:
+    assert "This board also ranks reported results." in (site / "index.html").read_text(encoding="utf-8")
+
+
 def test_every_page_is_there(site: Path) -> None:
     pages = {page.path.relative_to(site / "site").as_posix() for page in all_pages(site)}
     submissions = {f"submissions/submission-{number}-{FILES[number]['split']}.html" for number in range(7)}
