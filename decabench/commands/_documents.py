@@ -7,7 +7,7 @@ a field with a default may be missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec import Struct, field
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:  # a command that prints one document needs none of the others
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a document."""
+
+    @classmethod
+    def of(cls, value: object, **others: Any) -> Self:
+        """Return a part whose fields are the attributes of a value with the same names, except for `others`."""
+        same = {name: getattr(value, name) for name in cls.__struct_fields__ if name not in others}
+        return cls(**same, **others)
 
 
 class Document(Part, tag_field="format", frozen=True):
@@ -235,11 +241,6 @@ class PreparedSplit(Part, frozen=True):
     source: str  #: The name of the source it was read from.
     verified: bool  #: Whether every file has its published digest.
     note: str  #: A remark that readers of a score need.
-
-    @classmethod
-    def of(cls, record: object) -> PreparedSplit:
-        """Describe the record of a prepared split."""
-        return cls(**{name: getattr(record, name) for name in cls.__struct_fields__})
 
 
 class PreparedTask(Part, frozen=True):

@@ -115,13 +115,7 @@ def leaderboard(
     if is_set("json"):
         from decabench.commands._documents import BoardDocument
 
-        print_json(
-            BoardDocument(
-                index=site.index.resolve().as_uri(),
-                kinds=dict(site.kinds),
-                refused=site.refused,
-            )
-        )
+        print_json(BoardDocument.of(site, index=site.index.resolve().as_uri()))
     else:
         echo(f"Board: {site.index.resolve().as_uri()}")
         kinds = ("verified", "reported", "partial", "failed")

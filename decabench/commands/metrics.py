@@ -69,15 +69,8 @@ def _describe(name: str) -> MetricFields:
     from decabench.commands._documents import MetricFields
     from decabench.metrics import METRICS
 
-    metric = METRICS[name]
-    return MetricFields(
-        definition=metric.definition,
-        range=(metric.range[0], None if isinf(metric.range[1]) else metric.range[1]),
-        higher_is_better=metric.higher_is_better,
-        headline=metric.headline,
-        signature=metric.signature,
-        source=metric.source,
-    )
+    low, high = METRICS[name].range
+    return MetricFields.of(METRICS[name], range=(low, None if isinf(high) else high))
 
 
 @metrics.command()
@@ -91,9 +84,7 @@ def selftest(context: click.Context) -> None:
     if is_set("json"):
         from decabench.commands._documents import SelftestCase, SelftestDocument
 
-        names = ("name", "scorer", "score", "expected", "got", "passed")
-        cases = [SelftestCase(**{name: getattr(case, name) for name in names}) for case in results]
-        print_json(SelftestDocument(cases=cases, failed=failed))
+        print_json(SelftestDocument(cases=[*map(SelftestCase.of, results)], failed=failed))
         context.exit(1 if failed else 0)
     rows = [
         [*(case.name, case.scorer, case.score), f"{case.expected:.6f}", f"{case.got:.6f}", state]

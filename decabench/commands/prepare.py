@@ -159,13 +159,11 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
     from decabench.commands._documents import PreparedSplit, PreparedTask
 
-    return PreparedTask(
-        task=found.task,
+    return PreparedTask.of(
+        found,
         state=_state(found),
         splits={split: PreparedSplit.of(record) for split, record in found.records.items()},
         missing=[split for split in requested if split not in found.records],
-        altered=list(found.altered),
-        error=found.error,
     )
 
 

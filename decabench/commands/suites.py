@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,8 +36,11 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
 
     found = known_suites(include).values()
     if is_set("json"):
-        content = {suite.name: {**_described(suite), "prepared": _prepared(suite, home)} for suite in found}
-        print_json(content)
+        from decabench.commands._documents import SuiteDescription
+
+        print_json(
+            {suite.name: SuiteDescription.of(suite, prepared=_prepared(suite, home)) for suite in found}
+        )
         return
     for suite in found:
         echo(f"{suite.name}: {suite.title}", bold=True)
@@ -58,14 +60,10 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
     suite, tasks, out = get_suite(name, known_suites(include)), known_tasks(include), console()
     prepared = _prepared(suite, home)
     if is_set("json"):
-        content = {
-            **_described(suite),
-            "tasks": {
-                task: {"metric": tasks[task].metric, "prepared": task in prepared} for task in suite.tasks
-            },
-            "published": [asdict(row) for row in suite.published],
-        }
-        print_json(content)
+        from decabench.commands._documents import SuiteDocument, SuiteTask
+
+        described = {task: SuiteTask(tasks[task].metric, task in prepared) for task in suite.tasks}
+        print_json(SuiteDocument.of(suite, tasks=described))
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:
@@ -107,11 +105,6 @@ def _prepared(suite: Suite, home: Path | None) -> list[str]:
 def _total(suite: Suite) -> str:
     words = {"sum": "the sum of their scores", "mean": "the mean of their scores", "none": "none"}
     return words[suite.total] if suite.total == "none" else f"{suite.total_name}, {words[suite.total]}"
-
-
-def _described(suite: Suite) -> dict[str, Any]:
-    keys = ("title", "description", "tasks", "total", "total_name", "source", "source_url", "notes", "origin")
-    return {key: getattr(suite, key) for key in keys}
 
 
 def _sentence(row: PublishedRow, suite: Suite) -> str:

@@ -79,17 +79,8 @@ def _describe(task: Task, store: Store) -> TaskDescription:
     with suppress(DataError):
         records = store.records(task.name)
         state = "prepared" if records else "not prepared"
-    return TaskDescription(
-        name=task.name,
-        dataset=task.dataset,
-        metric=task.metric,
-        counts=dict(task.counts),
-        hidden=list(task.hidden),
-        licence=task.licence,
-        origin=task.origin,
-        state=state,
-        prepared={split: PreparedSplit.of(record) for split, record in records.items()},
-    )
+    prepared = {split: PreparedSplit.of(record) for split, record in records.items()}
+    return TaskDescription.of(task, state=state, prepared=prepared)
 
 
 def _counts(task: TaskDescription) -> list[str]:
@@ -129,8 +120,7 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
     try:
         store.require([task], split)
         for example in islice(store.examples(name, split), examples):
-            answers = [] if hidden else list(example.answers)
-            found.append(ExampleFields(example.id, example.question, example.context, answers))
+            found.append(ExampleFields.of(example, answers=() if hidden else example.answers))
     except MissingDataError as error:
         advice = str(error)
     if is_set("json"):
@@ -340,20 +330,21 @@ def overlap(
     if written:
         _write_overlap(written, found, match, store)
     if is_set("json"):
+        from decabench.commands._documents import OverlapDocument, OverlapFields
+
         rows = [
-            {
-                "task": one.task,
-                "split": one.split,
-                "in": one.source,
-                "examples": one.examples,
-                "exact": len(one.exact),
-                "normalised": len(one.normalised),
-            }
+            OverlapFields.of(one, in_=one.source, exact=len(one.exact), normalised=len(one.normalised))
             for one in found
         ]
-        settings = {"compare": compare, "against": list(against), "normalisation": NORMALISATION}
-        content = {"format": "decabench.overlap/1", **settings, "not_prepared": absent, "overlap": rows}
-        print_json(content)
+        print_json(
+            OverlapDocument(
+                compare=compare,
+                against=against,
+                normalisation=NORMALISATION,
+                not_prepared=absent,
+                overlap=rows,
+            )
+        )
         return
     _print_overlap(found, against)
     if absent:

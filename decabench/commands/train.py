@@ -130,15 +130,8 @@ def train(
     if is_set("json"):
         from decabench.commands._documents import TrainingDocument
 
-        print_json(
-            TrainingDocument(
-                output=str(output),
-                step=finished.step,
-                checkpoint=str(finished.checkpoint),
-                best=finished.best,
-                scores=dict(finished.scores),
-            )
-        )
+        checkpoint = str(finished.checkpoint)
+        print_json(TrainingDocument.of(finished, output=str(output), checkpoint=checkpoint))
     which = "last" if run.config.best_by == "last" else "best"
     score = (
         "" if finished.best is None else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"
