@@ -14,27 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
 from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
 from decabench.tasks import PublishedRow, Task
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = [
-    "board_csv",
-    "board_json",
-    "make_script",
-    "overview_data",
-    "rows_of",
-    "tests_data",
-    "units_data",
-    "write_json",
-]
+Array = NDArray[Any]
 
 FORMAT = "decabench.board/2"
 
@@ -248,8 +237,6 @@ def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: 
 
 
 def _is_testable(sample: Sample) -> bool:
-    import numpy as np
-
     return len(sample.sizes) > 1 and bool(np.isfinite(sample.effects).all())
 
 
@@ -277,8 +264,6 @@ def _describe_layout(sample: Sample) -> dict[str, Any]:
 
 
 def _floats(values: Array) -> str:
-    import numpy as np
-
     return base64.b64encode(np.asarray(values, "<f4").tobytes()).decode("ascii")
 
 
@@ -323,8 +308,6 @@ def _parts(sample: Sample) -> Array:
 
 
 def _code(parts: Array) -> dict[str, Any]:
-    import numpy as np
-
     digits = 11 - np.floor(np.log10(max(float(np.abs(parts).max()), 1e-290))).astype(int)
     values, codes = np.unique(np.round(parts, min(int(digits), 300)), return_inverse=True)
     if len(values) > 256:
@@ -337,8 +320,6 @@ def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
     # Intervals on hidden labels are rounded like the scores; `hidden` contains the scales of their metrics.
-    import numpy as np
-
     lows, highs = (end[index].tolist() for end in tests.ends)
     found: list[dict[str, Any] | None] = []
     for other, score in enumerate(scores):

@@ -24,30 +24,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = [
-    "RANKED_SPLITS",
-    "Board",
-    "Cell",
-    "Column",
-    "DataLine",
-    "Entry",
-    "Evidence",
-    "Kind",
-    "LeaderboardError",
-    "NoResultsError",
-    "Place",
-    "Refusal",
-    "Row",
-    "Standings",
-    "State",
-    "Tests",
-    "clean",
-    "describe_submission",
-    "path_fault",
-    "printable_line",
-    "runs_of",
-]
-
 RANKED_SPLITS = ("validation", "test")
 """The ranked splits, in the order of the page."""
 

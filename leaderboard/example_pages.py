@@ -20,7 +20,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 import decabench
 from decabench.errors import DecabenchError
@@ -50,21 +53,7 @@ from decabench.submission import (
 )
 from decabench.tasks import Example, Tags, Tree
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = [
-    "Policy",
-    "SystemAnswers",
-    "TaskTexts",
-    "find_answer_files",
-    "find_right",
-    "read_answers_shown",
-    "read_texts",
-    "write_example_pages",
-]
+Array = NDArray[Any]
 
 Policy = Literal["free", "all", "none"]
 """Which examples the site includes: from redistributable datasets, all, or none."""
@@ -191,8 +180,6 @@ class TaskTexts:
 
     def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
         """Yield the files shared by all systems. For each system, `right` says which examples it answers correctly."""
-        import numpy as np
-
         turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
         known = [one for one in right if len(one) == len(self.examples)]
         index = {
@@ -400,15 +387,11 @@ def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
 
 def find_right(scores: Array, column: Column) -> Array:
     """Return a boolean array that marks the examples with the best possible score."""
-    import numpy as np
-
     right: Array = np.abs(scores - (column.high if column.higher_is_better else column.low)) <= _EXACT
     return right
 
 
 def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
-    import numpy as np
-
     known, right = np.isfinite(scores), find_right(scores, column)
     values, codes = np.unique(np.round(scores.astype(float), column.digits), return_inverse=True)
     shown = [

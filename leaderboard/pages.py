@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = [
-    "CONTENT_POLICY",
-    "Pages",
-    "make_environment",
-    "name_pages",
-    "rank_on_task",
-    "short_names",
-    "without_results",
-    "write_comparison_page",
-]
-
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"

@@ -23,20 +23,6 @@ from decabench.files import lock_file, make_folder, storage_errors, temporary_fo
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
-__all__ = [
-    "CHANGES",
-    "MARKER",
-    "Build",
-    "File",
-    "find_others",
-    "list_builds",
-    "publish",
-    "read_whole_site",
-    "static_files",
-    "write_changes",
-    "write_feed",
-]
-
 SITE_FORMAT = "decabench.site/2"
 
 MARKER = "site.json"

@@ -29,7 +29,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decabench.leaderboard.entries import (
     RANKED_SPLITS,
@@ -49,12 +52,7 @@ from decabench.metrics import METRICS, Metric
 from decabench.scoring import PairTests, TaskResult, compare_pairs, flip_signs, show_units
 from decabench.tasks import DECATHLON, Suite, Task
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = ["BASELINES", "CEILINGS", "assign_places", "rank_suite", "suite_columns"]
+Array = NDArray[Any]
 
 BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
 """Predictors listed as floors."""
@@ -370,8 +368,6 @@ def assign_places(
         tests: The tests of all pairs. Without tests, all systems share a rank.
         indexes: The index of each system in `tests`, by default its position.
     """
-    import numpy as np
-
     count = len(shown)
     number = np.ix_(*2 * [list(indexes) or list(range(count))])
     differ = np.zeros((count, count), dtype=bool)

@@ -29,20 +29,6 @@ from decabench.submission import Fault, check_submission
 from decabench.tasks import Store, home_folder, known_tasks
 from decabench.workers import process_pool
 
-__all__ = [
-    "Problem",
-    "PullRequest",
-    "Review",
-    "ReviewedScore",
-    "SendingLimits",
-    "outcome_path",
-    "queue_fault",
-    "read_request",
-    "review_submissions",
-    "settle",
-    "take_queue",
-]
-
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Matches accepted folder names, which never need quotes."""
 _MOST_FILES = 1_000

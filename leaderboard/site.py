@@ -71,15 +71,6 @@ from decabench.tasks import (
     known_tasks,
 )
 
-__all__ = [
-    "BoardOptions",
-    "Site",
-    "build_leaderboard",
-    "make_keeper",
-    "rank_entries",
-    "write_leaderboard",
-]
-
 
 @dataclass(frozen=True)
 class Site:

@@ -26,8 +26,6 @@ from decabench.commands._console import (
 if TYPE_CHECKING:
     from decabench.leaderboard import Problem, PullRequest, Review
 
-__all__ = ["review"]
-
 _MOST_SHOWN = 40
 _MOST_ANNOTATIONS = 10
 """The maximum number of errors that GitHub shows for a step."""
