@@ -31,7 +31,7 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a document."""
 
     @classmethod
-    def of(cls, value: object, **others: Any) -> Self:
+    def from_value(cls, value: object, **others: Any) -> Self:
         """Return a part whose fields are the attributes of a value with the same names, except for `others`."""
         same = {name: getattr(value, name) for name in cls.__struct_fields__ if name not in others}
         return cls(**same, **others)

@@ -115,7 +115,7 @@ def leaderboard(
     if is_set("json"):
         from decabench.commands._documents import BoardDocument
 
-        print_json(BoardDocument.of(site, index=site.index.resolve().as_uri()))
+        print_json(BoardDocument.from_value(site, index=site.index.resolve().as_uri()))
     else:
         echo(f"Board: {site.index.resolve().as_uri()}")
         kinds = ("verified", "reported", "partial", "failed")

@@ -70,7 +70,7 @@ def _describe(name: str) -> MetricFields:
     from decabench.metrics import METRICS
 
     low, high = METRICS[name].range
-    return MetricFields.of(METRICS[name], range=(low, None if isinf(high) else high))
+    return MetricFields.from_value(METRICS[name], range=(low, None if isinf(high) else high))
 
 
 @metrics.command()
@@ -84,7 +84,7 @@ def selftest(context: click.Context) -> None:
     if is_set("json"):
         from decabench.commands._documents import SelftestCase, SelftestDocument
 
-        print_json(SelftestDocument(cases=[*map(SelftestCase.of, results)], failed=failed))
+        print_json(SelftestDocument(cases=[*map(SelftestCase.from_value, results)], failed=failed))
         context.exit(1 if failed else 0)
     rows = [
         [*(case.name, case.scorer, case.score), f"{case.expected:.6f}", f"{case.got:.6f}", state]

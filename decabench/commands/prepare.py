@@ -159,10 +159,10 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
     from decabench.commands._documents import PreparedSplit, PreparedTask
 
-    return PreparedTask.of(
+    return PreparedTask.from_value(
         found,
         state=_state(found),
-        splits={split: PreparedSplit.of(record) for split, record in found.records.items()},
+        splits={split: PreparedSplit.from_value(record) for split, record in found.records.items()},
         missing=[split for split in requested if split not in found.records],
     )
 

@@ -39,7 +39,10 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
         from decabench.commands._documents import SuiteDescription
 
         print_json(
-            {suite.name: SuiteDescription.of(suite, prepared=_prepared(suite, home)) for suite in found}
+            {
+                suite.name: SuiteDescription.from_value(suite, prepared=_prepared(suite, home))
+                for suite in found
+            }
         )
         return
     for suite in found:
@@ -63,7 +66,7 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
         from decabench.commands._documents import SuiteDocument, SuiteTask
 
         described = {task: SuiteTask(tasks[task].metric, task in prepared) for task in suite.tasks}
-        print_json(SuiteDocument.of(suite, tasks=described))
+        print_json(SuiteDocument.from_value(suite, tasks=described))
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:

@@ -79,8 +79,8 @@ def _describe(task: Task, store: Store) -> TaskDescription:
     with suppress(DataError):
         records = store.records(task.name)
         state = "prepared" if records else "not prepared"
-    prepared = {split: PreparedSplit.of(record) for split, record in records.items()}
-    return TaskDescription.of(task, state=state, prepared=prepared)
+    prepared = {split: PreparedSplit.from_value(record) for split, record in records.items()}
+    return TaskDescription.from_value(task, state=state, prepared=prepared)
 
 
 def _counts(task: TaskDescription) -> list[str]:
@@ -120,7 +120,7 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
     try:
         store.require([task], split)
         for example in islice(store.examples(name, split), examples):
-            found.append(ExampleFields.of(example, answers=() if hidden else example.answers))
+            found.append(ExampleFields.from_value(example, answers=() if hidden else example.answers))
     except MissingDataError as error:
         advice = str(error)
     if is_set("json"):
@@ -333,7 +333,9 @@ def overlap(
         from decabench.commands._documents import OverlapDocument, OverlapFields
 
         rows = [
-            OverlapFields.of(one, in_=one.source, exact=len(one.exact), normalised=len(one.normalised))
+            OverlapFields.from_value(
+                one, in_=one.source, exact=len(one.exact), normalised=len(one.normalised)
+            )
             for one in found
         ]
         print_json(

@@ -131,7 +131,7 @@ def train(
         from decabench.commands._documents import TrainingDocument
 
         checkpoint = str(finished.checkpoint)
-        print_json(TrainingDocument.of(finished, output=str(output), checkpoint=checkpoint))
+        print_json(TrainingDocument.from_value(finished, output=str(output), checkpoint=checkpoint))
     which = "last" if run.config.best_by == "last" else "best"
     score = (
         "" if finished.best is None else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"

@@ -56,7 +56,7 @@ def verify(
             # A damaged results file is a fault of the submission; different data is not.
             code = max(code, 1 if isinstance(error, InvalidResultsError) else error.exit_code)
         else:
-            document = VerifiedFile.of(found, path=str(path))
+            document = VerifiedFile.from_value(found, path=str(path))
             for sentence in (*changed_since(found.scored, found.split, home, include), *found.differences):
                 echo(str(sentence))
             code = max(code, 0 if found.ok else 1)
