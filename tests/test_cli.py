@@ -468,15 +468,6 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
     assert done.stdout.split() == ["141"] and done.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["check", "verify"])
-def test_the_submission_by_position_too(command, home, submit, name):
-    folder = submit("majority", ("sst",))
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    by_position = command(name, folder, "--home", home)
-    by_option = command(name, "--submission", folder, "--home", home)
-    assert by_position.exit_code == by_option.exit_code == 0 and by_position.stdout == by_option.stdout
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

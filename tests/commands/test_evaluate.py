@@ -306,14 +306,6 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     )
 
 
-def test_no_name_is_cut_at_80_columns(command, monkeypatch, home, submit):
-    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
-    folder = submit("majority", ["cnn_dailymail", "multinli.in.out"])
-    shown = command("evaluate", folder, "--home", home, "--all-scores").stdout
-    assert "cnn_dailymail " in shown and "multinli.in.out " in shown
-    assert "rouge1_precision" in shown
-
-
 @pytest.mark.parametrize(("task", "count"), [("sst", 32), ("schema", 82)])  # whose questions name the labels
 def test_labels_in_another_form_are_pointed_out(command, home, tmp_path, task, count):
     examples = list(Store(home).examples(task, "validation"))

@@ -161,32 +161,6 @@ def test_a_mirror_that_is_no_folder_is_2(command, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
-def test_no_task_named_is_2(command, tmp_path):
-    done = command("evaluate", "--submission", tmp_path, "--tasks", "", "--home", tmp_path / "home")
-    assert done.exit_code == 2 and "--tasks is empty" in done.stderr
-
-
-def test_the_table_fits_a_narrow_terminal(home, monkeypatch):
-    import io
-
-    from rich.console import Console
-
-    from decabench.commands.prepare import _print_table
-    from decabench.tasks import SPLITS, TASKS, Preparation, Store
-
-    file = io.StringIO()
-    monkeypatch.setattr(
-        "decabench.commands.prepare.console", lambda **_: Console(file=file, width=80, color_system=None)
-    )
-    tasks = [TASKS["schema"], TASKS["multinli.in.out"]]
-    records = [Preparation(task.name, dict(Store(home).records(task.name)), True) for task in tasks]
-    _print_table(tasks, records, dict.fromkeys(TASKS, SPLITS))
-    lines = file.getvalue().splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["schema", "multinli.in.out"]
-    assert lines[1].split() == "schema 80 82 100 was ready".split()
-    assert lines[3].split() == ["data", "sample"]
-
-
 def test_a_failure_leaves_an_earlier_list_of_ids(command, tmp_path):
     ids, home = tmp_path / "ids.json", ("--home", tmp_path / "home")
     assert command("prepare", "sst", "--sample", *home, "--export-ids", ids).exit_code == 0

@@ -2,16 +2,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from tests.test_cli import COMMANDS
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_the_shared_options(command, name):
-    for option in ("--json", "--quiet", "--no-color", "--debug"):
-        assert option in command(*name.split()[1:], "--help").output
-
 
 def test_quiet_prints_the_result_alone(command, home, tmp_path):
     prepare = ["prepare", "sst", "--sample", "--home", tmp_path / "home", "--force"]
