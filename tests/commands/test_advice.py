@@ -197,15 +197,6 @@ def test_a_handmade_submission_is_told_everything_at_once(command, home, tmp_pat
     assert 'name = "' in message and '{"id": ' in message and "predictions/<task>.validation.jsonl" in message
 
 
-def test_a_leaderboard_of_nothing_is_an_error(command, home, tmp_path):
-    (tmp_path / "empty").mkdir()
-    done = command(
-        "leaderboard", "--submissions", tmp_path / "empty", "--output", tmp_path / "site", "--home", home
-    )
-    assert done.exit_code == 1 and "There is no finished submission in" in done.stderr
-    assert not (tmp_path / "site").exists()
-
-
 def options_of_all_commands():
     """Every option of every command, with the words that name the command."""
 
