@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 
 try:
-    from ._speedups import rouge_counts
+    from ._speedups import count_rouge
 except ImportError:  # built without a compiler
     _compiled = False
 else:
@@ -141,38 +141,39 @@ def _irregular_forms() -> dict[str, str]:
 
 
 _MOST_WORDS = 200_000
-"""How many words to cache, a few times the vocabulary of CNN/DailyMail, because answers may have millions of words."""
+"""How many words to keep, a few times the vocabulary of CNN/DailyMail, because answers may have millions of words."""
 
 
 _LONGEST_WORD = 64
-"""The maximum length of cached words. Longer words can take a megabyte each and rarely occur again."""
+"""The maximum length of kept words. Longer words can take a megabyte each and rarely occur again."""
 
 
-def base_form(token: str) -> str:
-    """Return the form of a token that ROUGE compares, which is its listed base form if it is irregular, else its stem.
+class _BaseForms(dict[str, str]):
+    """The forms of words that ROUGE compares. Missing words are added.
 
-    Tokens of up to three characters are not changed.
+    The form is the listed base form of an irregular word, and the stem of any other. Words of up to three characters
+    are not changed.
     """
-    return _known_form(token) if len(token) <= _LONGEST_WORD else stem(token)
+
+    def __missing__(self, word: str) -> str:
+        form = word if len(word) <= 3 else _irregular_forms().get(word) or stem(word)
+        if len(word) <= _LONGEST_WORD:
+            if len(self) >= _MOST_WORDS:
+                self.clear()
+            self[word] = form
+        return form
 
 
-@lru_cache(maxsize=_MOST_WORDS)
-def _known_form(token: str) -> str:
-    if len(token) <= 3:
-        return token
-    return _irregular_forms().get(token) or stem(token)
-
-
-def tokens(text: str) -> list[str]:
-    """Split a text into lower-case runs of ASCII letters and digits, and return their base forms."""
-    words = text.encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
-    return [base_form(word) for word in words]
+_base_form = _BaseForms().__getitem__
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Split a text at "." or "\\n" into sentences of stemmed tokens, skipping empty sentences."""
+    """Split a text at "." or "\\n" into sentences of words, as the forms that ROUGE compares, without empty sentences.
+
+    Words are lower-case runs of ASCII letters and digits.
+    """
     plain = text.encode("utf-8", "surrogatepass").translate(_TO_SENTENCES[separator]).decode("ascii")
-    return [[base_form(word) for word in words] for part in plain.split(separator) if (words := part.split())]
+    return [list(map(_base_form, words)) for part in plain.split(separator) if (words := part.split())]
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
@@ -188,53 +189,17 @@ Counts = tuple[int, int, int]
 """The number of hits, of units in the candidate, and of units in the reference."""
 
 
-class _BaseNumbers(dict[str, int]):
-    """A mapping from words to numbers that identify their base forms. Missing words are added."""
-
-    def __init__(self) -> None:
-        self._forms: dict[str, int] = {}
-
-    def __missing__(self, word: str) -> int:
-        form = base_form(word)
-        if len(form) > _LONGEST_WORD:
-            from hashlib import sha256  # rarely needed, and slow to import
-
-            # Equal forms need equal numbers, so their digests are stored; no word contains a colon.
-            form = f"sha256:{sha256(form.encode()).hexdigest()}"
-        number = self._forms.setdefault(form, len(self._forms))
-        if len(word) <= _LONGEST_WORD:
-            self[word] = number
-        return number
-
-    @property
-    def size(self) -> int:
-        return max(len(self), len(self._forms))
-
-
-_numbers = _BaseNumbers()
-
-
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
     """Count hits of words, word pairs and the LCS for each reference. Sentences end at "." or "\\n"."""
-    global _numbers
-    if not _compiled:
-        return count_in_python(candidate, references, separator)
-    if _numbers.size > _MOST_WORDS:
-        _numbers = _BaseNumbers()
-    text, *texts = (text.encode("utf-8", "surrogatepass") for text in (candidate, *references))
-    return rouge_counts(text, texts, separator.encode(), _numbers)
+    left = sentence_tokens(candidate, separator)
+    count_pair = count_rouge if _compiled else count_in_python
+    return [count_pair(left, sentence_tokens(reference, separator)) for reference in references]
 
 
-def count_in_python(
-    candidate: str, references: Sequence[str], separator: str
-) -> list[tuple[Counts, Counts, Counts]]:
-    """Count hits like `count`, but without compiled code."""
-    left, found = sentence_tokens(candidate, separator), []
-    for reference in references:
-        right = sentence_tokens(reference, separator)
-        words, pairs = overlap(left, right, 1), overlap(left, right, 2)
-        found.append((words, pairs, (lcs_hits(left, right), *words[1:])))
-    return found
+def count_in_python(candidate: Sentences, reference: Sentences) -> tuple[Counts, Counts, Counts]:
+    """Count hits of words, word pairs and the LCS, like the compiled `count_rouge`."""
+    words, pairs = overlap(candidate, reference, 1), overlap(candidate, reference, 2)
+    return words, pairs, (lcs_hits(candidate, reference), *words[1:])
 
 
 def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:

@@ -20,31 +20,70 @@ typedef struct {
     Py_ssize_t length;
 } Text;
 
-/* Append the number of each string of a list; new strings get the next numbers. Return 0, or -1 with an error set. */
-static int
-number_words(PyObject *list, PyObject *vocabulary, Text *text)
+/* Several texts, such as the sentences of a summary: one text after the other, and where each begins. */
+typedef struct {
+    Text all;
+    Text *parts;
+    Py_ssize_t count;
+    Py_ssize_t longest;
+} Texts;
+
+/* Return the number of a word; a new word gets the next number. -1 with an error set. */
+static Number
+number_word(PyObject *word, PyObject *vocabulary)
 {
-    Py_ssize_t size = PyList_Size(list);
-    for (Py_ssize_t at = 0; at < size; at++) {
-        PyObject *word = PyList_GetItem(list, at);
-        PyObject *known = word ? PyDict_GetItemWithError(vocabulary, word) : NULL;
-        Number number;
-        if (known != NULL) {
-            number = (Number)PyLong_AsLong(known);
-        }
-        else {
-            if (PyErr_Occurred())
-                return -1;
-            number = (Number)PyDict_Size(vocabulary);
-            PyObject *added = PyLong_FromLong(number);
-            int failed = added == NULL || PyDict_SetItem(vocabulary, word, added) < 0;
-            Py_XDECREF(added);
-            if (failed)
-                return -1;
-        }
-        text->words[text->length++] = number;
+    PyObject *known = PyDict_GetItemWithError(vocabulary, word);
+    if (known != NULL)
+        return (Number)PyLong_AsLong(known);
+    if (PyErr_Occurred())
+        return -1;
+    Number number = (Number)PyDict_Size(vocabulary);
+    PyObject *added = PyLong_FromLong(number);
+    int failed = added == NULL || PyDict_SetItem(vocabulary, word, added) < 0;
+    Py_XDECREF(added);
+    return failed ? -1 : number;
+}
+
+/* Read lists of words; the dict has their numbers. Return 0, or -1 with an error set. */
+static int
+read_texts(PyObject *lists, PyObject *vocabulary, Texts *found)
+{
+    Py_ssize_t total = 0, count = PyList_Size(lists);
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Py_ssize_t size = PyList_Size(PyList_GetItem(lists, at));
+        if (size < 0)
+            return -1;
+        total += size;
+        found->longest = size > found->longest ? size : found->longest;
     }
-    return size < 0 ? -1 : 0;
+    if (count < 0)
+        return -1;
+    found->all.words = malloc((size_t)(total + 1) * sizeof(Number));
+    found->parts = malloc((size_t)(count + 1) * sizeof(Text));
+    if (found->all.words == NULL || found->parts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; found->count < count; found->count++) {
+        PyObject *list = PyList_GetItem(lists, found->count);
+        Text *text = found->parts + found->count;
+        *text = (Text){found->all.words + found->all.length, PyList_Size(list)};
+        for (Py_ssize_t at = 0; at < text->length; at++) {
+            Number number = number_word(PyList_GetItem(list, at), vocabulary);
+            if (number < 0)
+                return -1;
+            text->words[at] = number;
+        }
+        found->all.length += text->length;
+    }
+    return 0;
+}
+
+static void
+free_texts(Texts *texts)
+{
+    free(texts->all.words);
+    free(texts->parts);
 }
 
 /* N-grams. An n-gram is the pair of the (n-1)-gram that it begins with and its last word; a pair has a number too. */
@@ -69,54 +108,13 @@ make_pairs(Pairs *pairs, Py_ssize_t most)
     return pairs->keys != NULL && pairs->numbers != NULL ? 0 : -1;
 }
 
-/* Return where a pair is, or where it would be. */
-static size_t
-find_slot(const Pairs *pairs, uint64_t key)
-{
-    size_t slot = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & pairs->mask;
-    while (pairs->keys[slot] != 0 && pairs->keys[slot] != key)
-        slot = (slot + 1) & pairs->mask;
-    return slot;
-}
-
-/* Make room for so many more pairs. Return 0, or -1 with an error set. */
-static int
-grow_pairs(Pairs *pairs, Py_ssize_t more)
-{
-    Pairs grown = {NULL, NULL, 0, 0};
-    if (pairs->keys != NULL && 2 * (size_t)(pairs->known + more) <= pairs->mask + 1)
-        return 0;
-    if (make_pairs(&grown, pairs->known + more) < 0) {
-        free(grown.keys);
-        free(grown.numbers);
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (size_t slot = 0; pairs->keys != NULL && slot <= pairs->mask; slot++)
-        if (pairs->keys[slot] != 0) {
-            size_t free_slot = find_slot(&grown, pairs->keys[slot]);
-            grown.keys[free_slot] = pairs->keys[slot];
-            grown.numbers[free_slot] = pairs->numbers[slot];
-        }
-    grown.known = pairs->known;
-    free(pairs->keys);
-    free(pairs->numbers);
-    *pairs = grown;
-    return 0;
-}
-
-static void
-clear_pairs(Pairs *pairs)
-{
-    memset(pairs->keys, 0, (pairs->mask + 1) * sizeof(uint64_t));
-    pairs->known = 0;
-}
-
 static Number
 number_pair(Pairs *pairs, Number first, Number second)
 {
     uint64_t key = ((uint64_t)(uint32_t)first << 32 | (uint32_t)second) + 1;
-    size_t slot = find_slot(pairs, key);
+    size_t slot = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & pairs->mask;
+    while (pairs->keys[slot] != 0 && pairs->keys[slot] != key)
+        slot = (slot + 1) & pairs->mask;
     if (pairs->keys[slot] == 0) {
         pairs->keys[slot] = key;
         pairs->numbers[slot] = pairs->known++;
@@ -143,7 +141,8 @@ count_ngrams(const Text *texts, Py_ssize_t count, Number distinct, int orders, P
         memcpy(grams + start, texts[t].words, (size_t)texts[t].length * sizeof(Number));
     for (int order = 1; order <= orders; order++) {
         if (order > 1) { /* from the grams of the order below to those of this one */
-            clear_pairs(&pairs);
+            memset(pairs.keys, 0, (pairs.mask + 1) * sizeof(uint64_t));
+            pairs.known = 0;
             start = 0;
             for (Py_ssize_t t = 0; t < count; start += texts[t++].length)
                 for (Py_ssize_t at = 0; at + order <= texts[t].length; at++)
@@ -282,127 +281,9 @@ mark(Text reference, const Columns *columns, Bits *rows, char *marked)
     }
 }
 
-/* Sentences of numbered words: one text after the other, and where each begins. */
-typedef struct {
-    Text all;
-    Text *sentences;
-    Py_ssize_t count;
-    Py_ssize_t longest;
-} Sentences;
-
-/* Make room for so many words in so many sentences; return -1 with an error set if there is none. */
-static int
-make_sentences(Sentences *made, Py_ssize_t words, Py_ssize_t sentences)
-{
-    if (words >= INT32_MAX / 2) {
-        PyErr_SetString(PyExc_OverflowError, "a text has too many words");
-        return -1;
-    }
-    made->all.words = malloc((size_t)(words + 1) * sizeof(Number));
-    made->sentences = malloc((size_t)(sentences + 1) * sizeof(Text));
-    if (made->all.words == NULL || made->sentences == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
-}
-
-/* Read lists of words; the dict has their numbers. */
-static int
-read_lists(PyObject *lists, PyObject *vocabulary, Sentences *found)
-{
-    Py_ssize_t total = 0, count = PyList_Size(lists);
-    for (Py_ssize_t at = 0; at < count; at++) {
-        Py_ssize_t size = PyList_Size(PyList_GetItem(lists, at));
-        if (size < 0)
-            return -1;
-        total += size;
-    }
-    if (count < 0 || make_sentences(found, total, count) < 0)
-        return -1;
-    for (; found->count < count; found->count++) {
-        Text *sentence = found->sentences + found->count;
-        sentence->words = found->all.words + found->all.length;
-        sentence->length = 0;
-        if (number_words(PyList_GetItem(lists, found->count), vocabulary, sentence) < 0)
-            return -1;
-        found->all.length += sentence->length;
-    }
-    return 0;
-}
-
-/* Return the number of a word's base form; a dict that does not know it adds it (__missing__). -1 with an error set. */
-static Number
-base_number(PyObject *numbers, const char *letters, Py_ssize_t length)
-{
-    PyObject *word = PyUnicode_FromStringAndSize(letters, length);
-    if (word == NULL)
-        return -1;
-    PyObject *known = PyDict_GetItemWithError(numbers, word);
-    Py_XINCREF(known);
-    if (known == NULL && !PyErr_Occurred())
-        known = PyObject_GetItem(numbers, word);
-    long number = known ? PyLong_AsLong(known) : -1;
-    Py_DECREF(word);
-    Py_XDECREF(known);
-    return (Number)number;
-}
-
-/* Split a text into sentences of words: runs of ASCII letters and digits, in lower case, by their base forms. */
-static int
-read_text(PyObject *bytes, char separator, PyObject *numbers, Pairs *dense, Sentences *found)
-{
-    char *given, *text;
-    Py_ssize_t size, ends = 1;
-    if (PyBytes_AsStringAndSize(bytes, &given, &size) < 0)
-        return -1;
-    for (Py_ssize_t at = 0; at < size; at++)
-        ends += given[at] == separator;
-    text = malloc((size_t)size + 1);
-    if (text == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    int failed = make_sentences(found, size / 2 + 1, ends) < 0 || grow_pairs(dense, size / 2 + 1) < 0;
-    Text sentence = {found->all.words, 0};
-    for (Py_ssize_t at = 0; at <= size && !failed;) {
-        Py_ssize_t start = at;
-        for (; at < size; at++) {
-            char letter = given[at];
-            if (letter >= 'A' && letter <= 'Z')
-                letter += 'a' - 'A';
-            else if (!((letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9')))
-                break;
-            text[at] = letter;
-        }
-        if (at > start) {
-            Number number = base_number(numbers, text + start, at - start);
-            failed = number < 0;
-            sentence.words[sentence.length++] = number_pair(dense, 0, number);
-        }
-        if ((at == size || given[at] == separator) && sentence.length > 0) {
-            found->sentences[found->count++] = sentence;
-            found->all.length += sentence.length;
-            found->longest = sentence.length > found->longest ? sentence.length : found->longest;
-            sentence.words += sentence.length;
-            sentence.length = 0;
-        }
-        at++;
-    }
-    free(text);
-    return failed ? -1 : 0;
-}
-
-static void
-free_sentences(Sentences *sentences)
-{
-    free(sentences->all.words);
-    free(sentences->sentences);
-}
-
 /* Count the words of the reference that are marked, none more often than each text has it; -1 without memory. */
 static Py_ssize_t
-count_lcs_hits(const Sentences *candidate, const Sentences *reference, Number distinct)
+count_lcs_hits(const Texts *candidate, const Texts *reference, Number distinct)
 {
     Py_ssize_t hits = -1, width = (candidate->longest + 63) / 64;
     Columns columns = {{NULL, 0}, 0, NULL, NULL, NULL};
@@ -421,11 +302,11 @@ count_lcs_hits(const Sentences *candidate, const Sentences *reference, Number di
     if (columns.places == NULL)
         goto done;
     for (Py_ssize_t c = 0; c < candidate->count; c++) {
-        columns.text = candidate->sentences[c];
+        columns.text = candidate->parts[c];
         columns.width = (columns.text.length + 63) / 64;
         find_places(&columns);
         for (Py_ssize_t r = 0; r < reference->count; r++) {
-            Text sentence = reference->sentences[r];
+            Text sentence = reference->parts[r];
             mark(sentence, &columns, rows, marked + (sentence.words - reference->all.words));
         }
         forget_places(&columns);
@@ -450,82 +331,55 @@ done:
     return hits;
 }
 
-/* Return the counts of a candidate and one reference; NULL with an error set. */
+/* (candidate, reference): sentences as lists of words. */
 static PyObject *
-count_pair(const Sentences *candidate, const Sentences *reference, Number distinct)
+count_rouge(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    Text texts[2] = {candidate->all, reference->all};
-    Py_ssize_t hits[2], left = texts[0].length, right = texts[1].length;
-    Py_ssize_t lcs = count_lcs_hits(candidate, reference, distinct);
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "count_rouge takes 2 arguments; given %zd", count);
+    PyObject *result = NULL, *vocabulary = PyDict_New();
+    Texts candidate = {{NULL, 0}, NULL, 0, 0}, reference = {{NULL, 0}, NULL, 0, 0};
+    Py_ssize_t hits[2], lcs;
+    if (vocabulary == NULL || read_texts(arguments[0], vocabulary, &candidate) < 0 ||
+        read_texts(arguments[1], vocabulary, &reference) < 0)
+        goto done;
+    Text texts[2] = {candidate.all, reference.all};
+    Number distinct = (Number)PyDict_Size(vocabulary);
+    Py_ssize_t left = texts[0].length, right = texts[1].length;
+    lcs = count_lcs_hits(&candidate, &reference, distinct);
     if (lcs < 0 || count_ngrams(texts, 2, distinct, 2, hits) < 0)
-        return PyErr_NoMemory();
-    return Py_BuildValue("((nnn)(nnn)(nnn))", hits[0], left, right, hits[1], left > 0 ? left - 1 : 0,
-                         right > 0 ? right - 1 : 0, lcs, left, right);
-}
-
-/* (candidate, references, separator, numbers of base forms): texts as bytes, in UTF-8. */
-static PyObject *
-rouge_counts(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
-{
-    char *separator;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "rouge_counts takes 4 arguments; given %zd", count);
-    Py_ssize_t references = PyList_Size(arguments[1]);
-    if (references < 0 || PyBytes_AsStringAndSize(arguments[2], &separator, NULL) < 0)
-        return NULL;
-    Pairs dense = {NULL, NULL, 0, 0}; /* numbers of these texts' words, from 0 */
-    Sentences candidate = {{NULL, 0}, NULL, 0, 0};
-    PyObject *result = PyList_New(0);
-    int failed = result == NULL || read_text(arguments[0], *separator, arguments[3], &dense, &candidate) < 0;
-    for (Py_ssize_t at = 0; at < references && !failed; at++) {
-        Sentences reference = {{NULL, 0}, NULL, 0, 0};
-        PyObject *counts = NULL, *text = PyList_GetItem(arguments[1], at);
-        if (read_text(text, *separator, arguments[3], &dense, &reference) == 0)
-            counts = count_pair(&candidate, &reference, dense.known);
-        failed = counts == NULL || PyList_Append(result, counts) < 0;
-        Py_XDECREF(counts);
-        free_sentences(&reference);
-    }
-    free_sentences(&candidate);
-    free(dense.keys);
-    free(dense.numbers);
-    if (failed)
-        Py_CLEAR(result);
+        PyErr_NoMemory();
+    else
+        result = Py_BuildValue("((nnn)(nnn)(nnn))", hits[0], left, right, hits[1], left > 0 ? left - 1 : 0,
+                               right > 0 ? right - 1 : 0, lcs, left, right);
+done:
+    Py_XDECREF(vocabulary);
+    free_texts(&candidate);
+    free_texts(&reference);
     return result;
 }
 
-/* (texts, highest order): lists of words. */
+/* (texts, highest order): lists of words. The hits of higher orders are 0. */
 static PyObject *
 ngram_hits(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "ngram_hits takes 2 arguments; given %zd", count);
-    long orders = PyLong_AsLong(arguments[1]);
+    long orders = count == 2 ? PyLong_AsLong(arguments[1]) : 0;
     if (orders < 1 || orders > 4)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "orders are 1 to 4; given %ld", orders);
+        return PyErr_Format(PyExc_TypeError, "ngram_hits takes a list of texts, and a highest order of 1 to 4");
     PyObject *result = NULL, *vocabulary = PyDict_New();
-    Sentences texts = {{NULL, 0}, NULL, 0, 0};
-    Py_ssize_t hits[4];
-    if (vocabulary == NULL || read_lists(arguments[0], vocabulary, &texts) < 0)
+    Texts texts = {{NULL, 0}, NULL, 0, 0};
+    Py_ssize_t hits[4] = {0, 0, 0, 0};
+    if (vocabulary == NULL || read_texts(arguments[0], vocabulary, &texts) < 0)
         goto done;
-    if (texts.count == 0) {
+    if (texts.count == 0)
         PyErr_SetString(PyExc_ValueError, "ngram_hits needs at least one text");
-        goto done;
-    }
-    if (count_ngrams(texts.sentences, texts.count, (Number)PyDict_Size(vocabulary), (int)orders, hits) < 0) {
+    else if (count_ngrams(texts.parts, texts.count, (Number)PyDict_Size(vocabulary), (int)orders, hits) < 0)
         PyErr_NoMemory();
-        goto done;
-    }
-    result = PyList_New(0);
-    for (long order = 0; result != NULL && order < orders; order++) {
-        PyObject *number = PyLong_FromSsize_t(hits[order]);
-        if (number == NULL || PyList_Append(result, number) < 0)
-            Py_CLEAR(result);
-        Py_XDECREF(number);
-    }
+    else
+        result = Py_BuildValue("nnnn", hits[0], hits[1], hits[2], hits[3]);
 done:
     Py_XDECREF(vocabulary);
-    free_sentences(&texts);
+    free_texts(&texts);
     return result;
 }
 
@@ -609,8 +463,8 @@ normalize_ascii(PyObject *module, PyObject *given)
 }
 
 static PyMethodDef functions[] = {
-    {"rouge_counts", (PyCFunction)(void (*)(void))rouge_counts, METH_FASTCALL,
-     "Do what _rouge155.count does, of texts in UTF-8."},
+    {"count_rouge", (PyCFunction)(void (*)(void))count_rouge, METH_FASTCALL,
+     "Do what _rouge155.count_in_python does."},
     {"ngram_hits", (PyCFunction)(void (*)(void))ngram_hits, METH_FASTCALL,
      "Count the first text's n-grams that others have, for each order up to the highest."},
     {"normalize_ascii", normalize_ascii, METH_O,

@@ -201,12 +201,12 @@ _SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 
 def _row(prediction: str, reference: Reference) -> Row:
     gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
-    line = _on_one_line(prediction)
-    is_possible = reference.meta.get("rows") or (_has_columns(line, header, gold) and _has_values(line, gold))
-    predicted = parse_query(prediction, header) if is_possible else None
+    line, answer = _on_one_line(prediction), _on_one_line(reference.answers[0])
+    is_possible = line == answer or (_has_columns(line, header, gold) and _has_values(line, gold))
+    predicted = parse_query(prediction, header) if is_possible or reference.meta.get("rows") else None
     same = predicted == gold
     unordered = same or (predicted is not None and predicted.equals_unordered(gold))
-    corrected = same or line == _on_one_line(reference.answers[0])
+    corrected = same or line == answer
     executed, right = _execute(predicted, gold, reference.meta)
     return (1.0, float(same), float(unordered), float(corrected), float(executed), float(right))
 
@@ -436,9 +436,9 @@ def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> 
 
 
 def _normalised_row(prediction: str, reference: Reference) -> Row:
-    gold, header = LogicalForm.from_sql(_require(reference, "sql")), _require(reference, "header")
+    sql, header = _require(reference, "sql"), _require(reference, "header")
     same = _on_one_line(prediction) == _on_one_line(reference.answers[0])
-    return (1.0, float(same or _is_same_normalised(prediction, header, gold)))
+    return (1.0, float(same or _is_same_normalised(prediction, header, LogicalForm.from_sql(sql))))
 
 
 def _find_normalised_fault(reference: Reference) -> str:

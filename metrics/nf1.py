@@ -40,7 +40,7 @@ def token_f1(prediction: str, answer: str) -> float:
         return 0.0
     # the size of the bags' intersection
     if len(gold) > _FEW and _compiled:
-        (shared,) = ngram_hits([gold, predicted], 1)
+        shared = ngram_hits([gold, predicted], 1)[0]
     else:
         times = Counter(gold) if len(gold) > _FEW else {word: gold.count(word) for word in both}
         shared = sum([min(times[word], predicted.count(word)) for word in both])

@@ -17,11 +17,14 @@ def _row(prediction: str, reference: Reference, separator: str) -> Row:
     """Return 1, followed by P, R and F of each kind, from counts that are summed over the references (`-f A`)."""
     from . import _rouge155 as perl  # slow to import
 
-    values = [1.0]
-    for counts in zip(*perl.count(prediction, reference.answers, separator), strict=True):
-        hits, left, right = map(sum, zip(*counts, strict=True))
-        values.extend(perl.precision_recall_f1(hits, left, right))
-    return tuple(values)
+    values: Row = (1.0,)
+    pooled: Sequence[tuple[int, ...]]
+    pooled, *others = perl.count(prediction, reference.answers, separator)
+    for counts in others:
+        pooled = [tuple(map(sum, zip(*kinds, strict=True))) for kinds in zip(pooled, counts, strict=True)]
+    for hits, left, right in pooled:
+        values += perl.precision_recall_f1(hits, left, right)
+    return values
 
 
 def _score(totals: Totals) -> Scores:

@@ -73,17 +73,18 @@ def test_stem(word, expected):
 # ROUGE-1.5.5 without Perl.
 
 
-@pytest.mark.parametrize("how", ["count", "count_in_python"])
+@pytest.mark.parametrize("how", [True, False])
 def test_a_long_answer_takes_little_memory(how):
     """A submission of a stranger's may have a line of a megabyte; the table has rows for the reference's words only."""
     program = f"""
 import subprocess
 import sys
 import resource
-from decabench.metrics._rouge155 import {how} as count
-count("a", ["a"], ".")
+from decabench.metrics import _rouge155 as rouge
+rouge._compiled = {how}
+rouge.count("a", ["a"], ".")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = count("word " * 150_000, ["word of a cat"], ".")
+found = rouge.count("word " * 150_000, ["word of a cat"], ".")
 assert found == [((1, 150_000, 4), (0, 149_999, 3), (1, 150_000, 4))], found
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
