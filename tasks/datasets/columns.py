@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from decabench.tasks.readers import Record, column_blocks, one_token
@@ -31,10 +30,11 @@ def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
     return tuple(one_token(record, column) for record in block)
 
 
-def held_out(blocks: Iterable[list[Record]], total: int, split: str) -> Iterator[list[Record]]:
-    """Yield the blocks of `train` or `validation`, where validation is the last tenth of a training file."""
-    kept = total - total // 10
-    return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
+def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
+    """Return the blocks of a split. Validation is the last tenth of the training file; other files are whole."""
+    found = list(blocks)  # a few thousand sentences
+    kept = len(found) - len(found) // 10
+    return {"train": found[:kept], "validation": found[kept:]}.get(split, found)
 
 
 # CoNLL-U

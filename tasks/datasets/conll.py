@@ -59,13 +59,9 @@ def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
 
 
 def _read_2000(task: str, files: Files, split: str) -> Iterator[Example]:
-    path = files.path(_PARTS[split])
     make = _chunk if task == "conll2000" else _part_of_speech
-    blocks = column_blocks(path, 3, " ")
-    if split != "test":
-        total = sum(1 for _ in column_blocks(path, 3, " "))
-        blocks = held_out(blocks, total, split)
-    for index, block in enumerate(blocks):
+    blocks = column_blocks(files.path(_PARTS[split]), 3, " ")
+    for index, block in enumerate(held_out(blocks, split)):
         yield make(f"{task}.{split}.{index}", " ".join(words_of(block, 0)), block)
 
 

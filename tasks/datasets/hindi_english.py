@@ -15,23 +15,18 @@ from decabench.tasks.wording import word_by_word
 _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsapp": "WA_HI_EN_CR.txt"}
 
 
-def _closed_blocks(path: Path) -> Iterator[list[Record]]:
-    """Yield the posts that end with an empty line. Like GIRNet's code, this omits the last Facebook post."""
-    blocks = column_blocks(path, 3, "\t")
-    latest = next(blocks, None)
-    for block in blocks:
-        if latest is not None:
-            yield latest
-        latest = block
-    if latest is not None and path.read_bytes()[-4:].replace(b"\r\n", b"\n").endswith(b"\n\n"):
-        yield latest
+def _closed_blocks(path: Path) -> list[list[Record]]:
+    """Return the posts that end with an empty line. Like GIRNet's code, this omits the last Facebook post."""
+    blocks = list(column_blocks(path, 3, "\t"))
+    is_closed = path.read_bytes().replace(b"\r\n", b"\n").endswith(b"\n\n")
+    return blocks if is_closed else blocks[:-1]
 
 
 def _read_posts(files: Files, split: str) -> Iterator[Example]:
     for source, name in _POSTS.items():
-        posts = list(_closed_blocks(files.path(name)))  # a few thousand at most
+        posts = _closed_blocks(files.path(name))
         training = int(0.8 * len(posts))
-        chosen = posts[training:] if split == "test" else held_out(posts[:training], training, split)
+        chosen = posts[training:] if split == "test" else held_out(posts[:training], split)
         for index, block in enumerate(chosen):
             id = f"hien.pos.{split}.{source}.{index}"
             meta = {"languages": " ".join(words_of(block, 1))}
@@ -98,12 +93,8 @@ _TREEBANK = {
 
 
 def _read_hindi(files: Files, split: str) -> Iterator[Example]:
-    path = files.path(_TREEBANK[split])
-    blocks = column_blocks(path, 2, "~", skip=1)
-    if split != "test":
-        total = sum(1 for _ in column_blocks(path, 2, "~", skip=1))
-        blocks = held_out(blocks, total, split)
-    for index, block in enumerate(blocks):
+    blocks = column_blocks(files.path(_TREEBANK[split]), 2, "~", skip=1)
+    for index, block in enumerate(held_out(blocks, split)):
         id = f"hi.pos.{split}.{index}"
         yield Example(id, POS_QUESTION, " ".join(words_of(block, 0)), (" ".join(words_of(block, 1)),), (id,))
 

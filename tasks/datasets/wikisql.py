@@ -33,29 +33,15 @@ def _text(sql: Record, header: list[str]) -> str:
     select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
     query = " ".join(word for word in select if word)
     conditions: list[str] = []
-    for condition in sql.list("conds"):
+    for number, condition in enumerate(sql.list("conds"), 1):
         if not isinstance(condition, list) or len(condition) != 3:
             raise sql.fault("each of 'conds' must be a column, an operator and a value")
-        column, operator, value = condition
-        if not (_is_place(column, last) and _is_place(operator, len(_OPERATORS) - 1) and _is_plain(value)):
-            fields = Record(
-                dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", len(conditions) + 1
-            )
-            fields.integer("operator", 0, len(_OPERATORS) - 1)
-            if not isinstance(value, (int, float)):
-                fields.text("value")
-            fields.integer("column", 0, last)
-        conditions.append(f"{header[column]} {_OPERATORS[operator]} {value}")
+        fields = Record(dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", number)
+        operator = _OPERATORS[fields.integer("operator", 0, len(_OPERATORS) - 1)]
+        value = condition[2] if isinstance(condition[2], int | float) else fields.text("value")
+        conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {value}")
     whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
     return " ".join(whole.split())
-
-
-def _is_place(value: object, last: int) -> bool:
-    return type(value) is int and 0 <= value <= last
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 
 def _example(split: str, index: int, entry: Record, table: Record) -> Example:
