@@ -21,7 +21,6 @@ from decabench.exchange.foreign_rows import (
     WHOLE_BYTES,
     ForeignAnswer,
     ForeignFile,
-    HeadingError,
     Places,
     as_id,
     decode_json,
@@ -207,7 +206,7 @@ class _Table:
             sentence = f"{name} has {' and '.join(faults)}. The columns are {listed}.{_advise(heading)}"
             has_no_ids = counts[places.id] == 0 and counts[places.answer] == 1 and places.id == Places.id
             if not has_no_ids or len(heading) < 2:
-                raise HeadingError(sentence, tuple(heading))
+                raise SubmissionError(sentence)
             self._problem = ("missing-field", f"the table has no column {quoted(places.id)} (--id)")
         self.at_id = None if self._problem else list(heading).index(places.id)
         self.at_answer = list(heading).index(places.answer)
@@ -255,11 +254,13 @@ _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
 
 def _advise(heading: Sequence[str]) -> str:
     if len(heading) == 1:
-        for delimiter in ";\t|":
-            if delimiter in heading[0]:
-                shown = "$'\\t'" if delimiter == "\t" else f"'{delimiter}'"
-                return f" If the file uses a different delimiter, add --delimiter {shown}."
-    return " Specify the id and answer columns with --id and --answer." if len(heading) > 1 else ""
+        found = next((delimiter for delimiter in ";\t|" if delimiter in heading[0]), "")
+        shown = "$'\\t'" if found == "\t" else f"'{found}'"
+        return f" If the file uses a different delimiter, add --delimiter {shown}." if found else ""
+    return (
+        " Specify the id and answer columns with --id and --answer. If the first line is an answer, add a header line "
+        "such as id,answer."
+    )
 
 
 def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignFile:

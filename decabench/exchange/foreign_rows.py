@@ -68,15 +68,6 @@ class ForeignAnswer(NamedTuple):
     """Ids of rows that a stray quotation mark may have merged into this row."""
 
 
-class HeadingError(SubmissionError):
-    """Raised for a table whose first line lacks a required column."""
-
-    def __init__(self, sentence: str, heading: tuple[str, ...]) -> None:
-        super().__init__(sentence)
-        self.heading = heading
-        """Cells of the table's first line."""
-
-
 @dataclass(frozen=True)
 class Places:
     """Where to find ids and answers in a file."""

@@ -16,7 +16,7 @@ from typing import Any
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
 from decabench.exchange.foreign_files import FORMATS, frame_answers, open_foreign
-from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, HeadingError, Places
+from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, Places
 from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
 from decabench.exchange.text_matching import letters_of
 from decabench.files import (
@@ -152,14 +152,7 @@ def import_answers(
     given = _open(source, format, chosen, settings)
     examples = Examples(store, chosen, split)
     ids = examples.ids
-    try:
-        matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)
-    except HeadingError as error:
-        if all(examples.find(cell) is None for cell in error.heading):
-            raise
-        raise SubmissionError(
-            f"{given.title} starts with an answer instead of column names. Add a header line such as id,answer."
-        ) from error
+    matched = match_rows(given.file, given.title, examples, settings.in_order, settings.ignore_unknown)
     if not matched.rows:
         raise SubmissionError(
             f"{given.title} has no answers to the {len(ids):,} {split} examples in {chosen.name}. Check the task "
