@@ -326,7 +326,7 @@ class _Matching:
             rows = "1 row has" if len(self.faults) == 1 else f"{len(self.faults):,} rows have"
             way = "in the same position" if self.in_order else "with the same id"
             self._refuse(f"{rows} a different {what} from the example {way}", self._advise())
-        if 2 * len(words) >= len(places):
+        if words and 2 * len(words) >= len(places):
             return ", and their texts agree"
         return ", and their right answers agree" if has_golds else ""
 
