@@ -53,7 +53,6 @@ from decabench.runs.plan import (
     Budget,
     Plan,
     PlannedTask,
-    Prices,
     Reading,
     Run,
     Selection,
@@ -507,22 +506,16 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
         incomplete=dict(_incomplete(run, answered)),
     )
     redone = tuple(info.data)
-    earlier = {} if old is None else old.predictor.get(_SERVED, {})
-    served = {key: names for key, names in dict(earlier).items() if key not in redone}
-    for done in whole:
-        key = f"{done.planned.task.name}.{run.split}"
-        if names := list(dict.fromkeys([*served.get(key, ()), *done.tally.served_by])):
-            served[key] = names
-    usage = dict({} if old is None else old.predictor.get(_USAGE, {}))
-    for done in whole:
-        usage.pop(key := f"{done.planned.task.name}.{run.split}", None)
-    for done in whole:
-        key = f"{done.planned.task.name}.{run.split}"
-        usage[key] = _add_usage(usage.get(key, {}), _usage(done), run.tariff)
-    earlier = {} if old is None else old.predictor.get(TIME, {})
-    times = {key: each for key, each in dict(earlier).items() if key not in redone} | _times(run, whole)
-    found = {_SERVED: served, _USAGE: {key: used for key, used in usage.items() if used}, TIME: times}
-    predictor = {**info.predictor, **{name: table for name, table in found.items() if table}}
+    predictor = dict(info.predictor)
+    for name, describe in ((_SERVED, _served_by), (_USAGE, _usage), (TIME, _time)):
+        earlier = {} if old is None else old.predictor.get(name, {})
+        table = {key: each for key, each in earlier.items() if key not in redone}
+        for key in redone:
+            group = [done for done in whole if f"{done.planned.task.name}.{run.split}" == key]
+            if found := describe(run, group):
+                table[key] = found
+        if table:
+            predictor[name] = table
     if old is None:
         return replace(info, predictor=predictor)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
@@ -546,41 +539,39 @@ _USAGE = "usage"
 """Key in submission.toml's `predictor` for tokens and costs, by `<task>.<split>`."""
 
 
-def _times(run: Run, whole: Sequence[_Answered]) -> dict[str, dict[str, float]]:
-    """Return the seconds of answering and the number of answers, by `<task>.<split>`, if all journals have them.
+def _served_by(run: Run, group: Sequence[_Answered]) -> list[str]:
+    return list(dict.fromkeys(name for done in group for name in done.tally.served_by))
+
+
+def _usage(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
+    answers = [
+        outcome
+        for done in group
+        for question in done.planned.questions()
+        if isinstance(outcome := done.journal.outcomes.get(question.id), Answer)
+    ]
+    tokens = {
+        name: sum(getattr(answer, name) or 0 for answer in answers)
+        for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")
+    }
+    if not tokens["reasoning_tokens"]:
+        del tokens["reasoning_tokens"]
+    if not any(tokens.values()):
+        return {}
+    cost = run.tariff.cost(tokens["prompt_tokens"], tokens["completion_tokens"])
+    return {**tokens} if cost is None else {**tokens, "cost": round(cost, 6)}
+
+
+def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
+    """Return the seconds of answering and the number of answers, if all journals have them.
 
     Baselines have none, so that their submissions are always the same.
     """
-    journals: dict[str, list[Journal]] = {}
-    for done in () if run.predictor in PREDICTORS else whole:
-        journals.setdefault(f"{done.planned.task.name}.{run.split}", []).append(done.journal)
-    found = {}
-    for key, each in journals.items():
-        seconds = [journal.seconds for journal in each if journal.seconds is not None]
-        answers = sum(
-            isinstance(outcome, Answer) for journal in each for outcome in journal.outcomes.values()
-        )
-        if answers and len(seconds) == len(each):
-            found[key] = {"seconds": round(math.fsum(seconds), 3), "answers": answers}
-    return found
-
-
-def _usage(done: _Answered) -> dict[str, int]:
-    outcomes = (done.journal.outcomes.get(question.id) for question in done.planned.questions())
-    answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
-    counts = {
-        "prompt_tokens": sum(answer.prompt_tokens or 0 for answer in answers),
-        "completion_tokens": sum(answer.completion_tokens or 0 for answer in answers),
-    }
-    if reasoned := sum(answer.reasoning_tokens or 0 for answer in answers):
-        counts["reasoning_tokens"] = reasoned
-    return counts if any(counts.values()) else {}
-
-
-def _add_usage(before: Mapping[str, Any], found: Mapping[str, int], prices: Prices) -> dict[str, Any]:
-    tokens = {name: before.get(name, 0) + count for name, count in found.items()}
-    cost = prices.cost(tokens.get("prompt_tokens"), tokens.get("completion_tokens")) if tokens else None
-    return tokens if cost is None else {**tokens, "cost": round(cost, 6)}
+    seconds = [done.journal.seconds for done in group if done.journal.seconds is not None]
+    answers = sum(isinstance(each, Answer) for done in group for each in done.journal.outcomes.values())
+    if not answers or len(seconds) < len(group) or run.predictor in PREDICTORS:
+        return {}
+    return {"seconds": round(math.fsum(seconds), 3), "answers": answers}
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
