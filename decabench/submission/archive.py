@@ -48,7 +48,6 @@ def unpack(
     are_files: dict[str, bool] = {}  # case-folded names, because some file systems ignore case
     try:
         with read_errors(path):
-            _require_archive(path)
             for count, member in enumerate(archive_members(path, limit_bytes), 1):
                 if count > limit_members:
                     raise refusal(f"it has more than {limit_members:,} members")
@@ -90,30 +89,6 @@ def unpack(
             f"{path.name} is damaged, or its suffix does not match the kind of archive ({reason}). "
             "Pack the archive again."
         ) from error
-
-
-_SIGNATURES = (
-    (b"PK", ""),
-    (b"\x1f\x8b", ""),
-    (b"Rar!", "a RAR archive"),
-    (b"7z\xbc\xaf", "a 7z archive"),
-    (b"\xfd7zXZ", "compressed with xz"),
-    (b"BZh", "compressed with bzip2"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd"),
-    (b"version https://git-lfs", "a Git LFS pointer; run git lfs pull"),
-    (b"<", "a web page, such as one that asks to sign in"),
-)
-"""The first bytes of zip and .tar.gz files, and of files that are often mistaken for them, with descriptions."""
-
-
-def _require_archive(path: Path) -> None:
-    with open(path, "rb") as file:
-        head = file.read(512)
-    kind = next((kind for start, kind in _SIGNATURES if head.startswith(start)), "")
-    if not head or head[257:262] == b"ustar":
-        kind = "a tar archive that is not compressed with gzip" if head else "empty"
-    if kind:
-        raise ValueError(f"it is {kind}")
 
 
 @contextmanager

@@ -1,4 +1,3 @@
-import bz2
 import gzip
 import io
 import lzma
@@ -89,23 +88,13 @@ def test_the_suffix_of_the_other_kind_does_not_matter(tmp_path, into, name, othe
     assert tree(into) == GOOD
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"Rar!\x1a\x07", "a RAR archive"),
-        (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
-        (lzma.compress(b"x"), "compressed with xz"),
-        (bz2.compress(b"x"), "compressed with bzip2"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
-        (b"<!DOCTYPE html>", "a web page"),
-        (tarfile.TarInfo("x").tobuf(), "a tar archive that is not compressed with gzip"),
-        (b"", "empty"),
-    ],
-)
-def test_what_is_no_archive_is_named(tmp_path, into, content, kind):
-    name = "x.zip"
+@pytest.mark.parametrize("content", [b"Rar!\x1a\x07", lzma.compress(b"x"), b"<!DOCTYPE html>", b""])
+@pytest.mark.parametrize("name", ["x.zip", "x.tgz"])
+def test_other_files_are_no_archives(tmp_path, into, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(SubmissionError, match=rf"does not match the kind of archive \(it is {kind}.*\)"):
+    with pytest.raises(
+        SubmissionError, match=r"is damaged, or its suffix does not match the kind of archive"
+    ):
         unpack(tmp_path / name, into)
 
 
