@@ -30,13 +30,14 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 from timing import Timed, describe_machine, peak_memory, time_in_turn
 
 from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item
 from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission, write_results
 from decabench.submission import write_submission
-from decabench.tasks import DECATHLON, Store
+from decabench.tasks import DECATHLON, Store, number_units
 
 Sides = dict[str, Callable[[], object]]
 """The functions to time, by name, starting with decabench's."""
@@ -186,8 +187,8 @@ def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
     bleu = METRICS["bleu"]
 
     def ours() -> object:
-        rows = bleu.statistics(lines, segments)
-        return score_interval(Sample.of(bleu, rows, [one.units for one in segments]))
+        rows = np.asarray(bleu.statistics(lines, segments), dtype=float)
+        return score_interval(Sample.of_levels(bleu, rows, number_units([one.units for one in segments])))
 
     return note, {
         "ours, with its interval": ours,

@@ -43,7 +43,7 @@ from decabench.scoring import (
     statistics_path,
 )
 from decabench.submission import open_submission
-from decabench.tasks import Store, find_overlap, home_folder
+from decabench.tasks import Store, find_overlap, home_folder, number_units
 from papers.plan import (
     Contrast,
     Measure,
@@ -520,9 +520,8 @@ def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
     assert scored.sample is not None
     references = scored.references
     rows = score_task((name,), scored.predictions, references, None).statistics[name]
-    return Sample.of(
-        metric.for_data(references), rows, [item.units for item in references], scored.sample.name
-    )
+    units = number_units([item.units for item in references])
+    return Sample.of_levels(metric.for_data(references), rows, units, scored.sample.name)
 
 
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError
-from decabench.metrics import Metric, Row
-from decabench.tasks import Combination, nest_units, number_units
+from decabench.metrics import Metric
+from decabench.tasks import Combination, nest_units
 from decabench.text import printable
 
 if TYPE_CHECKING:
@@ -78,32 +77,11 @@ class Sample:
     """(units,): the first-order effect of each unit on the score, for metrics such as ranks whose rows don't add up."""
 
     @classmethod
-    def of(
-        cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
-    ) -> Sample:
-        """Sum rows by unit, given the row and the units of each example, outermost first.
-
-        If there are no units, each example is a unit. Units keep the order of their first example. Raises
-        DecabenchError if there are no rows, if the numbers of rows and units differ, or if examples have different
-        numbers of levels.
-        """
-        import numpy as np
-
-        if len(rows) != len(units) or not len(rows):
-            raise DecabenchError(
-                f"{name or metric.name} has {len(rows)} rows, but units for {len(units)}. There must be at "
-                "least one row, and units for each row."
-            )
-        if len({len(labels) for labels in units}) != 1:
-            raise DecabenchError(
-                f"{name or metric.name} has examples with different numbers of unit levels. All examples must "
-                "have the same number of levels."
-            )
-        return cls.of_levels(metric, np.asarray(rows, dtype=float), number_units(units), name)
-
-    @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
-        """Sum rows, (examples, columns), by unit, given the examples' unit numbers, (examples, levels)."""
+        """Sum rows, (examples, columns), by unit, given the examples' unit numbers, (examples, levels).
+
+        `decabench.tasks.number_units` numbers the units of examples.
+        """
         return cls.of_layout(metric, rows, Layout.of(levels), name)
 
     @classmethod

@@ -11,7 +11,6 @@ from .answers import Marks as Marks
 from .answers import PredictionFile as PredictionFile
 from .answers import describe_other_form as describe_other_form
 from .answers import numbered_lines as numbered_lines
-from .answers import read_answers as read_answers
 from .answers import read_details as read_details
 from .answers import read_lines as read_lines
 from .answers import texts_digest as texts_digest

@@ -656,25 +656,6 @@ class AnswerReader:
 # Whole files
 
 
-def read_answers(
-    file: PredictionFile | Path, kind: AnswerKind = "extracted", limits: Limits = _LIMITS
-) -> dict[str, str]:
-    """Read a file of answers into a dict by id. Raises SubmissionError at the first fault."""
-    path = file.path if isinstance(file, PredictionFile) else file
-    place = f"{path.parent.name}/{path.name}"
-    found: dict[str, str] = {}
-    with closing(read_lines(path, limits)) as lines:
-        for line in lines:
-            for code, message in line.problems:
-                if code not in WARNINGS:
-                    raise SubmissionError(f"{place}:{line.number}: {code}: {message}")
-            if line.id in found:
-                raise SubmissionError(_repeated(f"{place}:{line.number}", line.id))
-            if line.id is not None:
-                found[line.id] = line.text(kind)
-    return found
-
-
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
     """Return the `sha256:` digest of the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
     digest, quote = hashlib.sha256(), encode_basestring

@@ -11,7 +11,7 @@ from decabench.errors import DataError
 from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
 from decabench.scoring.significance import Interval
-from decabench.tasks import SUITES
+from decabench.tasks import SUITES, number_units
 from papers.effort import asked_for
 from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun
 from papers.scores import (
@@ -40,8 +40,11 @@ def make_scored(task, answers, golds, metric="accuracy", units=None):
         Item([gold], f"{task}.{at}", () if units is None else (units[at],)) for at, gold in enumerate(golds)
     ]
     found = score_task((metric,), answers, references, None)
-    sample = Sample.of(
-        METRICS[metric].for_data(references), found.rows, [item.units for item in references], task
+    sample = Sample.of_levels(
+        METRICS[metric].for_data(references),
+        found.rows,
+        number_units([item.units for item in references]),
+        task,
     )
     data = DataUsed("sha256:0", "mirror", True, len(golds), None, "")
     result = TaskResult("scored", metric, found.headline, data, scores=dict(found.scores))

@@ -16,12 +16,12 @@ import pytest
 from decabench import evaluate, import_answers, prepare
 from decabench.errors import DecabenchError, SubmissionError
 from decabench.exchange import RefusedImportError
-from decabench.submission import read_answers
 from decabench.tasks import TASKS, Request, Store
 from decabench.tasks.preparation import prepare_task
 from tests.sources import SHARED
 
 FILES = Path(__file__).with_name("files")
+from tests.submission.reading import read_answers
 
 
 def answers(folder: Path, task: str) -> dict[str, str]:

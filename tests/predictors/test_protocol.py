@@ -103,7 +103,8 @@ def test_a_text_is_measured_as_it_is_written(text, is_kept):
 
 
 def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):
-    from decabench.submission.answers import read_answers, write_answers
+    from decabench.submission.answers import write_answers
+    from tests.submission.reading import read_answers
 
     text = "\x00" * 43_690
     assert isinstance(storable_outcome(Answer(text)), Answer)

@@ -20,7 +20,7 @@ from decabench.scoring.evaluator import evaluate
 from decabench.scoring.pairs import holm
 from decabench.scoring.significance import Sample
 from decabench.submission import SubmissionInfo, write_submission
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, number_units
 from decabench.tasks.store import Store
 
 
@@ -68,7 +68,7 @@ def test_only_answers_that_differ_are_wins(metric: str, change: float, monkeypat
             [Item([repr(v)]) for v in gold.tolist()],
         )
         rows = METRICS[metric].statistics(texts, references)
-        sample = Sample.of(METRICS[metric], rows, [()] * 100, "sick")
+        sample = Sample.of_levels(METRICS[metric], np.array(rows), number_units([()] * 100), "sick")
         return SimpleNamespace(references=references, predictions=texts, sample=sample, rows=rows)
 
     a, b = scored(first), scored(second)

@@ -15,6 +15,7 @@ from decabench.metrics.base import Item
 from decabench.scoring import pairs
 from decabench.scoring.pairs import PairTests, compare_pairs, examples_for_one_point, flip_signs, holm
 from decabench.scoring.significance import Sample
+from decabench.tasks import number_units
 from tests.scoring.populations import draw_board, draw_unlike_board, mean_rows, sample
 from tests.scoring.test_significance import em_sample
 
@@ -26,7 +27,9 @@ def paired(a: Sample, b: Sample, seed: int = 0) -> PairTests:
 def bleu_sample(predictions: list[str], references: list[str]) -> Sample:
     metric = METRICS["bleu"]
     rows = metric.statistics(predictions, [Item([reference]) for reference in references])
-    return Sample.of(metric, rows, [(str(index),) for index in range(len(rows))], "iwslt.en.de")
+    return Sample.of_levels(
+        metric, np.array(rows, dtype=float), number_units([()] * len(rows)), "iwslt.en.de"
+    )
 
 
 def translations(number: int, wrong: float, seed: int) -> tuple[list[str], list[str]]:

