@@ -115,7 +115,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     details = page.parent / "details" / page.name
     main(["reproduce", *given, "--seeds", "0", "--only", "one-sst"])
     main(["page", *given, "--page", str(page)])
-    assert "1 of 3 with seed 0, 0 of 3 with seed 1" in page.read_text()
+    assert "1 of 3 with seed 0, none of 3 with seed 1" in page.read_text()
     text = details.read_text()
     assert "| single | 80.0 | " in text and "| – (1 of 2 tasks) |" in text and "| joint | 88.5 |" not in text
     assert "Not yet run: joint over single (SST, mean)." in text
