@@ -263,7 +263,7 @@ def test_runs_and_records_of_other_settings(given, tmp_path, capsys):
     other = elsewhere(given, tmp_path, "else")
     main(["page", *other, "--page", str(tmp_path / "page.md")])
     assert "its record was not used" in capsys.readouterr().out
-    assert "0 of 3 with seed 0" in (tmp_path / "page.md").read_text() and record.read_bytes() == before
+    assert "Runs done: none of 3" in (tmp_path / "page.md").read_text() and record.read_bytes() == before
     main(["reproduce", *other, *only])
     assert record.read_bytes() != before
 
