@@ -34,10 +34,12 @@ OPENING, CLOSING = "<answer>", "</answer>"
 TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENING}…{CLOSING}"
 """The sentence in a prompt that asks for the tag."""
 
+_OPENING_TAG, _CLOSING_TAG = r"<\s{0,3}answer(?:\s[^<>]{0,300})?>", r"<\s{0,3}/\s{0,3}answer\s{0,3}(?:>|\Z)"
 _TAG = re.compile(
-    rf"{OPENING}(?P<inner>(?:(?!{OPENING}).)*?)(?P<end>{CLOSING}|\Z)", re.DOTALL | re.IGNORECASE
+    rf"{_OPENING_TAG}(?P<inner>(?:(?!{_OPENING_TAG}).)*?)(?P<end>{_CLOSING_TAG}|\Z)",
+    re.DOTALL | re.IGNORECASE,
 )
-"""A tag. One that isn't closed extends to the end of the text."""
+"""A tag, in any case, with or without spaces and attributes. One that isn't closed extends to the end of the text."""
 _PLACEHOLDER = re.compile(
     r"[\s.\u2026]*|\W*(?:insert |your )(?:final )?answer(?: here)?\W*|\W*answer here\W*", re.IGNORECASE
 )
@@ -62,6 +64,8 @@ _DENIES = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The words directly before a tag, on its line, that say that it has another answer: `It is not <answer>…`."""
+_RUNS_ON = re.compile(r"[ \t*`\"'\u201d,;]*(?:[a-z\d?]|[.,]\d)")
+"""The rest of a sentence that a tag is part of, such as ` is wrong` or `.5`, or a question mark."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
@@ -94,11 +98,12 @@ def read_tagged(
             lines = [line.rpartition(":")[2] for line in lines]
         others = {read(line, False) for line in lines} - {None, answer}
         is_denied = _DENIES.search(own[max(tags[-1].start() - 80, 0) : tags[-1].start()])
-        is_taken_back = is_denied or _TAKES_BACK.search(rest) or (others and form.kind in _FIXED)
+        is_followed = _RUNS_ON.match(rest) or (others and form.kind in _FIXED)
+        is_taken_back = is_denied or is_followed or _TAKES_BACK.search(rest)
         if not answer or is_cut or is_taken_back or not _are_consistent(tags):
             return "", f"tag+{_fault(inner)}"
         return answer, "tag"
-    if not is_finished and form.kind not in ("raw", "label", "tags", "tree"):
+    if not is_finished and form.kind not in ("raw", "label"):
         return "", "unparseable"  # the rest may have changed the answer
     plain = bare(re.sub("</?answer>", "", text, flags=re.IGNORECASE)) if is_opened else text
     plain = _introduced(plain, form.markers)
@@ -145,6 +150,8 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
     Free text must be in a tag, because any introduction could be part of it.
     """
+    if form.kind != "raw" and any(found not in context for found in _ESCAPES.findall(text)):
+        return None
     is_quote = form.kind == "line" and bool(_QUOTED.match(context))
     unquotes = not is_quote and (form.kind != "span" or not is_tagged or form.unquote)
     lines = [unwrapped(line, unquotes) for line in lines_of(text)]
@@ -161,7 +168,8 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "state":
             return read_state(line, form.labels)
         case "tags" | "tree":
-            return find_items(text, form.kind, form.labels, context.split())
+            is_final = not _TAKES_BACK.search(text)
+            return find_items(text, form.kind, form.labels, context.split()) if is_final else None
         case "span" if label := match_label(line, form.labels):
             return label
         case "span" if not is_tagged and is_in_context(text, context):
@@ -178,10 +186,9 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a text that starts with a quotation mark, so that its translation does too."""
-_MARKUP = re.compile(
-    r"[<>{}\\`~|=]|(?<!\w)\*\*\b|[\u3010\ufffd]|&(?:quot|amp|lt|gt|nbsp|#\d+);|^#{1,6} ", re.IGNORECASE
-)
-"""Matches markup, which belongs to an answer only if its context has it too."""
+_ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:quot|amp|lt|gt|nbsp|#\d+);", re.IGNORECASE)
+_MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
+"""Matches markup. Like escapes, it belongs to an answer only if its context has it too."""
 _AROUND = re.compile(
     r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
     r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)"
@@ -200,7 +207,10 @@ _HEADED = re.compile(
     re.IGNORECASE,
 )
 """Matches a heading, such as `Final answer:`."""
-_PARAGRAPHS = re.compile(r"\S[ \t]*\n\s*\n")
+_ENDS_EARLY = re.compile(r"[.!?:][^\w\n]*\n|\S[ \t]*\n\s*\n")
+"""Matches the end of a sentence or paragraph before the last line, rather than a line that was wrapped."""
+_LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
+"""Matches a possible remark at the end of an answer."""
 
 
 def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
@@ -210,16 +220,19 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
     """
     lines = lines_of(text)
     source, own = bare(context).casefold(), text.casefold()
-    says_more: object
+    has_remark = bool(source and _LAST_BRACKETS.search(text))
+    says_more: object = False
     if form.kind == "span":
-        is_listed = len(lines) > 1 or BULLET.match(text) or re.search(r"[\[\u2022]", text)
-        says_more = is_listed or _SENTENCES.search(text) or (form.labels and _NO_SPAN.search(text))
-    else:
+        has_remark = has_remark or bool(re.search(r"[\[\u2022]", text) or _TAKES_BACK.search(text))
+        says_more = len(lines) > 1 or _SENTENCES.search(text) or (form.labels and _NO_SPAN.search(text))
+    elif form.kind == "line":
         is_copy = len(source.split()) > 2 and source in own and source != own
-        has_marker = any(_introduced(each, form.markers) != each for each in lines[1:])
-        says_more = form.kind == "line" and (is_copy or has_marker or _PARAGRAPHS.search(text))
+        has_remark = has_remark and not re.search(r"[(\[]", source)
+        says_more = is_copy or (len(lines_of(context)) < 2 and _ENDS_EARLY.search(text))
     return bool(re.search(r"\w", text)) and not (
         says_more
+        or (has_remark and form.kind != "text")
+        or (any(map(BULLET.match, lines)) and not BULLET.match(source))
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
         or _AROUND.search(text)
@@ -265,7 +278,9 @@ QUERY_GOES_ON = re.compile(
 )
 """Matches a line that continues a query."""
 _COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
-_QUERY_REMARK = re.compile(r"\s\([^()]*\)\Z|\s#(?=\s)|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026")
+_QUERY_REMARK = re.compile(
+    r"\s\([^()]*\)\Z|\s#(?=\s)|//|[-=]>|\*\*|;|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026"
+)
 """Matches a possible remark in a query, unless the context has it."""
 
 

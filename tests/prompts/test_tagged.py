@@ -120,6 +120,12 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("I would not say <answer>positive</answer>", ""),
         ("**Wrong:** <answer>positive</answer>", ""),
         ("The incorrect label would be <answer>positive</answer>", ""),
+        # part of a sentence that goes on
+        ("<answer>positive</answer> is wrong.", ""),
+        ("A child might say <answer>positive</answer>, but the critic doesn't.", ""),
+        ("<answer>positive</answer>? Hardly.", ""),
+        ("My answer is **<answer>positive</answer>**.", "positive"),
+        ("<answer>positive</answer> (It praises the cast.)", "positive"),
         # but not in other sentences, or on other lines
         ("The plot is not bad: <answer>positive</answer>", "positive"),
         ("The film is not bad <answer>positive</answer>", "positive"),
@@ -143,6 +149,19 @@ def test_several_tags_and_withdrawn_answers(text, answer):
     assert read("sst", text, SST)[0] == answer
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<answer id="1">{QUERY}</answer>',
+        f"< Answer >{QUERY}</ ANSWER >",
+        f"<answer>{QUERY}</answer",
+        f"<answer>{QUERY}</answer\n",
+    ],
+)
+def test_a_tag_may_have_attributes_spaces_and_an_unfinished_end(text):
+    assert read("wikisql", text) == (QUERY, "tag")
+
+
 def test_a_prompt_that_opened_the_tag_is_answered_by_the_first():
     text = " positive</answer>\n\nReview: Dull.\nAnswer: <answer>negative</answer>"
     assert read("sst", text, SST, is_opened=True)[0] == "positive"
@@ -157,6 +176,8 @@ def test_a_prompt_that_opened_the_tag_is_answered_by_the_first():
         ("woz.en", "food: thai, area: so", False),
         ("sick.relatedness", "4", False),
         ("sst", "<answer>positive</answer> No: <answer>neg", False),
+        ("ud.pos", "1 The DET\n2 AFC PROPN\n3 champion NOU", False),
+        ("ud.pos", " DET PROPN NOUN PRO", True),
     ],
 )
 def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
@@ -185,6 +206,9 @@ def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
         ("Denver Broncos [1]", ""),
         ("**Denver** Broncos", ""),
         ("Denver Broncos. They won the title.", ""),
+        ("Denver Broncos (the champion)", ""),
+        ("Carolina Panthers. Wait, Denver Broncos", ""),
+        ("Carolina \u2192 Denver Broncos", ""),
     ],
 )
 def test_a_span_has_nothing_around_it(inner, answer):
@@ -198,12 +222,32 @@ def test_a_span_has_nothing_around_it(inner, answer):
         ("<answer>The cat sat down.\nDie Katze saß.</answer>", ""),
         ("<answer>Deutsch: Die Katze saß.</answer>", ""),
         ("<answer>Die Katze saß.\nTranslation: x</answer>", ""),
+        ("<answer>Die Katze saß.\nThe cat was sitting.</answer>", ""),
+        ("<answer>Die Katze saß. (wörtlich: setzte sich)</answer>", ""),
+        ("<answer>Die Katze saß. [informell]</answer>", ""),
+        ("<answer>- Die Katze saß.</answer>", ""),
         ("<answer>Die Katze saß.\nSentence: Next.", "Die Katze saß."),
+        ("<answer>Die Katze,\ndie saß</answer>", "Die Katze, die saß"),
         ("<answer>The cat sat down.</answer>", "The cat sat down."),
     ],
 )
 def test_a_translation_has_no_source_or_heading_next_to_it(text, answer):
     assert read("iwslt.en.de", text, context="The cat sat down.")[0] == answer
+
+
+def test_a_translation_may_have_the_lines_and_brackets_of_its_source():
+    assert read("iwslt.en.de", "<answer>Ja.\nNein.</answer>", context="Yes.\nNo.")[0] == "Ja. Nein."
+    assert (
+        read("iwslt.en.de", "<answer>Ja. (Lachen)</answer>", context="Yes. (Laughter)")[0] == "Ja. (Lachen)"
+    )
+
+
+def test_a_summary_is_not_a_list():
+    assert (
+        read("cnn_dailymail", "<answer>Khan won .\nHe fights again .</answer>")[0]
+        == "Khan won . He fights again ."
+    )
+    assert read("cnn_dailymail", "<answer>1. Khan won .\n2. He fights again .</answer>")[0] == ""
 
 
 @pytest.mark.parametrize(
@@ -273,6 +317,11 @@ def test_words_for_no_value_and_repeated_slots_are_no_state(said):
         (f"{QUERY} -- the answer", ""),
         (f"/* a */ {QUERY}", ""),
         (f"{QUERY} (a number)", ""),
+        (f"{QUERY} // a number", ""),
+        (f"{QUERY} => 12", ""),
+        (f"{QUERY}; this selects a", ""),
+        ("SELECT a FROM table WHERE b &lt; 42", ""),
+        ("SELECT a FROM table\\nWHERE b = 42", ""),
         (f"{QUERY}. This query selects a.", ""),
         ("Select the players", ""),
         (f"{QUERY}; SELECT b FROM table", ""),
@@ -298,6 +347,7 @@ def test_a_tag_has_a_single_query_without_comments(inner, answer):
         (f"<answer>{json.dumps(WORDS.split())}</answer>", ""),
         ('<answer>{"nouns": ["AP", "story"]}</answer>', ""),
         (f"<answer>Tags: {POS}</answer>", ""),
+        (f"<answer>{POS}\nWait, AP is a noun.</answer>", ""),
         (json.dumps({"answer": ["ADP DET", "PROPN VERB", "DET NOUN PUNCT"]}), ""),
         ("<answer>From: ADP\nstory: NOUN\nAP: PROPN :</answer>", ""),
     ],
