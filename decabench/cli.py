@@ -13,8 +13,8 @@ import sys
 import traceback
 import warnings
 from collections import UserDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from keyword import iskeyword
@@ -137,6 +137,7 @@ def _set_json(context: click.Context) -> None:
     whole = sys.stdout
     whole.flush()
     context.meta.update({"decabench.json": True, "decabench.stdout": whole})
+    context.call_on_close(lambda: setattr(sys, "stdout", whole))  # because tests continue in the same process
     sys.stdout = sys.stderr
     try:
         if whole.fileno() == 1:
@@ -145,16 +146,6 @@ def _set_json(context: click.Context) -> None:
             context.meta["decabench.stdout"] = own
     except (OSError, ValueError):
         pass  # in tests, standard output isn't a real file
-
-
-@contextmanager
-def _own_streams() -> Iterator[None]:
-    """Restore standard output and standard error on exit, because tests continue in the same process."""
-    streams = sys.stdout, sys.stderr
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = streams
 
 
 def _color_of_environment() -> bool | None:
@@ -166,11 +157,6 @@ def _color_of_environment() -> bool | None:
 
 class _Cli(click.Group):
     """A command group that reports every error as one sentence with the right exit code."""
-
-    def main(self, args: Sequence[str] | None = None, *given: Any, **settings: Any) -> Any:
-        """Run the command line."""
-        with _own_streams():
-            return super().main(args, *given, **settings)
 
     def make_context(
         self, info_name: str | None, args: list[str], *given: Any, **settings: Any

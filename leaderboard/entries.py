@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -144,6 +144,14 @@ class Entry:
     def sample(self, task: str) -> Sample | None:
         """Return the statistics for a task's score, if any."""
         return self.evidence[task].sample if self.score(task) is not None else None
+
+
+def names_by_reason(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group (name, reason) by their reasons."""
+    names: dict[str, list[str]] = {}
+    for name, reason in found:
+        names.setdefault(reason, []).append(name)
+    return names
 
 
 @dataclass(frozen=True)
@@ -366,11 +374,7 @@ class Standings:
     @property
     def notes(self) -> dict[str, list[str]]:
         """The notes on the data, with the tasks to which each note applies."""
-        notes: dict[str, list[str]] = {}
-        for line in self.data:
-            if line.note:
-                notes.setdefault(line.note, []).append(line.task)
-        return notes
+        return names_by_reason((line.task, line.note) for line in self.data if line.note)
 
     @property
     def all_rows(self) -> tuple[Row, ...]:

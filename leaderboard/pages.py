@@ -13,8 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
-from decabench.leaderboard.datafiles import rows_of
-from decabench.leaderboard.entries import Board, Column, Entry, Place, Refusal, Row, Standings
+from decabench.leaderboard.datafiles import rows_of, write_json
+from decabench.leaderboard.entries import (
+    Board,
+    Column,
+    Entry,
+    Place,
+    Refusal,
+    Row,
+    Standings,
+    names_by_reason,
+)
 from decabench.leaderboard.publishing import Build
 from decabench.leaderboard.ranking import assign_places
 from decabench.metrics import Metric
@@ -115,10 +124,6 @@ class Pages:
     def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
         """Render the page of the submission in a row."""
         excerpts = self.excerpts.get(row.entry.path, {})
-        reasons: dict[str, list[str]] = {}
-        for task, (_, why) in excerpts.items():
-            if why:
-                reasons.setdefault(why, []).append(task)
         return self._render(
             "submission.html",
             root="../",
@@ -129,7 +134,7 @@ class Pages:
             siblings=self._siblings(row.entry),
             columns={column.name: column for column in board.columns},
             excerpt_counts={task: count for task, (count, _) in excerpts.items()},
-            reasons=reasons,
+            reasons=names_by_reason((task, why) for task, (_, why) in excerpts.items() if why),
             answer_kinds=_ANSWER_KINDS,
             counted=[
                 (task, result)
@@ -362,10 +367,6 @@ def _bibtex(row: Row, total_name: str, page: str) -> str:
     return "\n".join([f"@misc{{{page},", *lines, "}"])
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-
-
 def make_environment(**settings: Any) -> Environment:
     """Return the environment for all templates, which escapes everything it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -380,7 +381,7 @@ def make_environment(**settings: Any) -> Environment:
         **settings,
     )
     environment.filters.update(
-        breakable=_breakable, parameters=_show_parameters, json=_json, units=show_units
+        breakable=_breakable, parameters=_show_parameters, json=write_json, units=show_units
     )
     return environment
 

@@ -46,6 +46,7 @@ from decabench.leaderboard.entries import (
     Standings,
     State,
     Tests,
+    names_by_reason,
     runs_of,
 )
 from decabench.metrics import METRICS, Metric
@@ -322,22 +323,19 @@ def _remarks(
     if limited := [name for name in there if entry.tasks[name].status == "partial"]:
         yield f"limited run, not in the total: {', '.join(limited)}"
     if entry.kind == "reported":
-        reasons: dict[str, list[str]] = {}
-        for name in there:
-            if entry.evidence[name].kind == "reported":
-                reasons.setdefault(entry.evidence[name].why, []).append(name)
-        for reason, reported in reasons.items():
+        stated = (
+            (name, entry.evidence[name].why) for name in there if entry.evidence[name].kind == "reported"
+        )
+        for reason, reported in names_by_reason(stated).items():
             listed = "" if len(reported) == len(names) else f"{', '.join(reported)}: "
             yield f"reported: {listed}{reason}"
     if entry.wording:
         yield f"not ranked: answers to a different wording (variant {entry.wording})"
     if entry.apart == "whole output":
         yield "not ranked: the whole output was scored, without extracting the answer"
-    by_reason: dict[str, list[str]] = {}
-    for name in there:
-        if entry.tasks[name].status == "failed":
-            by_reason.setdefault(entry.tasks[name].reason or "no reason given", []).append(name)
-    yield from (f"failed: {', '.join(failed)} — {reason}" for reason, failed in by_reason.items())
+    failures = ((name, entry.tasks[name].reason) for name in there if entry.tasks[name].status == "failed")
+    for reason, failed in names_by_reason(failures).items():
+        yield f"failed: {', '.join(failed)} — {reason or 'no reason given'}"
     yield from entry.remarks
 
 

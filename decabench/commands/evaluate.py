@@ -196,7 +196,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
-    print_table(out, _COLUMNS, [_row(name, task) for name, task in results.tasks.items()])
+    print_table(out, _COLUMNS, [score_row(name, task) for name, task in results.tasks.items()])
     if all_scores:
         for name, task in results.tasks.items():
             out.print(folded(f"{name}: {_all_scores(name, task)}", indent=2))
@@ -234,7 +234,8 @@ _COLUMNS = (
 )
 
 
-def _row(name: str, task: TaskResult) -> list[str]:
+def score_row(name: str, task: TaskResult) -> list[str]:
+    """Return the cells of a table of scores: task, metric, score, interval, answers, empty answers and data."""
     from decabench.scoring import score_digits, show_interval
 
     digits = score_digits(name, task.metric)

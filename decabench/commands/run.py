@@ -15,8 +15,6 @@ from decabench.commands._console import (
     console,
     echo,
     folded,
-    format_count,
-    headline_name,
     is_set,
     print_json,
     print_table,
@@ -203,17 +201,11 @@ def _print(experiment: Experiment, done: Outcome, board: str) -> None:
 
 
 def _print_scores(done: Outcome, found: Comparison | None) -> None:
-    from decabench.scoring import score_digits, show_difference, show_interval, show_p
+    from decabench.commands.evaluate import score_row
+    from decabench.scoring import show_difference, show_interval, show_p
 
     results = done.results
-    rows = []
-    for name, task in results.tasks.items():
-        digits = score_digits(name, task.metric)
-        score = "failed" if task.score is None else f"{task.score:.{max(2, digits)}f}"
-        score += " partial" if task.status == "partial" else ""
-        rows.append(
-            [name, headline_name(task), score, show_interval(task.interval, digits), format_count(task.n)]
-        )
+    rows = [score_row(name, task)[:5] for name, task in results.tasks.items()]
     is_complete = results.total.score is not None and results.total.complete
     if is_complete:
         ends = show_interval(results.interval, results.total_digits) if results.interval else ""
