@@ -360,7 +360,7 @@ def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     tasks = board.suite.tasks
-    writer.writerow([*_ABOUT, *(name for task in tasks for name in _score_columns(task))])
+    writer.writerow([*_ABOUT, *(f"{task}{end}" for task in tasks for end in ("", "_low", "_high", "_units"))])
     for table, kind, row in _all_rows(board):
         about = _describe_row(board, table, kind, row, pages)
         scores = [value for task in tasks for value in _score_with_interval(row, task)]
@@ -371,10 +371,6 @@ def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal]
         about = {**dict.fromkeys(_ABOUT), "kind": "refused", "name": refusal.path, "reason": refusal.reason}
         writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (4 * len(tasks)))
     return file.getvalue()
-
-
-def _score_columns(task: str) -> tuple[str, str, str, str]:
-    return task, f"{task}_low", f"{task}_high", f"{task}_units"
 
 
 def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:

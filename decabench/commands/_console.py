@@ -95,6 +95,7 @@ jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
+    callback=lambda context, parameter, jobs: jobs or os.cpu_count() or 1,
     help="Number of processes.  [default: one per core]",
 )
 hidden_option = click.option(
@@ -192,11 +193,6 @@ def split_option(
     """Return the option `--split` with a default and a help text."""
     choice = click.Choice(splits)
     return click.option("--split", type=choice, default=default, show_default=default is not None, help=text)
-
-
-def processes(jobs: int | None) -> int:
-    """Return the number of processes for `--jobs`, by default one per core."""
-    return jobs or os.cpu_count() or 1
 
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:

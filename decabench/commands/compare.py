@@ -24,7 +24,6 @@ from decabench.commands._console import (
     number_option,
     print_field,
     print_table,
-    processes,
     shortened,
     split_option,
     tasks_option,
@@ -80,7 +79,7 @@ def compare(
     alpha: float | None,
     each: bool,
     home: Path | None,
-    jobs: int | None,
+    jobs: int,
     include: tuple[Path, ...],
 ) -> None:
     """Test whether submission B differs from submission A, or all pairs of several, task by task.
@@ -111,13 +110,13 @@ def compare(
             raise click.UsageError(
                 "--html and --fail-on-regression require exactly two submissions, without --each."
             )
-        lineup = compare_all(submissions, split, names, home, processes(jobs), include, reported, seed, each)
+        lineup = compare_all(submissions, split, names, home, jobs, include, reported, seed, each)
         write_json(lineup.to_json()) if is_set("json") else print_lineup(lineup)
         for sentence in changed_since(lineup.examples, split, home, include):
             echo(sentence, err=True)
         return
     a, b = submissions
-    found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
+    found = run(a, b, split, names, home, jobs, include, reported, seed, flips)
     broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points, alpha))]
     write_json(found.to_json()) if is_set("json") else _print(found)
     for sentence in changed_since(found.tasks, split, home, include):

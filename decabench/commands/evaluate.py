@@ -33,7 +33,6 @@ from decabench.commands._console import (
     output_option,
     print_json,
     print_table,
-    processes,
     split_option,
     submission_argument,
     tasks_option,
@@ -92,7 +91,7 @@ def evaluate(
     confusion: bool,
     log: tuple[str, ...],
     home: Path | None,
-    jobs: int | None,
+    jobs: int,
     include: tuple[Path, ...],
 ) -> None:
     """Score a submission, print a table, and write results.json and, next to it, files with a row for each example.
@@ -124,9 +123,7 @@ def evaluate(
 
         trackers = make_trackers(log)
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
-    options = ScoringOptions(
-        split, names, home, processes(jobs), include, answers, reported, all_texts=all_texts
-    )
+    options = ScoringOptions(split, names, home, jobs, include, answers, reported, all_texts=all_texts)
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)

@@ -21,7 +21,6 @@ from decabench.commands._console import (
     note,
     output_option,
     print_json,
-    processes,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def leaderboard(
     baselines: bool,
     rank_reported: bool,
     splits: tuple[str, ...],
-    jobs: int | None,
+    jobs: int,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -107,7 +106,7 @@ def leaderboard(
         include,
         cast("Policy", examples),
         rank_reported,
-        processes(jobs),
+        jobs,
         make,
         splits or SCORED_SPLITS,
     )

@@ -26,7 +26,6 @@ from decabench.commands._console import (
     print_field,
     print_json,
     print_table,
-    processes,
     split_option,
     suite_option,
 )
@@ -68,7 +67,7 @@ def prepare(
     sample: bool,
     home: Path | None,
     force: bool,
-    jobs: int | None,
+    jobs: int,
     export_ids: Path | None,
     hidden: bool,
     include: tuple[Path, ...],
@@ -112,7 +111,7 @@ def prepare(
             note(f"{describe_absent(task, absent)}.")
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
     note(f"Preparing {what} in {request.home}, data from {_describe_place(chosen, request)}")
-    preparations = prepare_all(chosen, request, processes(jobs), include, _report)
+    preparations = prepare_all(chosen, request, jobs, include, _report)
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
         _print_table(chosen, preparations, requested)

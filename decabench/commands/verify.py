@@ -15,7 +15,6 @@ from decabench.commands._console import (
     is_set,
     jobs_option,
     print_json,
-    processes,
     submission_argument,
 )
 
@@ -32,7 +31,7 @@ def verify(
     submission: Path,
     results: Path | None,
     home: Path | None,
-    jobs: int | None,
+    jobs: int,
     include: tuple[Path, ...],
 ) -> None:
     """Score a submission again and report every difference from its results file.
@@ -44,7 +43,7 @@ def verify(
     from decabench.errors import DataError, MissingDataError
     from decabench.scoring import InvalidResultsError, ScoringOptions, results_files, verify_file
 
-    options = ScoringOptions(home=home, jobs=processes(jobs), include=include)
+    options = ScoringOptions(home=home, jobs=jobs, include=include)
     code, documents = 0, []
     for path in [results] if results else results_files(submission):
         try:
