@@ -77,8 +77,11 @@ def _before_stop(text: str, form: AnswerForm) -> str:
     """Return the text before another example. A text that begins with its own prompt is read after its `Answer:`."""
     names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
     stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
-    marked = _marker(form).search(text) if form.stop and stop.match(text) else None
-    begin = marked.end() if marked else 0
+    begin = 0
+    if form.stop and stop.match(text):
+        if (marked := _marker(form).search(text)) is None:
+            return "\n".join(line for line in text.splitlines() if not stop.match(line)).strip()
+        begin = marked.end()
     ends = (match.start() for match in stop.finditer(text, begin))
     return text[begin : next((end for end in ends if text[begin:end].strip()), len(text))].strip()
 
@@ -95,7 +98,17 @@ def _without_tags(text: str) -> str:
     return found[-1] if found else text
 
 
-_KEYS = ("final answer", "answer", "label", "sentiment", "prediction", "output", "translation", "summary")
+_KEYS = (
+    "final answer",
+    "answer",
+    "label",
+    "sentiment",
+    "prediction",
+    "output",
+    "translation",
+    "summary",
+    "text",
+)
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
@@ -103,12 +116,18 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
     if form.kind in ("state", "tags", "tree"):  # their readers know JSON
         return None
     value = find_json(text)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]
     while isinstance(value, dict):
         keys = {str(key).casefold().replace("_", " "): found for key, found in value.items()}
         names = (*_KEYS, *(marker.casefold().strip(" :") for marker in form.markers))
         named = next((key for key in names if key in keys), "")
         only = next(iter(keys.values())) if len(keys) == 1 else ""
         value = keys.get(named, only)
+        if value is None:
+            return _word_for_nothing(form)
+    if value == []:
+        return _word_for_nothing(form)
     if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
         value = (" " if form.kind == "text" else ", ").join(map(str, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -129,7 +148,8 @@ _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
 _MARKERS: Mapping[Kind, Sequence[str]] = {
-    "line": ("Translation",),
+    "span": ("Span",),
+    "line": ("Translation", "The translation is"),
     "tags": ("Tags",),
     "tree": ("Parse",),
     "number": ("Score", "Rating"),
@@ -178,7 +198,8 @@ _LEAD_IN = re.compile(
 )
 """A line before the answer, such as `Sure!`. It lacks `Okay.`, which is also a German translation."""
 _HERE_IS = re.compile(
-    r"(?:(?:sure|certainly|of course)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s[^:\n]{1,80}[:\uff1a]\s+",
+    r"(?:(?:sure|certainly|of course)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s[^:\n]{1,80}[:\uff1a]\s+"
+    r"|(?:sure|certainly|of course|okay|ok)!\s+",
     re.IGNORECASE,
 )
 """An introduction on the line of the answer, such as `Sure! Here is the answer: `."""
@@ -213,10 +234,12 @@ def _span(text: str, form: AnswerForm) -> str:
     lines = _answer_lines(text)
     if len(lines) > 1 and all(map(BULLET.match, lines)):
         return ", ".join(unwrapped(BULLET.sub("", line), form.unquote) for line in lines)
+    bold = [line for line in lines if line.startswith("**") and unwrapped(line, False) != line]
+    if len(lines) > 1 and len(bold) == 1 and not bold[0].endswith(":**"):
+        return unwrapped(bold[0], form.unquote)
     line = _first_line(text, form)
-    nothing = next((word for word in ("unanswerable", "None") if word in form.labels), "")
-    if nothing and says_nothing(line):
-        return nothing
+    if (word := _word_for_nothing(form)) and says_nothing(line):
+        return word
     return find_label(line, form.labels) or line
 
 
@@ -238,6 +261,10 @@ _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 def says_nothing(line: str) -> bool:
     """Whether a line means that there is no answer, as in `The passage does not say`."""
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
+
+
+def _word_for_nothing(form: AnswerForm) -> str | None:
+    return next((word for word in ("unanswerable", "None") if word in form.labels), None)
 
 
 # Labels
@@ -264,6 +291,8 @@ _HEAD = re.compile(
     re.IGNORECASE,
 )
 """A heading or letter before a label, such as `Sentiment:` or `(B)`."""
+_UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
+"""An unchecked box in a list."""
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
 """Labels that are too common as words to be recognized in a sentence."""
 
@@ -279,7 +308,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
         text = text[len(question) :]
     if whole := match_label(text, labels):
         return whole
-    lines = [line for line in lines_of(text) if len(line) <= _LONGEST]
+    lines = [line for line in lines_of(text) if len(line) <= _LONGEST and not _UNCHECKED.match(line)]
     while len(lines) > 1 and _REMARK.match(lines[-1]):
         lines.pop()
     if not lines or not labels:
