@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import github_raw, open_text
+from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import labelled_prompt, matched
 
 _FILE = "schema.txt"
 _COMMIT = "043ab56c592762517f7f14476d21cd6444d0de5c"
+_HUB = ("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
 _ALTERNATIVES = re.compile(r"\[([^\]/]*)/([^\]]*)\]")
 _EXAMPLES = 262
 _SLICES = {"train": slice(0, 80), "validation": slice(80, -100), "test": slice(-100, None)}
@@ -55,7 +56,7 @@ def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
         yield asked, _resolve(context, choice), answers[choice]
 
 
-def _read(files: Files, split: str) -> Iterator[Example]:
+def _read_text(files: Files, split: str) -> Iterator[Example]:
     with open_text(files.path(_FILE)) as file:
         numbered = [
             (number, triple)
@@ -69,6 +70,18 @@ def _read(files: Files, split: str) -> Iterator[Example]:
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
         yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    start = {"train": 0, "validation": 80, "test": 162}[split]
+    columns = ("sentence", "question", "options", "answer")
+    for index, row in enumerate(parquet_records(files, f"data/{split}-00000-of-00001.parquet", columns)):
+        options = row.texts("options")
+        if len(options) != 2:
+            raise row.fault(f"'options' must have two entries, not {len(options)}")
+        question = f"{row.text('question')} {options[0]} or {options[1]}?"
+        units = (f"schema.{(start + index) // 2}",)
+        yield Example(f"schema.{split}.{index}", question, row.text("sentence"), (row.text("answer"),), units)
 
 
 _TEXT = RemoteFile(
@@ -100,7 +113,14 @@ SCHEMA = Task(
     output=Label(),
     metric="em",
     counts={"train": 80, "validation": 82, "test": 100},
-    sources=(Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read),),
+    sources=(
+        Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),
+        Source(
+            "hub parquet",
+            {split: (hub_file(*_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
+            _read_parquet,
+        ),
+    ),
     licence="BSD-3-Clause (repository), CC BY 4.0 (dataset card)",
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
     homepage="https://github.com/salesforce/decaNLP",

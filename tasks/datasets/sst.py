@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
 from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import csv_records, github_raw, listed_files
+from decabench.tasks.readers import csv_records, github_raw, line_records, listed_files
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import fixed
 
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+_SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0"
 
 _FINE_QUESTION = "Is this review very negative, negative, neutral, positive, or very positive?"
 _FINE_LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
+_SETFIT_FINE = "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a30da231967c1a249ba59361279a3"
 
 
-def _read(
-    task: str, kind: str, question: str, labels: tuple[str, ...], files: Files, split: str
-) -> Iterator[Example]:
-    digits = tuple(map(str, range(len(labels))))
+_Asked = tuple[str, str, tuple[str, ...]]
+"""(task, question, labels)"""
+
+
+def _read_csv(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
+    kind = "fine" if asked[0] == "sst.fine" else "binary"
+    digits = tuple(map(str, range(len(asked[2]))))
     rows = csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"), ("label", "sentence"))
-    for index, row in enumerate(rows):
-        id, label = f"{task}.{split}.{index}", labels[int(row.choice("label", digits))]
-        yield Example(id, question, row.text("sentence"), (label,), (id,))
+    return _examples(asked, split, ((int(row.choice("label", digits)), row.text("sentence")) for row in rows))
+
+
+def _read_jsonl(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
+    rows, last = line_records(files.path(f"{_UPSTREAM[split]}.jsonl")), len(asked[2]) - 1
+    return _examples(asked, split, ((row.integer("label", 0, last), row.text("text")) for row in rows))
+
+
+def _examples(asked: _Asked, split: str, rows: Iterable[tuple[int, str]]) -> Iterator[Example]:
+    task, question, labels = asked
+    for index, (label, sentence) in enumerate(rows):
+        id = f"{task}.{split}.{index}"
+        yield Example(id, question, sentence, (labels[label],), (id,))
 
 
 _CSV_FILES = listed_files(
@@ -39,6 +54,14 @@ _CSV_FILES = listed_files(
     test       519cea7ed4d22fe7ec4eccbb3d5ba6d88902a3b15ce129f476aa8364463a9fc7 190_431 test_binary_sent.csv
     """,
 )
+_JSONL_FILES = listed_files(
+    _SETFIT,
+    """
+    train      7a4b1cfdd65be1dc48339404db86528bb2427e1d8772860ef838b76b8c38c4a8 - train.jsonl
+    validation 573c3ed18d96aa0a79a6e5980a544b80543317a319f18bd4f1660c16b2f6b939 - dev.jsonl
+    test       - - test.jsonl
+    """,
+)
 _FINE_CSV_FILES = listed_files(
     github_raw("salesforce/decaNLP", "043ab56c592762517f7f14476d21cd6444d0de5c", "local_data"),
     """
@@ -47,6 +70,15 @@ _FINE_CSV_FILES = listed_files(
     test       ee4369a454ca558083316472c40bcbad3f641432ee5dadcdd3dabfa110856f98 229_816 test_fine_sent.csv
     """,
 )
+_FINE_JSONL_FILES = listed_files(
+    _SETFIT_FINE,
+    """
+    train      46bde4fb5abc93ffbadfa9a9f67de17c08a2f535cfb5756c59188d070434f433 1_323_698 train.jsonl
+    validation 4369df4d4229e736fa734af49b342c7d6002c4d8514d9c206a5aa26edc620b79 171_422   dev.jsonl
+    test       1384216112a34f3d70b6fa210762f3399bb080410c0456ac6e54a5cb413f04b2 342_783   test.jsonl
+    """,
+)
+
 _ORDER, _HAPPY, _SENTIMENT, _ANGRY = SENTIMENT_VARIANTS
 _VARIANTS = (
     _ORDER,
@@ -75,7 +107,10 @@ SST = Task(
     output=SENTIMENT,
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
-    sources=(Source("upstream csv", _CSV_FILES, partial(_read, "sst", "binary", QUESTION, SENTIMENT.names)),),
+    sources=(
+        Source("upstream csv", _CSV_FILES, partial(_read_csv, ("sst", QUESTION, SENTIMENT.names))),
+        Source("hub jsonl", _JSONL_FILES, partial(_read_jsonl, ("sst", QUESTION, SENTIMENT.names))),
+    ),
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
@@ -86,6 +121,8 @@ SST = Task(
     withhold_texts=True,  # the sentences have no licence; the labels are free
 )
 
+_FINE = ("sst.fine", _FINE_QUESTION, _FINE_LABELS)
+
 SST_FINE = replace(
     SST,
     name="sst.fine",
@@ -95,11 +132,8 @@ SST_FINE = replace(
     secondary=("macro_f1", "mcc"),
     counts={"train": 8_544, "validation": 1_101, "test": 2_210},
     sources=(
-        Source(
-            "decaNLP csv",
-            _FINE_CSV_FILES,
-            partial(_read, "sst.fine", "fine", _FINE_QUESTION, _FINE_LABELS),
-        ),
+        Source("decaNLP csv", _FINE_CSV_FILES, partial(_read_csv, _FINE)),
+        Source("hub jsonl", _FINE_JSONL_FILES, partial(_read_jsonl, _FINE)),
     ),
     variants=(
         fixed(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
 from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, listed_files, open_text
+from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
@@ -81,6 +82,8 @@ class _Direction:
 
 _EN_DE = _Direction("en", "de")
 _BACKUP = github_raw("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43", "iwslt/de-en")
+_HUB = ("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
+_HUB_FILES = dict.fromkeys(("validation", "test"), "iwslt2017-en-de/test/0000.parquet")
 _OUTER = "2016-01.tgz"
 
 _TAGS = ("<url", "<keywords", "<talkid", "<description", "<reviewer", "<translator", "<title", "<speaker")
@@ -155,6 +158,56 @@ def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterat
     return _examples(direction, _pairs(source, target, split), split)
 
 
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are the rows of 2013 and 2014 in it, the
+# expected digests of their English and German text (one newline-terminated line per row), and the number of
+# lines in each talk.
+_SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
+_DIGESTS = {
+    "validation": (
+        "9fc2d5df75a05754427a5dcea1b3cc2456e8613c878527e56713978a13bf672e",
+        "60fa902b0bf558ff58cf38de1dc6941de706e9f58e33e92119eb64696df4bbcc",
+    ),
+    "test": (
+        "e82bfa58d4a170573826999a4852c496162a229f405eb488b3d6d385dbabcbaa",
+        "66aa2e5c16a1c0e04b6c58e263e448edb6992f639736b57daf5c26733140c928",
+    ),
+}
+_TALKS = {
+    "validation": (
+        *((1666, 63), (1617, 123), (1592, 33), (1518, 90), (1685, 100), (1548, 59), (1539, 18), (1647, 80)),
+        *((1659, 51), (1694, 90), (1600, 40), (1520, 56), (1553, 41), (1534, 59), (1699, 63), (1634, 27)),
+    ),
+    "test": (
+        *((1741, 128), (1781, 32), (1755, 60), (1852, 131), (1858, 74), (1898, 122), (1835, 72), (1443, 173)),
+        *((1733, 52), (1854, 59), (1829, 93), (1650, 108), (1864, 88), (1477, 43), (1736, 70)),
+    ),
+}
+
+
+def _unescaped(row: Record, side: str) -> str:
+    import html
+
+    return html.unescape(row.record("translation").text(side)).strip()
+
+
+def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
+    rows = islice(parquet_records(files, _HUB_FILES[split], ("translation",)), *_SLICES[split])
+    # The hub's script left XML entities in the text.
+    sides = [(_unescaped(row, "en"), _unescaped(row, "de")) for row in rows]
+    for column, language in enumerate(("English", "German")):
+        found = hashlib.sha256("".join(f"{pair[column]}\n" for pair in sides).encode()).hexdigest()
+        if found != (expected := _DIGESTS[split][column]):
+            raise DataError(
+                f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}, "
+                "so it is not the text of IWSLT 2016."
+            )
+    # The hub doesn't name the talks.
+    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))
+    if direction != _EN_DE:
+        sides = [(german, english) for english, german in sides]
+    return _examples(direction, ((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
+
+
 _ALL_PAIRS = RemoteFile(
     _OUTER,
     (
@@ -199,8 +252,19 @@ _SPLIT_FILES = listed_files(
 
 
 def _german_sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources for translation between English and German, which is also published as single files."""
-    return (Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")), *_archives(direction))
+    """Return the sources for translation between English and German.
+
+    There are more published copies of this pair than of the other pairs.
+    """
+    return (
+        Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),
+        Source(
+            "hub parquet (2017)",
+            {split: (hub_file(*_HUB, name),) for split, name in _HUB_FILES.items()},
+            partial(_read_hub, direction),
+        ),
+        *_archives(direction),
+    )
 
 
 _PROMPT = PromptTemplate(

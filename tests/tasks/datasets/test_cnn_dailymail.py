@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
+from decabench.errors import DataError
+from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL, Story, read_stories
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
-from tests.tasks.fixtures import FolderFiles, read_form, write_parquet
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
-# CNN/DailyMail: periods added, compatibility forms folded, parts in order.
+# CNN/DailyMail: periods added, compatibility forms folded, three forms of the data.
 
 
 def write_part(
@@ -62,3 +64,66 @@ def test_parts_are_read_in_order(files: FolderFiles) -> None:
     assert [example.id for example in parts] == [f"id{number}" for number in range(6)]
     assert parts == read_form(CNN_DAILYMAIL, "parquet, one file a split", "train", files)
     assert parts[5].answers == ("Highlight 5. More.",)
+
+
+def write_stories(files: FolderFiles, stories: Mapping[str, Mapping[str, str]]) -> None:
+    """The archives of both papers in alphabetical order of digests, the lists in the order given."""
+    for paper, texts in stories.items():
+        write_lines(files.folder / f"{paper}_wayback_validation_urls.txt", texts)
+        named = {hashlib.sha1(url.encode()).hexdigest(): text for url, text in texts.items()}
+        members = {f"{paper}/stories/{name}.story": named[name].encode() for name in sorted(named)}
+        (files.folder / f"{paper}_stories.tgz").write_bytes(tar_bytes(members))
+
+
+def test_stories_are_like_parquet(files: FolderFiles) -> None:
+    urls = [f"http://web.archive.org/{number}" for number in range(4)]
+    text = "(CNN) -- It rains {n}.\n\nNobody \ufb01nds it odd\n\n@highlight\n\nRain {n}\n\n@highlight\n\nNobody !\n"
+    stories = {url: text.format(n=number) for number, url in enumerate(urls)}
+    write_stories(
+        files, {"cnn": dict(list(stories.items())[:3]), "dailymail": dict(list(stories.items())[3:])}
+    )
+    rows = [
+        (
+            f"(CNN) -- It rains {n}. Nobody finds it odd.",
+            f"Rain {n}\nNobody !",
+            hashlib.sha1(url.encode()).hexdigest(),
+        )
+        for n, url in enumerate(urls)
+    ]
+    write_part(files, "validation", 0, 1, rows)
+    examples = read_form(CNN_DAILYMAIL, "upstream stories", "validation", files)
+    assert examples == read_form(CNN_DAILYMAIL, "hub parquet", "validation", files)
+    assert examples[0].answers == ("Rain 0. Nobody !",)
+
+
+# Stories: text above, highlights below; archives in any order, lists decide.
+
+URLS = {"cnn": ["http://c/1", "http://c/2"], "dailymail": ["http://d/1"]}
+
+
+def digest(url: str) -> str:
+    return hashlib.sha1(url.encode()).hexdigest()
+
+
+def write_archive(files: FolderFiles, paper: str, urls: list[str]) -> None:
+    members = {f"{paper}/stories/{digest(url)}.story": url.encode() for url in reversed(urls)}
+    (files.folder / f"{paper}_stories.tgz").write_bytes(tar_bytes({f"{paper}/README": b"", **members}))
+
+
+def write_all(files: FolderFiles) -> None:
+    for paper, urls in URLS.items():
+        write_lines(files.folder / f"{paper}_wayback_test_urls.txt", urls)
+        write_archive(files, paper, urls)
+
+
+def test_order_is_the_lists(files: FolderFiles) -> None:
+    write_all(files)
+    expected: list[Story] = [(digest(url), [url], []) for urls in URLS.values() for url in urls]
+    assert list(read_stories(files, "test")) == expected
+
+
+def test_a_listed_story_that_the_archive_lacks(files: FolderFiles) -> None:
+    write_all(files)
+    write_archive(files, "cnn", ["http://c/1"])
+    with pytest.raises(DataError, match=rf"cnn_stories\.tgz has no story {digest('http://c/2')}.*http://c/2"):
+        list(read_stories(files, "test"))

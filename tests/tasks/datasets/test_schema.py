@@ -5,7 +5,7 @@ import pytest
 from decabench.errors import DataError
 from decabench.tasks.datasets.schema import SCHEMA
 from decabench.tasks.example import Example
-from tests.tasks.fixtures import FolderFiles, read_form, triples, write_lines
+from tests.tasks.fixtures import FolderFiles, read_form, triples, write_lines, write_parquet
 
 BLOCKS = 132
 
@@ -31,6 +31,20 @@ def test_two_alternatives_in_a_line(files: FolderFiles) -> None:
     *_, first, second = triples(read(files, "test"))
     assert first == ("Whose place? Emma or mother?", "Her place had been taken.", ("Emma",))
     assert second == ("Whose education? Emma or mother?", "Her education had been managed.", ("mother",))
+
+
+def test_parquet_is_like_the_text(files: FolderFiles) -> None:
+    write_schemas(files)
+    examples = [(split, example) for split in SCHEMA.counts for example in read(files, split)]
+    for split in SCHEMA.counts:
+        rows = []
+        for of, example in examples:
+            if of == split:
+                question, _, options = example.question.partition("? ")
+                row = {"sentence": example.context, "question": f"{question}?", "answer": example.answers[0]}
+                rows.append({**row, "options": options.rstrip("?").split(" or ")})
+        write_parquet(files.folder / "data" / f"{split}-00000-of-00001.parquet", rows)
+        assert read_form(SCHEMA, "hub parquet", split, files) == read(files, split)
 
 
 @pytest.mark.parametrize("lines", [["one", "two"], ["one", "two", "a/b", "four"]], ids=["two", "four"])

@@ -7,7 +7,7 @@ import pytest
 from decabench.prompts import extract
 from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.example import Example
-from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines, write_parquet
 
 ARTICLES = [
     ("Oslo", [("Oslo is a city.", ["q1", "q2"]), ("It  lies by the sea. ", ["q3"])]),
@@ -15,7 +15,7 @@ ARTICLES = [
 ]
 
 
-def write_articles(files: FolderFiles) -> None:
+def write_both(files: FolderFiles) -> None:
     articles = [
         {
             "title": title,
@@ -27,6 +27,19 @@ def write_articles(files: FolderFiles) -> None:
     ]
     text = json.dumps({"data": articles, "version": "1.1"})
     write_lines(files.folder / "dev-v1.1.json", [text])
+    rows = [
+        {
+            "id": id,
+            "title": title,
+            "context": context,
+            "question": question(id)["question"],
+            "answers": {"text": ["one", "one", "two"], "answer_start": [0, 0, 4]},
+        }
+        for title, paragraphs in ARTICLES
+        for context, ids in paragraphs
+        for id in ids
+    ]
+    write_parquet(files.folder / "plain_text" / "validation-00000-of-00001.parquet", rows)
 
 
 def question(id: str) -> dict[str, object]:
@@ -34,9 +47,10 @@ def question(id: str) -> dict[str, object]:
     return {"id": id, "question": f"  Which\tword is  {id}? ", "answers": answers}
 
 
-def test_articles_and_paragraphs(files: FolderFiles) -> None:
-    write_articles(files)
-    examples = read_form(SQUAD, "upstream json", "validation", files)
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_forms_are_alike(files: FolderFiles, form: str) -> None:
+    write_both(files)
+    examples = read_form(SQUAD, form, "validation", files)
     answers = ("one", "one", "two")
     assert examples == [
         Example("q1", "Which word is q1?", "Oslo is a city.", answers, ("Oslo", "Oslo.0")),
@@ -46,7 +60,8 @@ def test_articles_and_paragraphs(files: FolderFiles) -> None:
     ]
 
 
-def test_questions_without_an_answer(files: FolderFiles) -> None:
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
     rows = [("q1", ["one", "One"]), ("q2", [])]
     qas = [
         {"id": id, "question": "Who?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
@@ -54,7 +69,20 @@ def test_questions_without_an_answer(files: FolderFiles) -> None:
     ]
     article = {"title": "A", "paragraphs": [{"context": "one", "qas": qas}]}
     write_lines(files.folder / "dev-v2.0.json", [json.dumps({"version": "v2.0", "data": [article]})])
-    assert read_form(SQUAD2, "upstream json", "validation", files) == [
+    write_parquet(
+        files.folder / "squad_v2" / "validation-00000-of-00001.parquet",
+        [
+            {
+                "id": id,
+                "title": "A",
+                "context": "one",
+                "question": "Who?",
+                "answers": {"text": texts, "answer_start": [0] * len(texts)},
+            }
+            for id, texts in rows
+        ],
+    )
+    assert read_form(SQUAD2, form, "validation", files) == [
         Example("squad2.validation.0", "Who?", "one", ("one", "One"), ("A", "A.0"), {"id": "q1"}),
         Example("squad2.validation.1", "Who?", "one", ("unanswerable",), ("A", "A.0"), {"id": "q2"}),
     ]
