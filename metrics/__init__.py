@@ -33,13 +33,31 @@ from .bleu import bleu
 from .chrf import chrf2, chrf_plus_plus
 from .classes import confusions, macro_f1, mcc, tag_macro_f1
 from .corpus_f1 import corpus_f1
-from .joint_goal_em import dialogue_f1, find_loss, joint_goal_em, read_change, write_change
-from .lfem import lfem, lfem_normalised
+from .joint_goal_em import (
+    DIALOGUE_F1,
+    JOINT_GOAL_EM,
+    dialogue_f1,
+    find_loss,
+    joint_goal_em,
+    read_change,
+    write_change,
+)
+from .lfem import LFEM, LFEM_NORMALISED, lfem
 from .nf1 import em, nem, nf1
 from .regression import mse, pearson, relatedness, spearman
-from .rouge import rouge, rouge_lines, rouge_perl, rouge_perl_lines, rouge_score
+from .rouge import ROUGE, ROUGE_LINES, ROUGE_PERL, ROUGE_PERL_LINES, rouge, rouge_perl, rouge_score
 from .squad2 import squad2
-from .tagging import ItemFaults, chunks, count_faults, parsing, parsing_ud, sequence_f1, tag_accuracy
+from .tagging import (
+    PARSING,
+    PARSING_UD,
+    ItemFaults,
+    chunks,
+    count_faults,
+    parsing_ud,
+    sequence_f1,
+    tag_accuracy,
+    uas_las,
+)
 from .ter import ter
 
 __all__ = [
@@ -73,14 +91,12 @@ __all__ = [
     "items",
     "joint_goal_em",
     "lfem",
-    "lfem_normalised",
     "macro_f1",
     "mcc",
     "mse",
     "near_matches",
     "nem",
     "nf1",
-    "parsing",
     "parsing_ud",
     "pearson",
     "per_example",
@@ -88,9 +104,7 @@ __all__ = [
     "relatedness",
     "require_name",
     "rouge",
-    "rouge_lines",
     "rouge_perl",
-    "rouge_perl_lines",
     "rouge_score",
     "score_rows",
     "sequence_f1",
@@ -99,6 +113,7 @@ __all__ = [
     "tag_accuracy",
     "tag_macro_f1",
     "ter",
+    "uas_las",
     "write_change",
 ]
 
@@ -112,24 +127,24 @@ METRICS: dict[str, Metric] = {
     "chrf2": chrf2,
     "chrf_plus_plus": chrf_plus_plus,
     "ter": ter,
-    "rouge": rouge,
-    "rouge_lines": rouge_lines,
-    "rouge_perl": rouge_perl,
-    "rouge_perl_lines": rouge_perl_lines,
+    "rouge": ROUGE,
+    "rouge_lines": ROUGE_LINES,
+    "rouge_perl": ROUGE_PERL,
+    "rouge_perl_lines": ROUGE_PERL_LINES,
     "rouge_score": rouge_score,
     "corpus_f1": corpus_f1,
-    "joint_goal_em": joint_goal_em,
-    "dialogue_f1": dialogue_f1,
-    "lfem": lfem,
-    "lfem_normalised": lfem_normalised,
+    "joint_goal_em": JOINT_GOAL_EM,
+    "dialogue_f1": DIALOGUE_F1,
+    "lfem": LFEM,
+    "lfem_normalised": LFEM_NORMALISED,
     "accuracy": accuracy,
     "macro_f1": macro_f1,
     "mcc": mcc,
     "tag_accuracy": tag_accuracy,
     "tag_macro_f1": tag_macro_f1,
     "sequence_f1": sequence_f1,
-    "parsing": parsing,
-    "parsing_ud": parsing_ud,
+    "parsing": PARSING,
+    "parsing_ud": PARSING_UD,
     "pearson": pearson,
     "spearman": spearman,
     "mse": mse,

@@ -243,9 +243,8 @@ class Score:
 def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """Return an item for each example, given a list of references or a single reference for each example.
 
-    `columns` can contain `id`, `units` and `meta`, with one value per example. decaNLP's references have an id or data
-    of their own: `[[id, answer]]` and `[{answer, sql, header}]`. Raises MetricError if references are empty or not
-    strings, or if the number of values in a column is wrong.
+    `columns` can contain `id`, `units` and `meta`, with one value per example. Raises MetricError if references are
+    empty or not strings, or if the number of values in a column is wrong.
     """
     if not _is_ordered(references):
         raise MetricError(
@@ -261,21 +260,13 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
             )
     made = []
     for index, answers in enumerate(listed):
-        own = {name: values[index] for name, values in values_of.items()}
-        match answers:
-            case str():
-                answers = [answers]
-            case [[str(id), str(answer)]]:
-                answers, own = [answer], {"id": id, **own}
-            case [{"answer": str(answer)}]:
-                gold: Any = answers[0]  # WikiSQL's own files have rows and types next to the header
-                answers, own = [answer], {"meta": {**gold.get("table", {}), **gold}, **own}
+        answers = [answers] if isinstance(answers, str) else answers
         if not _are_texts(answers):
             raise MetricError(
                 "References must be one non-empty list of strings per example; the list at index "
                 f"{index} is {show_value(answers)}."
             )
-        made.append(Item(list(answers), **own))
+        made.append(Item(list(answers), **{name: values[index] for name, values in values_of.items()}))
     return made
 
 

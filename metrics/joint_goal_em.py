@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from .base import (
     REFUSED,
     GroupState,
+    Item,
     Metric,
     MetricError,
     Reference,
     Row,
+    Score,
     Scores,
     Totals,
+    evaluate,
     f1,
+    items,
     percent,
     require_gold,
     show_value,
@@ -185,19 +189,9 @@ def _score(totals: Totals) -> Scores:
     }
 
 
-joint_goal_em = Metric(
+JOINT_GOAL_EM = Metric(
     name="joint_goal_em",
     definition="Share of turns whose goal state, built up from the predicted changes, equals the gold one.",
-    about="""Joint goal EM, the percentage of turns whose accumulated goal is right (Wen et al. 2016; decaNLP 2018).
-
-    References are gold answers, with the ids of their turns (such as `en_12_3`) in `id`. `details` also has
-    turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, a turn
-    without requests (`food: thai;`) differs from a turn that changes nothing (`none`), but turn_request_em_corrected
-    treats them as equal.
-
-    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are read
-    and written again. Values can't contain a colon, a comma or a semicolon.
-    """,
     source="Wen et al. 2016; decaNLP 2018 (dsEM)",
     signature="joint_goal_em|case:lower|turns:numeric|unreadable:nothing|v:1",
     columns=("n", "joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
@@ -210,6 +204,22 @@ joint_goal_em = Metric(
     find_fault=_find_fault,
     reads="state",
 )
+
+
+def joint_goal_em(
+    predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
+) -> Score:
+    """Compute joint goal EM, the percentage of turns whose accumulated goal is right.
+
+    The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids (such as `en_12_3`)
+    in `turns`, or lists that contain a single [id, answer] pair. `details` also has turn_goal_em, turn_request_em and
+    avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, a turn without requests (`food: thai;`)
+    differs from a turn that changes nothing (`none`), but turn_request_em_corrected treats them as equal.
+
+    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are read
+    and written again. Values can't contain a colon, a comma or a semicolon.
+    """
+    return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 
 
 _COUNTED = ("slot", "request", "state")
@@ -245,16 +255,9 @@ def _dialogue_f1_score(totals: Totals) -> Scores:
     return scores
 
 
-dialogue_f1 = Metric(
+DIALOGUE_F1 = Metric(
     name="dialogue_f1",
     definition="F1 of the slots and values that turns change, alongside F1 of requests and of states.",
-    about="""Slot F1, 0-100, for the pairs of slots and values that all turns change.
-
-    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1 (for
-    the slots that the user asks for) and state_f1 (for the pairs in the accumulated states, where an error stays until
-    it is corrected), and the precision and recall of each. References, ids and errors are the same as in
-    `joint_goal_em`.
-    """,
     source="micro-averaged F1, standard definition",
     signature="dialogue_f1|case:lower|turns:numeric|unreadable:nothing|average:micro|v:1",
     columns=tuple(f"{name}_{side}" for name in _COUNTED for side in _SIDES),
@@ -266,3 +269,32 @@ dialogue_f1 = Metric(
     find_fault=_find_fault,
     reads="state",
 )
+
+
+def dialogue_f1(
+    predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
+) -> Score:
+    """Compute slot F1, 0-100, for the pairs of slots and values that all turns change.
+
+    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1 (for
+    the slots that the user asks for) and state_f1 (for the pairs in the accumulated states, where an error stays until
+    it is corrected), and the precision and recall of each. References, turns and errors are the same as in
+    `joint_goal_em`.
+    """
+    return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
+
+
+def _turn_items(references: Iterable[Any], turns: Iterable[str] | None) -> list[Item]:
+    if turns is None:
+        return [_pair_item(reference) for reference in references]
+    return items(references, id=turns)
+
+
+def _pair_item(reference: Any) -> Item:
+    pair = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not is_pair or not all(isinstance(part, str) for part in pair):
+        raise MetricError(
+            f"Without turns=, each reference must have the form [[id, answer]], but got {show_value(reference)}."
+        )
+    return Item([pair[1]], id=pair[0])

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .base import (
+    Item,
     Metric,
     MetricError,
     Reference,
     Row,
+    Score,
     Scores,
     Totals,
     any_nonzero,
+    evaluate,
+    items,
     per_example,
     percent,
     show_value,
@@ -266,18 +270,9 @@ def _score(totals: Totals) -> Scores:
     return scores
 
 
-lfem = Metric(
+LFEM = Metric(
     name="lfem",
     definition="Share of queries whose (select, aggregate, ordered conditions) equal the gold form.",
-    about="""Logical form exact match, the percentage of WikiSQL queries that equal the gold form.
-
-    A query is right if its selected column, aggregator and ordered conditions equal the gold form (Zhong et al. 2017;
-    decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
-    `meta`. `details` also has lfem_unordered, which ignores the order of conditions; lfem_corrected, which also accepts
-    the text of the gold query, because three gold queries of the test set can't be parsed; and, if tables have rows,
-    execution, the share of queries that find the same values as the gold query. Raises MetricError for an example
-    without a form or header.
-    """,
     source="Zhong et al. 2017; decaNLP 2018 (lfEM)",
     signature="lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1",
     columns=("n", *_SHARES, "n_executed", "executed_right"),
@@ -452,7 +447,7 @@ def _normalised_score(totals: Totals) -> Scores:
     return {"lfem_normalised": percent(totals["lfem_normalised"], totals["n"])}
 
 
-lfem_normalised = Metric(
+LFEM_NORMALISED = Metric(
     name="lfem_normalised",
     definition="Like lfem, but also reads quoted columns and values, COUNT(column), and any case and "
     "spacing.",
@@ -465,3 +460,31 @@ lfem_normalised = Metric(
     find_fault=_find_normalised_fault,
     reads="sql",
 )
+
+
+def lfem(
+    predictions: Iterable[str], references: Iterable[Any], tables: Iterable[Mapping[str, Any]] | None = None
+) -> Score:
+    """Compute logical form exact match, the percentage of WikiSQL queries that equal the gold form.
+
+    A query is right if its selected column, aggregator and ordered conditions equal the gold form (Zhong et al. 2017;
+    decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
+    `tables`, or lists that contain a single {sql, header, answer}. `details` also has lfem_unordered, which ignores the
+    order of conditions; lfem_corrected, which also accepts the text of the gold query, because three gold queries of
+    the test set can't be parsed; and, if tables have rows, execution, the share of queries that find the same values as
+    the gold query. Raises MetricError for an example without a form or header.
+    """
+    if tables is None:
+        return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])
+    return evaluate(LFEM, predictions, items(references, meta=tables))
+
+
+def _gold_item(reference: Any) -> Item:
+    gold = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
+    if not isinstance(gold, Mapping) or "answer" not in gold:
+        raise MetricError(
+            f"Without tables=, each reference must have the form [{{sql, header, answer}}], but got "
+            f"{show_value(reference)}."
+        )
+    # WikiSQL's own files have rows and types next to the header.
+    return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

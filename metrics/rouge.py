@@ -3,11 +3,24 @@ rouge-score."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any, Literal
 
-from .base import Metric, MetricError, Reference, Row, Scores, Totals, per_example, percent
+from .base import (
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    items,
+    per_example,
+    percent,
+)
 
 _KINDS = ("rouge1", "rouge2", "rougeL")
 _PARTS = ("precision", "recall", "f")
@@ -36,20 +49,9 @@ def _score(totals: Totals) -> Scores:
     return scores
 
 
-rouge = Metric(
+ROUGE = Metric(
     name="rouge",
     definition="Mean of the F of ROUGE-1, ROUGE-2 and summary-level ROUGE-L, averaged over examples.",
-    about="""ROUGE, 0-100, as the mean of ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004, ROUGE-1.5.5 -m -n 2).
-
-    Each of them is the mean over examples of F = 2PR / (P + R), where P = hits / units of the candidate and R = hits /
-    units of the reference. Hits are clipped n-grams or, for ROUGE-L, tokens on the longest common subsequence of a
-    reference sentence with any candidate sentence. Hits and units are first summed over an example's references, which
-    is the script's default (`-f A`). A sentence ends at a period, as in decaNLP 2018; `rouge_lines` is for texts with
-    one sentence per line.
-
-    `details` has rouge, rouge1, rouge2, rougeL, and the precision and recall of each kind. Raises MetricError if the
-    numbers of predictions and references differ, or if an example has no reference.
-    """,
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; decaNLP 2018",
     signature="rouge|scorer:1.5.5|stem:porter+wordnet2.0|sentences:period|refs:pooled|round:5|v:1",
     columns=("n", *(f"{kind}_{part}" for kind in _KINDS for part in _PARTS)),
@@ -59,15 +61,40 @@ rouge = Metric(
     reads="text",
 )
 
-rouge_lines = replace(
-    rouge,
+ROUGE_LINES = replace(
+    ROUGE,
     name="rouge_lines",
     definition="ROUGE for texts with one sentence per line.",
-    about="ROUGE, 0-100, like `rouge`, but a sentence ends at a line break.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; See et al. 2017",
-    signature=rouge.signature.replace("rouge|", "rouge_lines|").replace("sentences:period", "sentences:line"),
+    signature=ROUGE.signature.replace("rouge|", "rouge_lines|").replace("sentences:period", "sentences:line"),
     statistics=per_example(partial(_row, separator="\n")),
 )
+
+
+def rouge(
+    predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
+) -> Score:
+    """Compute ROUGE, 0-100, as the mean of ROUGE-1, ROUGE-2 and ROUGE-L (Lin 2004, ROUGE-1.5.5 -m -n 2).
+
+    Each of them is the mean over examples of F = 2PR / (P + R), where P = hits / units of the candidate and R = hits /
+    units of the reference. Hits are clipped n-grams or, for ROUGE-L, tokens on the longest common subsequence of a
+    reference sentence with any candidate sentence. Hits and units are first summed over an example's references, which
+    is the script's default (`-f A`).
+
+    `sentences` is the character that ends a sentence, "." as in decaNLP 2018 or "\\n". `details` has rouge, rouge1,
+    rouge2, rougeL, and the precision and recall of each kind. Raises MetricError if `sentences` is invalid, if the
+    numbers of predictions and references differ, or if an example has no reference.
+    """
+    metric = _choose_by_sentences(sentences, ROUGE, ROUGE_LINES)
+    return evaluate(metric, predictions, items(references))
+
+
+def _choose_by_sentences(sentences: str, by_period: Metric, by_line: Metric) -> Metric:
+    if sentences not in (".", "\n"):
+        raise MetricError(
+            f"'sentences' must be '.' or '\\n', the character that ends a sentence, but got {sentences!r}."
+        )
+    return by_period if sentences == "." else by_line
 
 
 _RESAMPLES = 1000
@@ -102,33 +129,39 @@ def _weighted_statistics(
     return [tuple(weight * value for value in row) for row, weight in zip(rows, weights, strict=True)]
 
 
-rouge_perl = replace(
-    rouge,
+ROUGE_PERL = replace(
+    ROUGE,
     name="rouge_perl",
     definition="ROUGE as printed by the Perl script: the mean of its 1,000 resamples, not of the examples.",
-    about="""ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
+    source="Lin 2004, ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2",
+    signature=ROUGE.signature.replace("rouge|", "rouge_perl|").replace("|v:", "|average:resamples1000|v:"),
+    statistics=partial(_weighted_statistics, ROUGE),
+    scope="corpus",
+)
+
+ROUGE_PERL_LINES = replace(
+    ROUGE_PERL,
+    name="rouge_perl_lines",
+    definition="ROUGE as printed by the Perl script, for texts with one sentence per line.",
+    signature=ROUGE_PERL.signature.replace("perl|", "perl_lines|").replace(
+        "sentences:period", "sentences:line"
+    ),
+    statistics=partial(_weighted_statistics, ROUGE_LINES),
+)
+
+
+def rouge_perl(
+    predictions: Iterable[str], references: Iterable[Any], sentences: Literal[".", "\n"] = "."
+) -> Score:
+    """Compute ROUGE, 0-100, with the averages that `ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2` prints (Lin 2004).
 
     The F of each example is the same as in `rouge`, but the script averages over 1,000 bootstrap resamples with fixed
     seeds instead of over the examples. The resulting noise (standard deviation 0.011 for 1,000 examples, 0.004 for
     11,490) is always the same and depends on the order of the examples. Every digit is reproduced, but prefer `rouge`
-    for comparing systems. `rouge_perl_lines` is for texts with one sentence per line.
-    """,
-    source="Lin 2004, ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2",
-    signature=rouge.signature.replace("rouge|", "rouge_perl|").replace("|v:", "|average:resamples1000|v:"),
-    statistics=partial(_weighted_statistics, rouge),
-    scope="corpus",
-)
-
-rouge_perl_lines = replace(
-    rouge_perl,
-    name="rouge_perl_lines",
-    definition="ROUGE as printed by the Perl script, for texts with one sentence per line.",
-    about="ROUGE, 0-100, like `rouge_perl`, but a sentence ends at a line break.",
-    signature=rouge_perl.signature.replace("perl|", "perl_lines|").replace(
-        "sentences:period", "sentences:line"
-    ),
-    statistics=partial(_weighted_statistics, rouge_lines),
-)
+    for comparing systems. Raises the same errors as `rouge`.
+    """
+    metric = _choose_by_sentences(sentences, ROUGE_PERL, ROUGE_PERL_LINES)
+    return evaluate(metric, predictions, items(references))
 
 
 _PACKAGE_KINDS = ("rouge1", "rouge2", "rougeLsum")
@@ -164,7 +197,7 @@ rouge_score = Metric(
     """,
     source="google-research/rouge, PyPI rouge-score 0.1.2",
     signature="rouge_score|stem:nltk-porter|sentences:line|refs:max|v:1",
-    columns=rouge.columns,
+    columns=ROUGE.columns,
     headline="rouge",
     statistics=_package_statistics,
     score=_score,

@@ -5,18 +5,22 @@ Answers contain one item per token, separated by spaces. Only the first referenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .base import (
+    Item,
     Metric,
     MetricError,
     Reference,
     Row,
+    Score,
     Scores,
     Totals,
+    evaluate,
     f1,
+    items,
     per_example,
     percent,
     require_gold,
@@ -291,19 +295,12 @@ def _parse_score(totals: Totals) -> Scores:
     return {name: percent(totals[name], totals["tokens"]) for name in ("uas", "las")}
 
 
-parsing = Metric(
+PARSING = Metric(
     name="parsing",
     definition=(
         "Share of words, without punctuation, with the right head (UAS), and also the right universal "
         "relation (LAS)."
     ),
-    about="""The labelled attachment score (LAS), 0-100, with the unlabelled score as `uas` in `details`.
-
-    LAS is the percentage of words, without punctuation, that have the right head and relation (Buchholz and Marsi
-    2006). A parse has a `head:relation` for each word (`2:nsubj 0:root`). Subtypes of relations are ignored, so
-    `nmod:poss` counts as `nmod`. The scores equal las_without_punctuation and uas_without_punctuation of `parsing_ud`;
-    see there for punctuation, missing and unreadable words, and errors.
-    """,
     source="CoNLL-X, Buchholz and Marsi 2006",
     signature="parsing|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:2",
     columns=("tokens", "uas", "las"),
@@ -313,6 +310,25 @@ parsing = Metric(
     find_fault=_find_unreadable,
     reads="tree",
 )
+
+
+def uas_las(
+    predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
+) -> Score:
+    """Compute the labelled attachment score (LAS), 0-100, with the unlabelled score as `uas` in `details`.
+
+    LAS is the percentage of words, without punctuation, that have the right head and relation (Buchholz and Marsi
+    2006). A parse has a `head:relation` for each word (`2:nsubj 0:root`). Subtypes of relations are ignored, so
+    `nmod:poss` counts as `nmod`. The scores equal las_without_punctuation and uas_without_punctuation of `parsing_ud`;
+    see there for punctuation, `tags`, missing and unreadable words, and errors.
+    """
+    return evaluate(PARSING, predictions, _with_tags(references, tags))
+
+
+def _with_tags(references: Iterable[Any], tags: Iterable[Any] | None) -> list[Item]:
+    return items(
+        references, **({} if tags is None else {"meta": [{"pos": of_example} for of_example in tags]})
+    )
 
 
 def _parse_ud_score(totals: Totals) -> Scores:
@@ -328,22 +344,12 @@ def _parse_ud_score(totals: Totals) -> Scores:
     }
 
 
-parsing_ud = Metric(
+PARSING_UD = Metric(
     name="parsing_ud",
     definition=(
         "Share of all words with the right head and universal relation (LAS), with UAS, CLAS, and both without "
         "punctuation."
     ),
-    about="""The LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation.
-
-    Subtypes of relations are ignored. `details` also has uas_ud, clas_ud (the F1 over words with a content relation),
-    and las_without_punctuation and uas_without_punctuation, which papers report. These leave out words whose gold tag
-    is PUNCT or a punctuation tag of the Penn Treebank. Gold tags, as a string or a list, are `upos` or `pos` in the
-    `meta` of each example. Without tags, words with the relation punct are left out. Missing and unreadable words are
-    wrong, and words beyond the last gold word are ignored.
-
-    Raises MetricError if a gold word is not head:label or if the numbers of tags and words differ.
-    """,
     source="CoNLL 2018 shared task evaluator (Zeman et al. 2018)",
     signature="parsing_ud|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:1",
     columns=(
@@ -363,3 +369,19 @@ parsing_ud = Metric(
     find_fault=_find_unreadable,
     reads="tree",
 )
+
+
+def parsing_ud(
+    predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
+) -> Score:
+    """Compute the LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation.
+
+    Subtypes of relations are ignored. `details` also has uas_ud, clas_ud (the F1 over words with a content relation),
+    and las_without_punctuation and uas_without_punctuation, which papers report. These leave out words whose gold tag
+    is PUNCT or a punctuation tag of the Penn Treebank. `tags` are the gold tags of each example, as a string or a list;
+    a task's examples have them as `upos` or `pos` in their `meta`. Without tags, words with the relation punct are left
+    out. Missing and unreadable words are wrong, and words beyond the last gold word are ignored.
+
+    Raises MetricError if a gold word is not head:label or if the numbers of tags and words differ.
+    """
+    return evaluate(PARSING_UD, predictions, _with_tags(references, tags))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from decabench.metrics import METRICS, em, joint_goal_em, lfem, nf1, parsing
+from decabench.metrics import METRICS, em, joint_goal_em, lfem, nf1, uas_las
 from decabench.metrics.base import Item, Metric, MetricError, evaluate, items, score_rows
 
 COUNT = Metric(
@@ -96,17 +96,17 @@ def test_columns_of_a_shuffled_frame_are_read_by_place():
         index=[1, 2, 0],
     )
     # By hand: after the first turn, the goal lacks `food: dontcare`.
-    assert float(joint_goal_em(frame.ours, frame.gold, id=frame.turn)) == pytest.approx(100 / 3)
-    assert float(joint_goal_em(frame.ours, frame.gold, id=iter(frame.turn))) == pytest.approx(100 / 3)
+    assert float(joint_goal_em(frame.ours, frame.gold, turns=frame.turn)) == pytest.approx(100 / 3)
+    assert float(joint_goal_em(frame.ours, frame.gold, turns=iter(frame.turn))) == pytest.approx(100 / 3)
 
 
 def test_tables_and_tags_of_a_shuffled_frame_are_read_by_place():
     forms = [{"sql": {"sel": column, "agg": 0, "conds": []}, "header": ["a", "b"]} for column in (0, 1)]
     texts = ["select a from table", "select b from table"]
-    assert float(lfem(texts, texts, meta=pd.Series(forms, index=[1, 0]))) == 100.0
+    assert float(lfem(texts, texts, tables=pd.Series(forms, index=[1, 0]))) == 100.0
     parses = ["2:nsubj 0:root", "0:root 1:punct"]
-    tags = pd.Series([{"pos": "NOUN VERB"}, {"pos": "VERB PUNCT"}], index=[1, 0])
-    assert float(parsing(["2:nsubj 0:root", "0:root 9:punct"], parses, meta=tags)) == 100.0
+    tags = pd.Series(["NOUN VERB", "VERB PUNCT"], index=[1, 0])
+    assert float(uas_las(["2:nsubj 0:root", "0:root 9:punct"], parses, tags=tags)) == 100.0
 
 
 def test_statistics_of_one_example_at_a_time_pickle():

@@ -15,17 +15,16 @@ from decabench.metrics import (
     lfem,
     mse,
     nf1,
-    parsing,
     parsing_ud,
     pearson,
     relatedness,
     rouge_perl,
-    rouge_perl_lines,
     rouge_score,
     score_rows,
     sequence_f1,
     spearman,
     tag_accuracy,
+    uas_las,
 )
 from tests.sources import SHARED
 
@@ -141,11 +140,10 @@ def test_parses_and_tags_of_ewt():
     predictions, gold, rows = read("ud_ewt.dev")
     tags = [row["gold_pos"] for row in rows]
     wanted = expected("ud_ewt.dev")
-    tagged = [{"pos": of_example} for of_example in tags]
-    details = parsing(predictions, gold, meta=tagged).details
+    details = uas_las(predictions, gold, tags=tags).details
     assert details["uas"] == pytest.approx(wanted["uas_without_punctuation"], abs=1e-6)
     assert details["las"] == pytest.approx(wanted["las_without_punctuation"], abs=1e-6)
-    together = parsing_ud(predictions, gold, meta=tagged).details
+    together = parsing_ud(predictions, gold, tags=tags).details
     names = ("uas_ud", "las_ud", "clas_ud", "uas_without_punctuation", "las_without_punctuation")
     assert {name: together[name] for name in names} == pytest.approx(
         {name: wanted[name] for name in names}, rel=0, abs=1e-6
@@ -201,7 +199,7 @@ def test_rouge_of_11490_summaries(pointer_generator):
 
 @pytest.mark.heavy
 def test_printed_rouge_of_11490_summaries(pointer_generator):
-    printed = rouge_perl_lines(pointer_generator["prediction"], pointer_generator["reference"])
+    printed = rouge_perl(pointer_generator["prediction"], pointer_generator["reference"], sentences="\n")
     assert_printed(printed, expected("rouge155.pointer-gen-cov"))
 
 

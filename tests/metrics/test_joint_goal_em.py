@@ -7,7 +7,7 @@ import pytest
 import sklearn.metrics
 import sklearn.preprocessing
 
-from decabench.metrics import Item, dialogue_f1, joint_goal_em
+from decabench.metrics import JOINT_GOAL_EM, Item, dialogue_f1, joint_goal_em
 from decabench.metrics.base import MetricError
 from decabench.metrics.joint_goal_em import LOSSES, find_loss, read_change, write_change
 
@@ -96,9 +96,9 @@ def test_a_change_without_loss_is_itself_when_it_is_written_again(seed):
 def test_gold_that_would_be_lost_is_refused_by_name(metric, gold, told):
     """Values with a colon were lost from gold and prediction: three wrong turns scored 100."""
     with pytest.raises(MetricError, match=told):
-        metric(["None", gold, "None"], ["None", gold, "None"], id=["en_0_0", "en_0_1", "en_1_0"])
+        metric(["None", gold, "None"], ["None", gold, "None"], turns=["en_0_0", "en_0_1", "en_1_0"])
     with pytest.raises(MetricError, match=r" In total, 3 gold answers have faults\."):
-        metric([gold] * 3, [gold] * 3, id=["en_0_0", "en_0_1", "en_1_0"])
+        metric([gold] * 3, [gold] * 3, turns=["en_0_0", "en_0_1", "en_1_0"])
 
 
 GOLD = ["food: thai;", "area: north; phone", "none", "food: any;"]
@@ -117,7 +117,7 @@ TURNS = ["en_0_0", "en_0_1", "en_0_2", "en_1_0"]
     ],
 )
 def test_joint_goal_em(predictions, expected):
-    details = joint_goal_em(predictions, GOLD, id=TURNS).details
+    details = joint_goal_em(predictions, GOLD, turns=TURNS).details
     names = ("joint_goal_em", "turn_request_em", "turn_goal_em", "turn_request_em_corrected")
     assert tuple(details[name] for name in names) == pytest.approx(expected)
     assert details["avg_dialogue"] == (details["joint_goal_em"] + details["turn_request_em"]) / 2
@@ -136,19 +136,19 @@ def test_joint_goal_em(predictions, expected):
 )
 def test_states_are_what_is_compared(predictions, states):
     turns = [Item([gold], id=turn) for gold, turn in zip(GOLD, TURNS, strict=True)]
-    found = list(joint_goal_em.states(predictions, turns))
+    found = list(JOINT_GOAL_EM.states(predictions, turns))
     assert [len(dialogue) for dialogue in found] == [3, 1]
     after = [state for dialogue in found for state in dialogue]
     assert [state.place for state in after] == [0, 1, 2, 3]
     assert [state.predicted for state in after] == states
-    right = [row[1] for row in joint_goal_em.statistics(predictions, turns)]
+    right = [row[1] for row in JOINT_GOAL_EM.statistics(predictions, turns)]
     assert [float(state.predicted == state.gold) for state in after] == right
 
 
 def test_dialogue_f1_by_hand():
     # Turn by turn, predicted against gold: 1 of 1 and 1 slots right, 0 of 1 and 1, 0 of 0 and 0, 1 of 2 and 1.
     predictions = ["food: thai;", "area: south; phone, address", "None", "food: any, area: east;"]
-    details = dialogue_f1(predictions, GOLD, id=TURNS).details
+    details = dialogue_f1(predictions, GOLD, turns=TURNS).details
     assert (details["slot_precision"], details["slot_recall"]) == pytest.approx((50, 200 / 3))
     assert details["slot_f1"] == pytest.approx(2 * 2 / (4 + 3) * 100)
     assert details["request_f1"] == pytest.approx(2 * 1 / (2 + 1) * 100)
@@ -178,7 +178,7 @@ def test_dialogue_f1_agrees_with_scikit_learn(seed):
     source = random.Random(seed)
     turns = [f"en_{dialogue}_{turn}" for dialogue in range(9) for turn in range(source.randint(1, 12))]
     predicted, gold = ([draw_turn(source) for _ in turns] for _ in range(2))
-    details = dialogue_f1([turn[2] for turn in predicted], [turn[2] for turn in gold], id=turns).details
+    details = dialogue_f1([turn[2] for turn in predicted], [turn[2] for turn in gold], turns=turns).details
     pairs, requests, states = (([], []) for _ in range(3))
     for side, found in enumerate((predicted, gold)):
         state = {}

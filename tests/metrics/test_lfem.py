@@ -24,7 +24,7 @@ ANSWER = "SELECT Name FROM table WHERE Team = X AND Goals > 3"
     ],
 )
 def test_lfem(prediction, expected):
-    details = lfem([prediction], [ANSWER], meta=[TABLE]).details
+    details = lfem([prediction], [ANSWER], tables=[TABLE]).details
     assert tuple(details[name] for name in ("lfem", "lfem_unordered", "lfem_corrected")) == expected
     assert "execution" not in details
 
@@ -32,7 +32,7 @@ def test_lfem(prediction, expected):
 def test_a_gold_query_that_cannot_be_read_back_is_right_when_repeated():
     table = {"sql": {"sel": 0, "agg": 0, "conds": []}, "header": ["Where from"]}
     answer = "SELECT Where from FROM table"
-    details = lfem([answer.lower()], [answer], meta=[table]).details
+    details = lfem([answer.lower()], [answer], tables=[table]).details
     assert (details["lfem"], details["lfem_corrected"]) == (0, 100)
 
 
@@ -43,27 +43,27 @@ def test_execution_counts_where_there_are_rows():
         "select name from table where team = y",
         "nothing",
     ]
-    details = lfem(predictions, [ANSWER] * 3, meta=[TABLE | rows, TABLE | rows, TABLE]).details
+    details = lfem(predictions, [ANSWER] * 3, tables=[TABLE | rows, TABLE | rows, TABLE]).details
     assert details["lfem"] == 0 and details["execution"] == 50
 
 
 def test_the_forms_of_references():
     gold = {**TABLE, "answer": ANSWER, "table": {"id": "1-2", "header": TABLE["header"]}}
-    assert lfem([ANSWER], [[gold]]) == lfem([ANSWER], [ANSWER], meta=[TABLE])
+    assert lfem([ANSWER], [[gold]]) == lfem([ANSWER], [gold]) == lfem([ANSWER], [ANSWER], tables=[TABLE])
 
 
 @pytest.mark.parametrize(
-    ("meta", "message"),
+    ("arguments", "message"),
     [
-        ([{}], "requires meta\\['sql'\\]"),
-        ([{"sql": SQL}], "requires meta\\['header'\\]"),
-        ([{"header": ["a"]}], "requires meta\\['sql'\\]"),
-        ([], "'meta' has 0 values for 1 examples"),
+        (([ANSWER], [ANSWER]), "Without tables="),
+        (([ANSWER], [ANSWER], [{"sql": SQL}]), "requires meta\\['header'\\]"),
+        (([ANSWER], [ANSWER], [{"header": ["a"]}]), "requires meta\\['sql'\\]"),
+        (([ANSWER], [ANSWER], []), "'meta' has 0 values for 1 examples"),
     ],
 )
-def test_errors(meta, message):
+def test_errors(arguments, message):
     with pytest.raises(MetricError, match=message):
-        lfem([ANSWER], [ANSWER], meta=meta)
+        lfem(*arguments)
 
 
 COLUMNS = ["Name", "No.", "No. of games", "Where abouts", "Team and year"]

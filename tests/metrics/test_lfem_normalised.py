@@ -11,11 +11,11 @@ import pytest
 from decabench.metrics.base import Item, evaluate
 from decabench.metrics.lfem import (
     AGGREGATORS,
+    LFEM,
+    LFEM_NORMALISED,
     OPERATORS,
     LogicalForm,
     _bare,
-    lfem,
-    lfem_normalised,
     read_normalised,
 )
 from decabench.tasks.store import Store
@@ -30,7 +30,7 @@ GOLD = "SELECT COUNT Name FROM table WHERE Home team = Real Madrid AND Goals > 3
 
 def both(prediction: str, sql: dict[str, object] = SQL, gold: str = GOLD) -> tuple[float, float]:
     item = Item([gold], meta={"sql": sql, "header": HEADER})
-    return tuple(float(evaluate(metric, [prediction], [item])) for metric in (lfem, lfem_normalised))  # type: ignore[return-value]
+    return tuple(float(evaluate(metric, [prediction], [item])) for metric in (LFEM, LFEM_NORMALISED))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def share(store: Store, split: str) -> tuple[float, float]:
     examples = list(store.examples("wikisql", split))
     texts = [as_databases_take_it(dict(example.meta["sql"]), example.meta["header"]) for example in examples]
     golds = [example.answers[0] for example in examples]
-    assert float(evaluate(lfem_normalised, golds, examples)) == 100
-    return float(evaluate(lfem, texts, examples)), float(evaluate(lfem_normalised, texts, examples))
+    assert float(evaluate(LFEM_NORMALISED, golds, examples)) == 100
+    return float(evaluate(LFEM, texts, examples)), float(evaluate(LFEM_NORMALISED, texts, examples))
 
 
 def test_gold_queries_of_the_sample_in_standard_sql(home: Path) -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 import sklearn.metrics
 
-from decabench.metrics import ItemFaults, count_faults, parsing, parsing_ud
+from decabench.metrics import ItemFaults, count_faults, parsing_ud, uas_las
 from decabench.metrics.base import MetricError
 
 GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
@@ -13,7 +13,7 @@ GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
 
 @pytest.mark.parametrize("prediction", ["2:nmod:poss 0:root", "2:nmod 0:root", "02:nmod:of 0:root"])
 def test_subtypes_do_not_count(prediction):
-    assert float(parsing([prediction], ["2:nmod:poss 0:root"])) == 100
+    assert float(uas_las([prediction], ["2:nmod:poss 0:root"])) == 100
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,9 @@ def test_subtypes_do_not_count(prediction):
         f"{'9' * 12}:det 0:root _ 2:obj",
     ],
 )
-@pytest.mark.parametrize("tags", [None, "NOUN VERB DET NOUN PUNCT", ["NN", ",", "DT", "NN", "."]])
+@pytest.mark.parametrize("tags", [None, ["NOUN VERB DET NOUN PUNCT"], [["NN", ",", "DT", "NN", "."]]])
 def test_it_reads_a_parse_as_parsing_ud_does(prediction, tags):
-    short, long = (
-        score([prediction], [GOLD], meta=[{"pos": tags}]).details for score in (parsing, parsing_ud)
-    )
+    short, long = (score([prediction], [GOLD], tags=tags).details for score in (uas_las, parsing_ud))
     assert short["las"] == long["las_without_punctuation"]
     assert short["uas"] == long["uas_without_punctuation"]
 
@@ -37,9 +35,9 @@ def test_it_reads_a_parse_as_parsing_ud_does(prediction, tags):
 def test_tags_decide_what_is_punctuation():
     """A symbol related as punct counts, and a full stop related otherwise does not."""
     gold, tags = "2:punct 0:root 2:goeswith", "SYM VERB PUNCT"
-    assert float(parsing(["1:punct 0:root 1:x"], [gold], meta=[{"pos": tags}])) == 50
-    assert float(parsing(["1:punct 0:root 1:x"], [gold])) == 50
-    assert float(parsing(["2:punct 0:root 1:x"], [gold], meta=[{"pos": tags}])) == 100
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold], tags=[tags])) == 50
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold])) == 50
+    assert float(uas_las(["2:punct 0:root 1:x"], [gold], tags=[tags])) == 100
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -54,7 +52,7 @@ def test_agrees_with_scikit_learn_over_tokens_that_are_not_punctuation(seed):
     texts = [[" ".join(map(":".join, sentence)) for sentence in side] for side in (predicted, gold)]
     pairs = [pair for sides in zip(predicted, gold, strict=True) for pair in zip(*sides, strict=True)]
     counted = [(ours, theirs) for ours, theirs in pairs if theirs[1] != "punct"]
-    details = parsing(*texts).details
+    details = uas_las(*texts).details
     for name, of_token in (("uas", lambda token: token[0]), ("las", ":".join)):
         ours, theirs = ([of_token(token) for token in side] for side in zip(*counted, strict=True))
         assert details[name] == pytest.approx(100 * sklearn.metrics.accuracy_score(theirs, ours), abs=1e-9)
@@ -145,18 +143,18 @@ def test_las_uas_and_clas(prediction, scores):
 )
 def test_punctuation_is_what_its_tags_say(tags, uas, las):
     prediction = "3:nsubj 0:root 4:case 2:obj 2:punct"
-    details = parsing_ud([prediction], [GOLD], meta=[{"pos": tags}]).details
+    details = parsing_ud([prediction], [GOLD], tags=None if tags is None else [tags]).details
     assert details["las_ud"] == 60
     assert (details["uas_without_punctuation"], details["las_without_punctuation"]) == (uas, las)
 
 
 @pytest.mark.parametrize(
     ("gold", "tags", "message"),
-    [("x:y", None, "got 'x:y'"), ("1", None, "got '1'"), ("0:root", "A B", "2 tags for 1 tokens")],
+    [("x:y", None, "got 'x:y'"), ("1", None, "got '1'"), ("0:root", ["A B"], "2 tags for 1 tokens")],
 )
 def test_gold_that_cannot_be_read(gold, tags, message):
     with pytest.raises(MetricError, match=message):
-        parsing_ud(["0:root"], [gold], meta=[{"pos": tags}])
+        parsing_ud(["0:root"], [gold], tags=tags)
 
 
 @pytest.mark.parametrize(
