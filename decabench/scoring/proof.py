@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from decabench.errors import MetricError
-from decabench.metrics import Item, Metric, evaluate
+from decabench.metrics import METRICS, Item, Metric, evaluate, fold_label, read_change
 from decabench.prompts import extract, settle_form
 from decabench.scoring.task_results import find_metric
 from decabench.tasks import (
@@ -18,6 +18,7 @@ from decabench.tasks import (
     Tags,
     Task,
     Text,
+    default_form,
     find_alike,
     find_fault,
     unquoted,
@@ -87,6 +88,10 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
         passed = shuffled < best if metric.higher_is_better else shuffled > best
         detail = f"{shuffled:.2f} against {best:.2f}"
     steps.append(ProofStep("shuffled answers score below gold", passed, detail))
+    if is_structured and (wrong := _misplace(task, examples)):
+        steps.append(_wrong(task, metric, score(wrong)[metric.headline], shuffled, examples))
+    elif is_structured:
+        steps.append(ProofStep(_WRONG, False, "all values are the same"))
     return steps
 
 
@@ -150,6 +155,112 @@ def _values(task: Task, examples: Sequence[Example]) -> list[str]:
             return sorted({tag for example in examples for tag in example.answers[0].split()})
         case _:
             return []
+
+
+# Wrong answers, in which each value comes from another example
+
+
+_WRONG = "wrong values score low"
+
+
+def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
+    """Check that answers made of other examples' values score low.
+
+    Tags, trees, states and queries with no correct value must score the same as empty answers. Labels, numbers and
+    answers to third-party metrics must score no better than shuffled gold answers.
+    """
+    if _kind(task) in ("label", "number") or metric.name not in METRICS:
+        low, word = max(chance, 0.0), "by chance"
+    else:
+        low, word = empty_answer_floor(task.metric, examples), "floor"
+    above = score - low if metric.higher_is_better else low - score
+    return ProofStep(_WRONG, above < _SMALLEST_DIFFERENCE, f"{score:.2f}, {word} {low:.2f}")
+
+
+def _kind(task: Task) -> str:
+    return default_form(task.output, task.metric).kind
+
+
+def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
+    golds, kind = [example.answers[0] for example in examples], _kind(task)
+    match kind:
+        case "number":
+            return _misplace_numbers(golds)
+        case "state":
+            return _misplace_slots(golds)
+        case "tags" | "tree":
+            is_plain = isinstance(task.output, Tags) and task.output.scheme == "plain"
+            has_chunks = kind == "tags" and not (is_plain and task.metric != "sequence_f1")
+            plain = str.lower if kind == "tags" else _without_subtype
+            return _misplace_items(golds, _kind_of_chunk if has_chunks else plain)
+    others = _rotate(map(fold_label, golds))
+    return [_other_answer(example, others) for example in examples] if others else None
+
+
+def _other_answer(example: Example, others: Mapping[str, str]) -> str:
+    right = set(map(fold_label, example.answers))
+    other = fold_label(example.answers[0])
+    for _ in others:
+        other = others[other]
+        if other not in right:
+            break
+    return other
+
+
+def _rotate(values: Iterable[str]) -> dict[str, str]:
+    """Map each distinct value to the value half a list away. Returns an empty dict for a single value."""
+    ordered = sorted(set(values))
+    half = len(ordered) // 2
+    return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
+
+
+def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
+    """Replace each number with the smallest or the largest number, whichever is farther away."""
+    low, high = min(golds, key=float), max(golds, key=float)
+    if float(low) == float(high):
+        return None
+    return [high if float(high) - float(gold) >= float(gold) - float(low) else low for gold in golds]
+
+
+def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
+    """Return sequences in which every item has a different value.
+
+    For chunks, only the kind is changed. Being outside any chunk counts as a kind.
+    """
+    others = _rotate(read(item) for gold in golds for item in gold.split())
+
+    def other(item: str) -> str:
+        value = others[read(item)]
+        if read is not _kind_of_chunk or value == _OUTSIDE:
+            return value
+        return f"{'B' if read(item) == _OUTSIDE else item.partition('-')[0]}-{value}"
+
+    return [" ".join(map(other, gold.split())) for gold in golds] if others else None
+
+
+_OUTSIDE = "O"
+
+
+def _kind_of_chunk(tag: str) -> str:
+    prefix, _, kind = tag.lower().partition("-")
+    return _OUTSIDE if prefix == "o" else kind
+
+
+def _without_subtype(item: str) -> str:
+    """Return `head:relation` without the relation's subtype, which metrics ignore."""
+    return ":".join(item.lower().split(":")[:2])
+
+
+def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
+    changes = [read_change(gold) for gold in golds]
+    values = _rotate(value for change in changes for value in change.inform.values())
+    requests = _rotate(name for change in changes for name in change.requested)
+    moved = []
+    for gold, change in zip(golds, changes, strict=True):
+        goal = ", ".join(f"{slot}: {values.get(value, '')}" for slot, value in change.inform.items())
+        asked = ", ".join(requests.get(name, name) for name in change.requested)
+        moved.append(gold if change.request is None else f"{goal}; {asked}")
+    return moved if values else None
 
 
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:

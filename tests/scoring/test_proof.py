@@ -1,10 +1,12 @@
 """The proof of a task: it passes for the ten, and fails for what is broken."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from decabench.errors import MetricError, MissingDataError
+from decabench.metrics import METRICS
 from decabench.scoring.proof import empty_answer_floor, prove_task
 from decabench.tasks import DECATHLON, TASKS, Label, Number, Tags, Text, Tree
 from decabench.tasks.example import Example
@@ -52,7 +54,7 @@ def test_the_ten_are_proven(home, name):
     checks = prove_task(TASKS[name], "validation", Store(home))
     assert [check for check in checks if not check.passed] == []
     has_structure = name in ("sst", "multinli.in.out", "schema", "woz.en", "wikisql")
-    assert len({check.name for check in checks}) == (7 if has_structure else 6)
+    assert len({check.name for check in checks}) == (8 if has_structure else 6)
 
 
 def test_a_sound_task(failing):
@@ -135,6 +137,7 @@ def test_some_contexts_and_some_none_do_not_render(failing):
 
 READ = "gold answers stay the same when read and written"
 SHUFFLED = "shuffled answers score below gold"
+WRONG = "wrong values score low"
 TAGS, IOBES = Tags(), Tags("IOBES")
 STATES = {"metric": "joint_goal_em"}
 QUERIES = {"metric": "lfem", "gold_score": "lfem_corrected"}
@@ -183,7 +186,7 @@ MISREAD = query(9, "SELECT where FROM table WHERE b = 1", {"sel": 2, "agg": 0, "
             STATES,
             {READ},
         ),  # for a language model
-        (examples_of("None", "at: 8;", "at: 8; phone"), STATES, {SHUFFLED}),
+        (examples_of("None", "at: 8;", "at: 8; phone"), STATES, {SHUFFLED, WRONG}),
         (SELECT, QUERIES, set()),
         ([*SELECT, MISREAD], QUERIES, {READ}),
         ([*SELECT, MISREAD], {**QUERIES, "gold_score": ""}, {READ}),
@@ -192,3 +195,34 @@ MISREAD = query(9, "SELECT where FROM table WHERE b = 1", {"sel": 2, "agg": 0, "
 )
 def test_structured_answers(failing, examples, changes, failed):
     assert failing(examples, **changes) == failed
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "answers", "misread"),
+    [  # metrics that lose a part of what they read, in gold and predictions alike
+        (
+            "joint_goal_em",
+            Text(),
+            ["at: 8;", "at: 9, food: a;", "food: b;"],
+            lambda text: re.sub(r"at: \w+", "at: x", text),
+        ),
+        ("tag_accuracy", TAGS, ["N V N", "V V D"], lambda text: text.replace("D", "N").replace("d", "n")),
+        (
+            "sequence_f1",
+            IOBES,
+            ["S-X O S-Y", "O S-X O"],
+            lambda text: text.replace("Y", "X").replace("y", "x"),
+        ),
+        ("parsing", Tree(), ["2:a 0:r", "2:b 0:r"], lambda text: text.replace("2:b", "2:a")),
+    ],
+)
+def test_a_metric_that_loses_values_does_not_pass(failing, monkeypatch, metric, output, answers, misread):
+    """With values lost, gold scored 100, empty answers the floor, and shuffled ones less: it was called proven."""
+    known = METRICS[metric]
+
+    def statistics(predictions, references):
+        golds = [replace(item, answers=[misread(item.answers[0])]) for item in references]
+        return known.statistics([misread(text) for text in predictions], golds)
+
+    monkeypatch.setitem(METRICS, metric, replace(known, statistics=statistics))
+    assert WRONG in failing(examples_of(*answers), output=output, metric=metric)
