@@ -118,7 +118,7 @@ def _options() -> list[Any]:
         options_of(Run, "extract", "reasoning_tags"),
         options_of(ModelOptions),
         options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
-        options_of(Run, "price_in", "price_out", "max_cost"),
+        options_of(Run, "prices", "price_in", "price_out", "max_cost"),
     ]
 
 

@@ -9,7 +9,9 @@ from decabench.predictors import Answer
 from decabench.prompts import Prompting
 from decabench.runs.journal import Journal
 from decabench.runs.plan import Plan, PlannedTask
+from decabench.runs.write import RUN_FILE
 from decabench.tasks import Question
+from decabench.untrusted import read_json
 
 CHARACTERS_A_TOKEN = 4
 """A rough estimate for English text, used for models without a tokenizer."""
@@ -35,7 +37,7 @@ class Estimate:
     is_counted: bool
     """Whether tokens were counted with the tokenizer, not estimated at four characters each."""
     seconds: float | None
-    """Time in seconds at the speed of the answers in the journal; None if there are none."""
+    """Time in seconds at the speed of the last run in this folder; None without an earlier run."""
     cost: float | None = None
     """The maximum cost, if prices were given."""
 
@@ -76,5 +78,16 @@ def _estimate_task(
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         is_counted=counter is not None,
-        seconds=journal.seconds / len(outcomes) * todo if outcomes and journal.seconds is not None else None,
+        seconds=_seconds(plan, task, todo),
     )
+
+
+def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
+    try:
+        record = read_json(plan.run.output / RUN_FILE)
+        if record["fingerprint"] != plan.predictor["fingerprint"]:
+            return None
+        (row,) = (row for row in record["tasks"] if row["task"] == task.name)
+        return float(row["seconds"]) / int(row["answered"]) * todo
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
+        return None

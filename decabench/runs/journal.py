@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DataError
-from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.files import make_folder, storage_errors
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
@@ -84,11 +84,11 @@ class Journal:
     def __enter__(self) -> Self:
         make_folder(self.path.parent)
         with storage_errors(self.path):
-            if whole := self._read() if self.path.exists() else 0:
+            whole = self._read() if self.path.exists() else 0
+            if whole:
                 os.truncate(self.path, whole)
             else:
-                with atomic_file(self.path) as file:
-                    file.write(_encode(self._header()))
+                self.path.write_bytes(_encode(self._header()))
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         return self
 
@@ -137,9 +137,15 @@ class Journal:
                 if line.endswith(b"\n"):
                     self._read_line(number, line)
                     whole += len(line)
-                elif number == 1:
+                elif number == 1 and not self._is_cut_header(line):
                     raise self._damaged(1, "the first line is not that of a journal")
         return whole
+
+    def _is_cut_header(self, line: bytes) -> bool:
+        """Whether a line is the start of our header, with any date. Other files are never overwritten."""
+        start, _, _ = _encode(self._header()).partition(b'"begun":')
+        length = min(len(line), len(start))
+        return line[:length] == start[:length]
 
     def _header(self) -> dict[str, Any]:
         return {

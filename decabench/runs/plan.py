@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import decabench
-from decabench.errors import DecabenchError, MissingDataError
+from decabench.errors import DecabenchError, MissingDataError, require_name
 from decabench.files import fingerprint, read_errors
 from decabench.predictors import (
     CHOICES_BY,
@@ -41,6 +41,7 @@ from decabench.prompts import (
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.journal import JournalKey
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
+from decabench.tables import TomlTable, read_toml
 from decabench.tasks import (
     AnswerForm,
     Label,
@@ -99,6 +100,22 @@ class Prices:
             return None
         prompt = (self.prompt or 0) * (prompt_tokens or 0)
         return (prompt + (self.completion or 0) * (completion_tokens or 0)) / 1_000_000
+
+
+def read_prices(path: str | Path, model: str) -> Prices:
+    """Read a model's prices from a TOML file.
+
+    The file has a table for each model: `["gpt-x"]`, `in = 2.5`, `out = 10`. Raises DecabenchError if the
+    model is missing or the file has other content.
+    """
+    content = read_toml(Path(path), DecabenchError)
+    require_name(model, content, f"price in {path} of the model")
+    faults: list[str] = []
+    table = TomlTable(content, "", faults).table(model)
+    table.refuse_unknown(("in", "out"))
+    found = Prices(table.number("in"), table.number("out"))
+    table.raise_faults(str(path), DecabenchError)
+    return found
 
 
 @dataclass
@@ -376,6 +393,12 @@ class Run:
         metavar="N",
         at_least=0,
     )
+    prices: str | None = option(
+        None,
+        "TOML file of prices, with a table for each model. Each table sets in and out, per million tokens.",
+        section=RUN,
+        metavar="FILE",
+    )
     price_in: float | None = option(
         None, "Price per million prompt tokens.", section=RUN, metavar="PRICE", at_least=0
     )
@@ -393,15 +416,23 @@ class Run:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.prices and (self.price_in is not None or self.price_out is not None):
+            raise DecabenchError("--prices already sets both prices. Leave out --price-in and --price-out.")
         if self.max_cost is not None and self.tariff == Prices():
-            raise DecabenchError("--max-cost requires prices. Specify --price-in and --price-out.")
+            raise DecabenchError(
+                "--max-cost requires prices. Specify --prices FILE, or --price-in and --price-out."
+            )
         if self.reasoning_tags:
             check_reasoning_tags(self.reasoning_tags)
 
-    @property
+    @cached_property
     def tariff(self) -> Prices:
-        """The prices of the model's tokens."""
-        return Prices(self.price_in, self.price_out)
+        """Token prices for the model. Raises DecabenchError if the price file doesn't list the model."""
+        if self.prices is None:
+            return Prices(self.price_in, self.price_out)
+        return read_prices(
+            self.prices, self.options.model or self.predictor.partition(":")[2] or self.predictor
+        )
 
 
 def make_run(**settings: Any) -> Run:

@@ -32,7 +32,7 @@ def completed(line: str) -> list[str]:
         ("decabench tasks v", ["validate"]),
         ("decabench evaluate --all-s", ["--all-scores"]),
         ("decabench compare --fail", ["--fail-on-regression"]),
-        ("decabench predict --pric", ["--price-in", "--price-out"]),
+        ("decabench predict --pric", ["--prices", "--price-in", "--price-out"]),
         ("decabench --js", ["--json"]),
         ("decabench prepare wiki", ["wikisql"]),
         ("decabench prepare sst woz.", ["woz.en", "woz.de"]),

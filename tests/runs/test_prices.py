@@ -5,19 +5,21 @@ import pytest
 import decabench
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import ModelOptions
-from decabench.runs.plan import Selection
+from decabench.runs.plan import Prices, Selection, read_prices
 from decabench.runs.write import predict
 from decabench.submission import read_metadata
 from tests.predictors.openai.openai_server import Say, chat, serving
 
-PRICES = {"price_in": 100_000, "price_out": 1_000_000}  # an answer of 7 tokens in and 3 out costs 3.7
+PRICES = '["org/m"]\nin = 100_000\nout = 1_000_000\n'  # an answer of 7 tokens in and 3 out costs 3.7
 
 
 def test_a_run_stops_at_its_cost_and_continues(home, tmp_path, command):
+    (tmp_path / "prices.toml").write_text(PRICES)
+
     def run(server, most=None):
         settings = {"options": ModelOptions(model="org/m", concurrency=1), "selection": Selection(10)}
-        settings |= {**PRICES, "max_cost": most}
-        return predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings)
+        prices = {"prices": str(tmp_path / "prices.toml"), "max_cost": most}
+        return predict(f"openai:{server.url}", tmp_path / "s", "sst", home=home, **settings, **prices)
 
     with serving(lambda seen: chat("<answer>positive</answer>")) as server:
         asked = []
@@ -66,3 +68,14 @@ def test_replies_without_tokens_have_no_cost(home, tmp_path):
                 price_in=1.0,
                 max_cost=1.0,
             )
+
+
+def test_prices(tmp_path):
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES)
+    assert read_prices(path, "org/m") == Prices(100_000, 1_000_000)
+    with pytest.raises(DecabenchError, match=r"no price in .* of the model 'm2'"):
+        read_prices(path, "m2")
+    path.write_text('[m]\nin = "free"\nper = 3\n')
+    with pytest.raises(DecabenchError, match="3 faults"):
+        read_prices(path, "m")
