@@ -80,7 +80,7 @@ def digest_of(file: RemoteFile) -> str:
 def settings() -> Iterator[str]:
     """Yield the settings of `decabench train`: the settings of a run, then of each model family."""
     yield from setting_table(TrainConfig)
-    with mock([] if find_spec("torch") else ["networkx", "safetensors", "torch"]):
+    with mock([] if find_spec("torch") else ["safetensors", "torch"]):
         kinds: dict[Any, list[str]] = {}
         for name in FAMILIES:
             kinds.setdefault(find_family(name).config, []).append(f"`{name}`")

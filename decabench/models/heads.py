@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -24,9 +23,6 @@ from decabench.models.batches import ColumnBatch, Item, TextReader
 from decabench.models.family import Losses, ModelReply, MultitaskNetwork
 from decabench.models.layers import token_mask
 from decabench.tasks import Label, Number, Output, Tags, Task, Tree
-
-Trees = Literal["greedy", "spanning"]
-"""How a ParserHead chooses heads: the best head for each token, or the best tree with a single root."""
 
 TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "label": "labels",
@@ -307,14 +303,15 @@ class ParserHead(Head):
     """A head and a relation for each token, (B, T, d), as in Hashimoto et al. 2017, section 2.4.
 
     m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root. The relation is
-    classified from [h_t; h_head], using the correct heads in training. See Trees for the values of `trees`.
+    classified from [h_t; h_head], using the correct heads in training. Each token's head is chosen
+    independently, so the heads may not form a tree.
     """
 
     by_token = True
 
-    def __init__(self, width: int, output: Tree, trees: Trees = "greedy") -> None:
+    def __init__(self, width: int, output: Tree) -> None:
         super().__init__()
-        self.names, self.trees = output.relations, trees
+        self.names = output.relations
         self.root = nn.Parameter(torch.zeros(width))
         self.match = nn.Linear(width, width, bias=False)
         self.hidden = nn.Linear(2 * width, 2 * width)
@@ -331,15 +328,9 @@ class ParserHead(Head):
         return {"head": (head, count), "relation": (relation, count)}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely `head:relation` of each token. Greedily chosen heads may not form a tree."""
+        """Return the most likely `head:relation` of each token."""
         matches, candidates = self._match(x, token_mask(lengths, x))
         heads = matches.argmax(2)
-        if self.trees == "spanning":
-            p = matches.log_softmax(2).double().cpu().numpy()
-            for row, length in enumerate(lengths.tolist()):
-                if not _is_tree(heads[row, :length].tolist()):
-                    best = spanning_tree(p[row, :length, : length + 1])
-                    heads[row, :length] = torch.tensor(best, device=heads.device)
         relations = self._score_relations(x, candidates, heads).argmax(2).tolist()
         return [
             " ".join(f"{head}:{self.names[relation]}" for head, relation in zip(hs[:n], rs[:n], strict=True))
@@ -360,38 +351,3 @@ class ParserHead(Head):
     def _score_relations(self, x: Tensor, candidates: Tensor, heads: Tensor) -> Tensor:
         chosen = candidates.gather(1, heads[..., None].expand_as(x))
         return cast(Tensor, self.relation(self.hidden(torch.cat([x, chosen], 2)).relu()))
-
-
-def _is_tree(heads: Sequence[int]) -> bool:
-    if heads.count(0) != 1:
-        return False
-    reached = {0}  # tokens that lead to the root
-    for token in range(1, len(heads) + 1):
-        path: list[int] = []
-        while token not in reached and token not in path:
-            path.append(token)
-            token = heads[token - 1]
-        if token not in reached:
-            return False
-        reached.update(path)
-    return True
-
-
-def spanning_tree(scores: npt.NDArray[np.float64]) -> list[int]:
-    """Return the heads of the best tree with a single root.
-
-    `scores` is (T, T + 1), with the root first; the tree maximizes their sum. This is the Chu-Liu-Edmonds
-    algorithm from networkx, a dependency of torch. It is slow, and needed only if independently chosen heads
-    don't form a tree.
-    """
-    import networkx
-
-    finite = scores[np.isfinite(scores)]
-    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree with a single root can lose
-    graph = networkx.DiGraph()
-    for token, row in enumerate(scores, 1):
-        for head, score in enumerate(row.tolist()):
-            if head != token and np.isfinite(score):
-                graph.add_edge(head, token, weight=score - apart * (head == 0))
-    tree = networkx.maximum_spanning_arborescence(graph)
-    return [head for _, head in sorted((token, head) for head, token in tree.edges)]

@@ -35,7 +35,6 @@ from decabench.models.heads import (
     ParserHead,
     SoftmaxHead,
     TaskHeads,
-    Trees,
     part_name,
     with_target,
 )
@@ -82,9 +81,6 @@ class JointManyTaskConfig:
     them (Eq. 2; guess, since the paper does not say)."""
     vertical: bool = True
     """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
-    trees: Trees = "greedy"
-    """How heads are chosen: `greedy`, independently for each token (paper), or `spanning`, the best tree with
-    a single root."""
     ratings: Annotated[int, Meta(ge=2)] = 5
     """The number of rating classes. A predicted number is their expected value (paper: 1 to 5)."""
     pieces: Depth = 2
@@ -530,9 +526,9 @@ class MaxoutHead(HiddenHead):
         return cast(Tensor, self.hidden(x))
 
 
-def _make_parser(width: int, output: Tree, trees: Trees) -> ParserHead:
+def _make_parser(width: int, output: Tree) -> ParserHead:
     """Build a parser (Eq. 3), with W_d and the root's vector r initialized to 0."""
-    made = ParserHead(width, output, trees)
+    made = ParserHead(width, output)
     nn.init.zeros_(made.root)
     nn.init.zeros_(made.match.weight)
     _init_linear(made.hidden)
@@ -645,7 +641,7 @@ class JointManyTask(HeadedNetwork):
             case Tags() as output:
                 return TagHead(width, output)
             case Tree() as output:
-                return _make_parser(width, output, config.trees)
+                return _make_parser(width, output)
             case Number() as output:
                 return RatingHead(2 * width, output, config)
             case Label() as output:

@@ -173,7 +173,7 @@ class _Trainer:
         config, lexicon = self.config, self.data.lexicon
         if saved is not None:
             check_same_run(saved, config, self.record, lexicon.words[: lexicon.size])
-        self.state = RunState() if saved is None else RunState.of(saved, config)
+        self.state = RunState() if saved is None else RunState.of(saved)
         self.streams = {
             task: BatchStream(data, config, self.state.positions.get(task, (0, 0)))
             for task, data in self.data.tasks.items()

@@ -6,7 +6,7 @@ import platform
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,17 +122,8 @@ class RunState:
     """Whether the validation due after this step failed."""
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
-        """Read the state in a checkpoint.
-
-        The best score is dropped if `best_by` or `validation_examples` has changed in `config`. Raises
-        DataError.
-        """
-        before = config_of(checkpoint)
-        comparable = (before.best_by, before.validation_examples) == (
-            config.best_by,
-            config.validation_examples,
-        )
+    def of(cls, checkpoint: Checkpoint) -> RunState:
+        """Read the state in a checkpoint. Raises DataError."""
         try:
             if checkpoint.record.state is None:
                 raise ValueError("the checkpoint's record contains no state")
@@ -143,7 +134,7 @@ class RunState:
             raise DataError(
                 f"{checkpoint.folder} has no state to resume from ({error}). Start a new run in another folder."
             ) from error
-        return state if comparable else replace(state, best=None, stale=0)
+        return state
 
     def record(self) -> dict[str, Any]:
         """Return the state as JSON values, without the step."""
@@ -162,11 +153,7 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
         ) from error
 
 
-_MAY_CHANGE = {
-    *("steps", "epochs", "cooldown", "patience"),
-    *("validate_every", "checkpoint_every", "validation_examples", "best_by"),
-    "vectors",
-}
+_MAY_CHANGE = {"steps", "epochs", "cooldown", "patience", "validate_every", "checkpoint_every", "vectors"}
 """Settings that can change when a run is resumed, because they affect only its length and reports.
 
 Vector files may have moved; `check_vectors` compares their content. `check_same_course` decides whether the

@@ -171,7 +171,7 @@ def test_states(folder: Path, state: Any) -> None:
     change_record(folder, change)
     reason = "Expected `object" if state == [] else "no state to resume from"
     with pytest.raises(DataError, match=reason):
-        RunState.of(Checkpoint.open(folder), TINY)
+        RunState.of(Checkpoint.open(folder))
 
 
 @pytest.mark.parametrize("name", ["vocabulary.json", "model.safetensors"])

@@ -5,7 +5,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import numpy as np
 
 from decabench.errors import DataError
 from decabench.models.batches import TextReader
@@ -16,7 +15,6 @@ from decabench.models.heads import (
     ParserHead,
     RegressorHead,
     encode_target,
-    spanning_tree,
 )
 from decabench.tasks import TASKS, Label, Number, Tags, Tree
 from decabench.vectors.tokenizer import Lexicon
@@ -154,47 +152,3 @@ def test_answers_become_columns(output, answer, columns):
 def test_answers_that_do_not_fit_are_refused(output, answer, words):
     with pytest.raises(DataError, match=words):
         encode_target(answer, output, reader(output), 3)
-
-
-def is_tree(heads):
-    """Whether all tokens hang from one root."""
-    for token in range(1, len(heads) + 1):
-        for _ in heads:
-            token = heads[token - 1] if token else 0
-        if token:
-            return False
-    return list(heads).count(0) == 1
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
-def test_a_spanning_tree_is_the_best_of_all(length):
-    trees = [heads for heads in itertools.product(range(length + 1), repeat=length) if is_tree(heads)]
-    assert len(trees) == [1, 2, 9, 64, 625][length - 1]  # n ^ (n - 1) rooted trees (Cayley)
-    random = np.random.default_rng(length)
-    for _ in range(20):
-        scores = random.standard_normal((length, length + 1)) * 5
-        scores[np.arange(length), np.arange(length) + 1] = -np.inf
-        best = max(trees, key=lambda heads: sum(scores[at, head] for at, head in enumerate(heads)))
-        assert tuple(spanning_tree(scores)) == best
-
-
-def test_a_parser_answers_with_trees():
-    torch.manual_seed(5)
-    names = Tree(relations=("root", "obj"))
-    greedy, spanning = ParserHead(4, names), ParserHead(4, names, "spanning")
-    spanning.load_state_dict(greedy.state_dict())
-    x, lengths = torch.randn(60, 6, 4), torch.tensor([6, 5, 4, 3, 2, 1] * 10)
-    kept = repaired = 0
-    with torch.no_grad():
-        for parser in (greedy, spanning):
-            parser.root.copy_(torch.tensor([1.0, -1, 2, 0]))
-        pairs = list(zip(greedy.answers(x, lengths), spanning.answers(x, lengths), strict=True))
-    for one, two in pairs:
-        heads = [int(part.split(":")[0]) for part in one.split()]
-        if is_tree(heads):
-            kept += 1
-            assert one == two
-        else:
-            repaired += 1
-            assert is_tree([int(part.split(":")[0]) for part in two.split()])
-    assert kept > 5 and repaired > 5

@@ -23,17 +23,6 @@ def test_a_padded_lstm_is_a_packed_one(width):
         torch.testing.assert_close(padded, packed, rtol=1e-9, atol=1e-9)
 
 
-def test_what_stands_in_padding_does_not_matter():
-    layer = BiLSTM(6, 8, 0.0)
-    x = torch.randn(4, 7, 6)
-    other = x.clone()
-    for row, length in enumerate(LENGTHS):
-        other[row, length:] = 1e3
-    for one, two in zip(layer(x, LENGTHS), layer(other, LENGTHS), strict=True):
-        assert torch.equal(one, two)
-    assert (layer(other, LENGTHS)[0][1, 1:] == 0).all()
-
-
 @pytest.mark.parametrize("count", [0, 1, 8, 19])
 @pytest.mark.parametrize("size", [1.0, 300.0])
 def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):

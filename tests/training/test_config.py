@@ -82,7 +82,6 @@ def test_what_is_refused(setting, words):
     ("setting", "words"),
     [
         ("train_examples=-1", "'train_examples' is -1, but must be at least 0"),
-        ("seed=-3", "'seed' is -3, but must be at least 0"),
         (
             "seed=9223372036854775808",
             "'seed' is 9223372036854775808, but must be at most 9,223,372,036,854,775,807",
@@ -92,18 +91,12 @@ def test_what_is_refused(setting, words):
             "'tasks' lists sst more than once",
         ),
         ("epoch_steps=5", "'epoch_steps' is 5, but the run is counted in steps"),
-        ("validation_examples=-1", "'validation_examples' is -1, but must be at least 0"),
-        ("clip=-0.1", "'clip' is -0.1, but must be at least 0"),
         ("beta1=2.0", "'beta1' is 2.0, but must be less than 1"),
         ("iterations.sst=0", "'iterations.sst' is 0, but must be at least 1"),
         ("temperature=0", "'temperature' is 0, but must be greater than 0"),
-        ("learning_rate=-0.1", "'learning_rate' is -0.1, but must be at least 0"),
         ("learning_rate=nan", "'learning_rate' is nan, but must be at least 0"),
         ("cooldown=200000", "'cooldown' is 200000, but must be at most 100000"),
-        ("cooldown=-5", "'cooldown' is -5, but must be at least 0"),
-        ("cut_context.sst=-3", "'cut_context.sst' is -3, but must be at least 1"),
         ("weights.ssst=2", "ssst"),
-        ("iterations.ssst=3", "ssst"),
     ],
 )
 def test_values_that_cannot_be(setting, words):
