@@ -185,7 +185,7 @@ def test_it_says_what_it_was_shown(trained):
     [
         ({"temperature": 0.5}, "temperature"),
         ({"chat": True}, "chat"),
-        ({"dtype": "float16"}, "not float16"),
+        ({"dtype": "float16"}, "does not use --dtype"),
         ({"beam": 0}, "1 or more"),
     ],
 )
