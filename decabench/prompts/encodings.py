@@ -5,27 +5,13 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from decabench.prompts.extraction import extract
-from decabench.prompts.items import MISSING
 from decabench.prompts.markup import find_json
-from decabench.tasks import (
-    SCHEMES,
-    AnswerForm,
-    Output,
-    Scheme,
-    Tags,
-    Text,
-    Tree,
-    find_lost_word,
-    write_chunks,
-)
 
-__all__ = ["Format", "formats_of"]
+__all__ = ["FORMATS", "Format"]
 
 
 class Format(NamedTuple):
@@ -49,14 +35,29 @@ class Format(NamedTuple):
 
 # Wrappings of an answer
 
-_KEYS = ("answer", "label", "text", "prediction", "prediction_text", "output", "response", "summary_text")
+_KEYS = (
+    "answer answers label text prediction prediction_text output response result summary translation "
+    "translation_text summary_text generated_text content sql query"
+).split()
+_STRING = r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\""
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u201e": "\u201c", "«": "»", "`": "`"}
+
+
+def _in_fence(text: str) -> str:
+    found = re.fullmatch(r"\s*(```|~~~)[ \t]*\w*[ \t]*\n?(.*?)\s*(?:\1\s*)?", text, re.DOTALL)
+    return found[2] if found else text
 
 
 def _from_json(text: str) -> str:
     line = text.strip()
-    value = find_json(line) if line[:1] + line[-1:] in ("{}", "[]") else None
-    return text if value is None else _text_of(value)
+    if re.fullmatch(r"b(['\"]).+\1", line):
+        return _unescaped(line[2:-1])
+    if line[:1] + line[-1:] in ("{}", "[]") and (value := find_json(line)) is not None:
+        return _text_of(value)
+    is_value = re.fullmatch(r"\{.*\}|\[.*\]|(?:[A-Za-z_][\w.]*)?\(.*\)", line, re.DOTALL)
+    if is_value and (found := re.search(_STRING, line)):
+        return found[1] or found[2] or ""
+    return text
 
 
 def _text_of(value: Any) -> str:
@@ -74,11 +75,21 @@ def _text_of(value: Any) -> str:
             return str(value)
 
 
+def _without_markdown(text: str) -> str:
+    text = re.sub(r"^\s*(?:#{1,6}|>|[-*+•]|\d{1,3}[.)])\s+", "", text, flags=re.MULTILINE)
+    return re.sub(r"(?<!\w)(\*\*|__|\*|`)(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
+
+
 def _without_quotes(text: str) -> str:
     line = text.strip()
     inside = line[1:-1].replace('""', "\0")  # doubled quotation marks, as in CSV
     is_quoted = len(line) > 1 and _QUOTES.get(line[0]) == line[-1] and line[0] not in inside
     return inside.replace("\0", '"') if is_quoted else text
+
+
+def _first_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[0].strip() if len(lines) > 1 else text
 
 
 def _as_wikisql(text: str) -> str:
@@ -174,50 +185,15 @@ def _detokenized(text: str) -> str:
     return _TOKENIZED.sub(lambda found: found[1] or found[2] or found[3] or "", text)
 
 
-# Tags and trees
-
-_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
-"""Letters of BILOU and BMEWO, with their equivalents in IOBES."""
-_SPELLINGS: tuple[Callable[[str], str], ...] = (
-    lambda tag: tag,
-    lambda tag: _LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:],
-    lambda tag: "-".join(reversed(tag.rsplit("-", 1))),  # PER-B
-    lambda tag: f"{tag[:1]}-{tag[1:].lstrip('_./:|')}",  # B_PER
-)
-"""Convert tags from other tools to those of `SCHEMES`."""
-_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*", MISSING})
-
-
-def _rewritten(scheme: Scheme, text: str) -> str:
-    """Return tags in a chunk scheme, if they are those of another one."""
-    tags = ["O" if tag.upper() in {"O", *_SIGNS_OF_O} else tag for tag in text.split()]
-    for convert in _SPELLINGS:
-        spelt = [tag if tag == "O" else convert(tag) for tag in tags]
-        for other in (scheme, *SCHEMES[1:]):
-            if write_chunks(spelt, other) == spelt:
-                return " ".join(write_chunks(spelt, scheme))
-    return text
-
-
-def _counted_from_1(text: str) -> str:
-    """Return heads that count from 0, where the root is -1 or its own head, as heads that count from 1."""
-    items = [item.partition(":") for item in text.split()]
-    if not all(re.fullmatch("-?[0-9]{1,9}", head) for head, _, _ in items) or not items:
-        return text
-    heads = [int(head) for head, _, _ in items]
-    if min(heads) >= 0 and not find_lost_word(heads):
-        return text
-    shifted = (0 if head == at else head + 1 for at, head in enumerate(heads))
-    return " ".join(f"{head}{colon}{name}" for head, (_, colon, name) in zip(shifted, items, strict=True))
-
-
 _DECODE = "Decode the answers with the model's tokenizer"
 _ALONE = "Write only the text"
 _AS_IS = "Write the characters themselves"
 
-_GENERAL = (
-    Format("are JSON", "Write only the text inside", _from_json),
+FORMATS: tuple[Format, ...] = (
+    Format("are in code fences", _ALONE, _in_fence),
+    Format("are JSON or Python values", "Write only the text inside", _from_json),
     Format("are SQL for a database", "Write queries in the form of the gold answers", _as_wikisql),
+    Format("contain Markdown", "write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),
     Format("contain special tokens or tags", "Leave these out when you decode", _without_tokens),
@@ -226,27 +202,13 @@ _GENERAL = (
     Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
     Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
     Format("are decomposed Unicode (NFD)", "Write NFC", partial(unicodedata.normalize, "NFC")),
-)
-_STYLES = (
+    Format("have several lines", "Write only the answer", _first_line, True),
     Format(
         "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()
     ),
     Format("are in capital letters", "Keep the original case", str.casefold, True, str.isupper),
     Format(
-        "are tokenized", "Join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
+        "are tokenized", "join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),
 )
-
-
-def formats_of(output: Output, form: AnswerForm) -> Iterator[Format]:
-    """Yield the formats that answers to a task may be in, in the order in which they are decoded."""
-    yield from _GENERAL
-    match output:
-        case Tags(scheme=scheme) if scheme != "plain":
-            yield Format(f"are not {scheme} tags", f"Write {scheme} tags", partial(_rewritten, scheme), True)
-        case Tree():
-            yield Format("count heads from 0", "Count from 1; 0 is the root", _counted_from_1, True)
-        case Text():
-            form = replace(form, stop=("Question:", "Context:"))  # the beginning of an invented example
-            yield Format("have text around the answer", _ALONE, lambda text: extract(text, form).answer)
-    yield from _STYLES
+"""All formats in decoding order, with styles at the end."""

@@ -8,6 +8,7 @@ higher after both are decoded. Without gold answers, most answers must be in a f
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,8 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
-from decabench.prompts.encodings import Format, formats_of
-from decabench.prompts.forms import GivenAnswers, describe_fillers, describe_forms
+from decabench.prompts.encodings import FORMATS, Format
+from decabench.prompts.forms import GivenAnswers, count_forms, describe_fillers
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
@@ -45,10 +46,15 @@ def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
 
     The codes are `label-form`, `answer-form`, `no-label` and `answer-format`.
     """
-    forms = [] if _are_labels(given) else list(describe_forms(given))
-    yield from forms
-    has_form = any(code != "no-label" for code, _ in forms)
-    if not has_form and (sentence := describe_format(given)):
+    counts = None if _are_labels(given) else count_forms(given)
+    if counts is not None:
+        if sentence := counts.describe():
+            yield ("label-form" if isinstance(given.output, Label) else "answer-form"), sentence
+        if counts.strays:
+            yield "no-label", counts.strays
+        if counts.are_most:
+            return
+    if sentence := describe_format(given):
         yield "answer-format", sentence
 
 
@@ -169,10 +175,11 @@ def _score(metric: Metric, texts: Sequence[str], items: Sequence[Reference]) -> 
 
 
 def _find_formats(sample: _Sample) -> tuple[Format, ...]:
-    for format in formats_of(sample.given.output, sample.given.form):
+    for format in FORMATS:
         if _is_found(format, sample):
             sample = sample.without(format)
-    return sample.found
+    affixes = _affixes(sample)
+    return (*sample.found, affixes) if affixes and _is_found(affixes, sample) else sample.found
 
 
 def _is_found(format: Format, sample: _Sample) -> bool:
@@ -221,6 +228,54 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     return f"{said}. With that fixed, {len(sample.texts)} {whose} score {scores}"
 
 
+# Common prefixes or suffixes of answers
+
+_LEAD_IN = (
+    r"\W*(?:(?:the|my|final|correct|best|predicted)\s+)*(?:answer|label|output|response|prediction|predicted|summary"
+    r"|translation|class|sentiment|category|result|query|sql|state|change|assistant|model|bot|a)\b.*[:=\s]"
+)
+
+
+def _affixes(sample: _Sample) -> Format | None:
+    start = _affix(sample.texts, sample.golds)
+    end = _affix([text[::-1] for text in sample.texts], [gold[::-1] for gold in sample.golds])[::-1]
+    ends = ((verb, affix) for verb, affix in (("begin", start), ("end", end)) if affix)
+    if not (phrase := " and ".join(f"{verb} with {excerpt(affix, 40)!r}" for verb, affix in ends)):
+        return None
+
+    def looks(text: str) -> bool:
+        return text.startswith(start) and text.endswith(end)
+
+    def decode(text: str) -> str:
+        return text.removeprefix(start).removesuffix(end).strip() if looks(text) else text
+
+    is_lead_in = re.fullmatch(_LEAD_IN, start, re.IGNORECASE | re.DOTALL)
+    return Format(phrase, "Leave this text out", decode, not is_lead_in, looks)
+
+
+def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
+    start, of_gold = _shared_start(texts), _shared_start(golds)
+    start = next((start[:end] for end in range(len(start)) if of_gold.startswith(start[end:])), start)
+    start = re.sub(r"[^\W_]+$", "", start)
+    return start if start.strip() else ""
+
+
+def _shared_start(texts: Sequence[str]) -> str:
+    """Return the common prefix of nearly all texts, or else of most texts."""
+    if not texts:
+        return ""
+    middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
+    for share in (0.95, _MOST):
+
+        def is_rare(end: int, share: float = share) -> bool:
+            return sum(text.startswith(middle[:end]) for text in texts) <= share * len(texts)
+
+        end = bisect_left(range(81), True, key=is_rare) - 1
+        if end > 0 and len({text[end:] for text in texts if text.startswith(middle[:end])}) > 1:
+            return middle[:end]
+    return ""
+
+
 # Mistakes that can't be decoded: echoed prompts, wrong order or language. Each function returns a description
 # or an empty string.
 
@@ -237,7 +292,7 @@ def _echoes(sample: _Sample) -> str:
     if sample.items is None:
         return ""
     theirs = {"id": [item.id for item in sample.items]}
-    is_long = sum(map(len, sample.texts)) > 1.1 * sum(map(len, sample.golds))
+    is_long = sum(map(len, sample.texts)) > 1.7 * sum(map(len, sample.golds))
     if sample.given.read_prompts is not None and (
         is_long or sum("?" in text for text in sample.texts) > _FEWEST
     ):
@@ -297,6 +352,23 @@ def _swapped(sample: _Sample) -> str:
     return sample.say(seen, f"would be right with labels swapped ({listed}). Check the number of each label")
 
 
+_NUMBERS = {
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels. Write the labels",
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps token ids. Decode the answers with the model's tokenizer",
+}
+
+
+def _numbers(sample: _Sample) -> str:
+    for pattern, sentence in _NUMBERS.items():
+        seen, of_gold = (
+            [re.fullmatch(pattern, text) is not None for text in each]
+            for each in (sample.texts, sample.golds)
+        )
+        if _are_most(seen, of_gold):
+            return sample.say(seen, f"are {sentence}")
+    return ""
+
+
 def _cut(sample: _Sample) -> str:
     """Detect truncated answers: many have the same, maximum length, while gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
@@ -315,4 +387,4 @@ def _cut(sample: _Sample) -> str:
     return ""
 
 
-_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _cut)
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _cut)

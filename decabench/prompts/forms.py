@@ -1,7 +1,7 @@
 """Find answers that score as wrong only because of their form, such as `Positive.`, `3,5` or `DET, NOUN`.
 
-These are rare in extracted answers but common in files from other programs. The form is wrong if extraction finds
-another answer in the text, and the metric scores the two differently. The checks never change a score.
+These are rare in extracted answers but common in files from other programs. The checks explain low scores and
+never change them.
 """
 
 from __future__ import annotations
@@ -9,18 +9,30 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 
-from decabench.metrics import Item, Metric
-from decabench.prompts.extraction import extract, settle_form
-from decabench.prompts.labels import possible_labels
-from decabench.prompts.prose import says_nothing
-from decabench.prompts.tagged import NO_CHANGE
-from decabench.tasks import AnswerForm, Output, default_form
+from decabench.metrics import Item, Metric, find_loss, write_change
+from decabench.prompts.items import MISSING, find_items
+from decabench.prompts.labels import match_label, possible_labels
+from decabench.prompts.prose import find_label, find_number, says_nothing
+from decabench.prompts.tagged import NO_CHANGE, NO_VALUE
+from decabench.tasks import (
+    SCHEMES,
+    AnswerForm,
+    Label,
+    Number,
+    Output,
+    Scheme,
+    Tags,
+    Tree,
+    default_form,
+    find_lost_word,
+    write_chunks,
+)
 from decabench.text import excerpt, quoted
 
-__all__ = ["GivenAnswers", "describe_fillers", "describe_forms", "label_flag", "meant_answer", "takes_label"]
+__all__ = ["FormCounts", "GivenAnswers", "count_forms", "describe_fillers", "label_flag", "takes_label"]
 
 
 @dataclass(frozen=True)
@@ -47,106 +59,346 @@ class GivenAnswers:
     questions: Mapping[str, str] = field(default_factory=dict)
     """The questions by place, if they name the labels."""
 
+
+@dataclass
+class FormCounts:
+    """Counts answers in a form that the metric can't read."""
+
+    total: int
+    """The number of all answers."""
+    kind: str
+    """The kind of answer, such as `number`."""
+    advice: str
+    """The advice on how to write it."""
+    fault: str = "in a form that scores as wrong"
+    """A description of the fault."""
+    between: str = " instead of "
+    """The words between an answer and its meaning."""
+    forms: Counter[str] = field(default_factory=Counter)
+    """The number of answers in each form."""
+    others: Counter[str] = field(default_factory=Counter)
+    """The number of answers with each other fault."""
+    more: list[str] = field(default_factory=list)
+    """Further sentences about the answers."""
+    strays: str = ""
+    """A sentence about answers without any label; empty if there are none."""
+    _example: str = ""
+    _first: dict[str, str] = field(default_factory=dict)
+
+    def count(self, place: str, text: str, meant: str, form: str) -> None:
+        """Count an answer in another form."""
+        self.forms[form] += 1
+        self._example = self._example or f"{place} has {quoted(text)}{self.between}{quoted(meant)}"
+
+    def note(self, what: str, place: str, text: str) -> None:
+        """Count an answer with another fault."""
+        self.others[what] += 1
+        self._first.setdefault(what, f"{place} has {quoted(text)}")
+
     @property
-    def form(self) -> AnswerForm:
-        """The default form of the task's answers. The slots of a state are those of the gold answers."""
-        form = settle_form(default_form(self.output, self.metric.name), self.output)
-        if form.kind != "state":
-            return form
-        golds = (gold.partition(";")[0] for item in self.references or () for gold in item.answers)
-        slots = {pair.partition(":")[0].strip() for gold in golds for pair in gold.split(",") if ":" in pair}
-        asked = {slot for item in self.references or () for gold in item.answers for slot in _requests(gold)}
-        return replace(form, labels=tuple(sorted(slots | asked)))
+    def are_most(self) -> bool:
+        """Whether most answers share the fault."""
+        return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
+
+    def first(self, what: str) -> str:
+        """Return the first answer with a fault, with its place."""
+        return self._first[what]
+
+    def describe(self) -> str:
+        """Describe the faults, with their number and an example. The result is empty if there are none."""
+        sentences = []
+        if count := self.forms.total():
+            forms = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
+            verb = f"is a {self.kind}" if count == 1 else f"are {self.kind}s"
+            said = f"{count:,} of {self.total:,} answers {verb} {self.fault}"
+            sentences.append(f"{said}: {forms}. For example, {self._example}. {self.advice}")
+        return ". ".join([*sentences, *self.more])
 
 
-def _requests(state: str) -> list[str]:
-    return [slot.strip() for slot in state.partition(";")[2].split(",") if slot.strip()]
+def count_forms(given: GivenAnswers) -> FormCounts | None:
+    """Count labels, numbers, lists or dialogue states in other forms. Returns None for other outputs."""
+    kind = default_form(given.output, given.metric.name).kind
+    if isinstance(given.output, Label):
+        return _count_labels(given)
+    if kind == "number":
+        return _count_numbers(given)
+    if kind in ("tags", "tree"):
+        return _count_lists(given, kind)
+    return _count_states(given) if kind == "state" else None
 
 
-@lru_cache(1 << 15)  # answers repeat, and both rows and reports need their forms
-def meant_answer(text: str, form: AnswerForm, question: str = "") -> str | None:
-    """Return the answer that extraction finds in a text, or None if it finds none."""
-    found = extract(text, form, question)
-    return None if found.rule.endswith(("empty", "unparseable", "refused")) else found.answer
+def _others(counts: FormCounts) -> Iterator[str]:
+    for what, count in counts.others.items():
+        yield f"{count:,} of {counts.total:,} answers give {what}. For example, {counts.first(what)}"
 
 
-def takes_label(metric: Metric, text: str, label: str, others: Sequence[str] = ()) -> bool:
-    """Whether a metric accepts a text for a reference label, or fails because it needs more than the answer.
+# Labels
 
-    `others` are further reference answers, for metrics that read the range of all answers.
-    """
-    answers = (label, label, *others)
-    references = [Item((answer,), id=f"x{at}_0") for at, answer in enumerate(answers)]  # turns of dialogues
+
+def takes_label(metric: Metric, text: str, label: str) -> bool:
+    """Whether a metric accepts a text for a reference label, or fails because it needs more than the answer."""
+    reference = Item((label,))
     try:
-        given, wanted, *_ = metric.statistics([text, label, *others], references)
+        given, wanted = metric.statistics([text, label], [reference, reference])
     except Exception:  # custom metrics can raise any exception
         return True
     return given == wanted
 
 
+@lru_cache(1 << 15)  # answers repeat, and both rows and reports need their forms
+def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
+    """Return the label in a text and how its form differs, or None without a label.
+
+    The form is empty if the text is exactly a label.
+    """
+    if text in labels:
+        return text, ""
+    plain = " ".join(text.split()).casefold()
+    if found := next((label for label in labels if label.casefold() == plain), None):
+        return found, "different case or spacing"
+    if found := match_label(text, labels):
+        return found, "extra punctuation or an article"
+    found = find_label(text, labels, question if text.startswith(question) else "")
+    return None if found is None else (found, "a sentence around the label")
+
+
 def label_flag(text: str, labels: Sequence[str], question: str, takes: Callable[[str, str], bool]) -> str:
     """Return `label_form` for a label that the metric rejects, `other_label` without one, or an empty string."""
-    label = meant_answer(text, AnswerForm("label", tuple(labels)), question)
-    if label is None:
+    found = find_label_form(text, tuple(labels), question)
+    if found is None:
         return "other_label"
-    return "" if text == label or takes(text, label) else "label_form"
+    label, form = found
+    return "label_form" if form and not takes(text, label) else ""
 
 
-_WORDS = {
-    "label": ("label", "Write only the label", 0.0),
-    "number": ("number", "Write only the number", 0.0),
-    "tags": ("list of the task's tags", "Write only the tags, separated by spaces", 0.1),
-    "tree": (
-        "list of heads and relations",
-        "Write only head:relation for each word, separated by spaces",
-        0.1,
-    ),
-    "state": ("state", "Write `slot: value, slot: value; request` with the task's slots, or None", 0.1),
-}
-"""For each kind, its name, the advice, and the least fraction of unreadable answers to report."""
-
-
-def describe_forms(given: GivenAnswers) -> Iterator[tuple[str, str]]:
-    """Yield a sentence about labels, numbers, lists or states in another form, and one about unreadable answers.
-
-    Each has the code of its fault. Answers like those in the data are never reported.
-    """
-    form = given.form
-    if form.kind not in _WORDS:
-        return
-    name, advice, least = _WORDS[form.kind]
-    # An unreadable number counts as the end of the scale.
-    ends = ("-1000000",) if form.kind == "number" else ()
-    takes = cache(partial(takes_label, given.metric, others=ends))
-    others, strays = [], []
-    for at, (place, text) in enumerate(zip(given.places, given.texts, strict=True)):
+def _count_labels(given: GivenAnswers) -> FormCounts:
+    counts = FormCounts(len(given.texts), "label", "Write only the label")
+    takes, strays = cache(partial(takes_label, given.metric)), list[str]()
+    for place, text in zip(given.places, given.texts, strict=True):
         question = given.questions.get(place, "")
-        golds = given.references[at].answers if given.references is not None else ()
-        if not text.strip() or text in golds:
-            continue
-        if form.kind == "label" and not possible_labels(given.output, question):
-            continue
-        meant = meant_answer(text, form, question)
-        if meant is None:
-            if not golds or meant_answer(golds[0], form, question) is not None:
-                strays.append(f"{place} has {quoted(text)}")
-        elif meant != text and not takes(text, meant):
-            others.append(f"{place} has {quoted(text)} instead of {quoted(meant)}")
-    total, is_label = len(given.texts), form.kind == "label"
-    if others:
-        verb = f"is a {name}" if len(others) == 1 else f"are {name}s"
-        said = f"{len(others):,} of {total:,} answers {verb} in a form that scores as wrong"
-        code = "label-form" if is_label else "answer-form"
-        yield code, f"{said}. For example, {others[0]}. {advice}"
-    if len(strays) > least * total:
-        names = f" ({excerpt(', '.join(form.labels), 100)})" if form.labels else ""
+        labels = possible_labels(given.output, question)
+        flag = label_flag(text, labels, question, takes) if labels else ""
+        if flag == "label_form":
+            counts.count(place, text, *(find_label_form(text, labels, question) or ("", "")))
+        elif flag and text.strip():
+            strays.append(f"{place} has {quoted(text)}")
+    if strays:
+        names = possible_labels(given.output, "")
         verb = "gives" if len(strays) == 1 else "give"
-        fault = f"{verb} none of the labels" if is_label else f"can't be read as a {name}"
-        said = f"{len(strays):,} of {total:,} answers {fault}{names}. For example, {strays[0]}"
-        yield ("no-label", said) if is_label else ("answer-form", f"{said}. {advice}")
+        listed = f" ({excerpt(', '.join(names), 100)})" if names else ""
+        counts.strays = (
+            f"{len(strays):,} of {counts.total:,} answers {verb} none of the labels{listed}. For example, "
+            f"{strays[0]}"
+        )
+    return counts
+
+
+# Numbers
+
+_CORRELATIONS = ("pearson", "spearman")
+_PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
+
+
+def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
+    """Return the number in a text and how its form differs.
+
+    Returns None unless there is exactly one number.
+    """
+    text = text.strip()
+    number = find_number(text, scale)
+    if number is None:
+        return None
+    if re.fullmatch(r"[-+]?\d[\d,]*,\d+(?:\.\d+)?", text):
+        is_decimal = "." in number and "." not in text
+        return number, "a decimal comma" if is_decimal else "commas between thousands"
+    return number, "another notation" if _PLAIN.fullmatch(text) else "text around the number"
+
+
+def _count_numbers(given: GivenAnswers) -> FormCounts:
+    """Count answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
+    counts = FormCounts(len(given.texts), "number", "Write only the number")
+    scale = (given.output.low, given.output.high) if isinstance(given.output, Number) else None
+
+    @cache
+    def reads(text: str, number: str) -> bool:
+        """Whether the metric treats a text like the number, or fails.
+
+        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an example.
+        """
+        references = [Item((number,)), Item(("-1000000",))]  # two values, so that gold answers have a range
+        try:
+            read, wanted = (given.metric.statistics([each, "0"], references)[0] for each in (text, number))
+        except Exception:
+            return True
+        return read == wanted
+
+    numbers = set[float | None]()
+    for at, (place, text) in enumerate(zip(given.places, given.texts, strict=True)):
+        found = find_number_form(text, scale)
+        numbers.add(float(found[0]) if found else None)
+        if found is None:
+            if text.strip():
+                counts.note("no number", place, text)
+            continue
+        number, form = found
+        if scale and not scale[0] <= float(number) <= scale[1]:
+            counts.note(f"a number outside the scale from {scale[0]:g} to {scale[1]:g}", place, text)
+        gold = given.references[at].answers[0] if given.references is not None else ""
+        meant = gold if _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
+        if not reads(text, meant):
+            counts.count(place, text, meant, form)
+    counts.more += _others(counts)
+    if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
+        counts.more.append(
+            f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
+            "and counts as 0. Write a separate prediction for each example"
+        )
+    return counts
+
+
+# Lists
+
+_NO_ROOT = "heads that count from 0 or form cycles, so that some words never lead to the root, which is 0"
+_HEAD = re.compile("-?[0-9]{1,9}")
+
+
+def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
+    """Count lists of tags or heads in another notation, such as JSON, one item per line or with commas.
+
+    Tags in other chunk schemes and invalid trees are counted too, but reported only if most answers have them.
+    """
+    counts = FormCounts(len(given.texts), "list", "Write only the items, separated by spaces")
+    output, schemes = given.output, tuple[Scheme, ...]()
+    names = output.names if isinstance(output, Tags) else output.relations if isinstance(output, Tree) else ()
+    if isinstance(output, Tags) and output.scheme != "plain":
+        schemes = (output.scheme,)
+    elif kind == "tags" and given.metric.name == "sequence_f1":
+        schemes = SCHEMES[1:]
+
+    def is_item(item: str) -> bool:
+        name = item.partition(":")[2] if kind == "tree" else item
+        return name in names if names else bool(re.fullmatch(r"[\w:-]+", item))
+
+    looked, strays, folded = 0, list[str](), {name.casefold() for name in names}
+    for place, text in zip(given.places, given.texts, strict=True):
+        if not (items := text.split()):
+            continue
+        if kind == "tree":
+            looked += 1
+            heads = [item.partition(":")[0] for item in items]
+            if all(map(_HEAD.fullmatch, heads)):  # other lists are counted by their form
+                numbers = list(map(int, heads))
+                if min(numbers) < 0 or find_lost_word(numbers):
+                    counts.note(_NO_ROOT, place, " ".join(items))
+        elif schemes:
+            tags = ["O" if tag == MISSING else tag for tag in items]
+            looked += any(tag.lower() != "o" for tag in tags)
+            if name := find_spelling(tags, schemes):
+                counts.note(name, place, " ".join(items))
+        if all(map(is_item, items)):
+            continue
+        meant = find_items(text, kind, names)
+        if meant is not None and meant.split() != items and all(map(is_item, meant.split())):
+            form = "commas" if "," in text or ";" in text else "other punctuation"
+            form = "one item per line" if len(text.strip().splitlines()) > 1 else form
+            counts.count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
+        elif kind == "tags" and names and 2 * sum(item.casefold() in folded for item in items) < len(items):
+            strays.append(f"{place} has {quoted(text)}")
+    if 2 * len(strays) > counts.total:
+        counts.more.append(
+            f"{len(strays):,} of {counts.total:,} answers consist mostly of other tags than the task's "
+            f"({excerpt(', '.join(names), 100)}); {strays[0]}"
+        )
+    for name, count in counts.others.most_common(1):
+        if 2 * count > looked:
+            wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
+            counts.more.append(
+                f"{count:,} of {looked:,} answers look like {name}{wanted}. For example, "
+                f"{counts.first(name)}. Write the answers in the task's form"
+            )
+    return counts
+
+
+_OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
+"""Letters of BILOU and BMEWO, with their equivalents in IOBES."""
+_SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
+_SPELLINGS: Mapping[str, Callable[[str], str]] = {
+    "BILOU or BMEWO": lambda tag: _OTHER_LETTERS.get(tag[:1].upper(), tag[:1]) + tag[1:],
+    "tags with the letter at the end (PER-B)": lambda tag: "-".join(reversed(tag.rsplit("-", 1))),
+    "tags with another separator after the letter (B_PER)": lambda tag: (
+        f"{tag[:1]}-{tag[1:].lstrip('_./:|')}"
+    ),
+    "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
+}
+"""Converts tags from other tools to those of `SCHEMES`."""
+
+
+def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
+    """Return the name of another chunk tag scheme used by the tags, such as `BILOU`.
+
+    The result is empty if no scheme fits.
+    """
+
+    def are_in(tags: Sequence[str], scheme: Scheme) -> bool:
+        return [tag.lower() for tag in write_chunks(tags, scheme)] == [tag.lower() for tag in tags]
+
+    if any(are_in(tags, scheme) for scheme in schemes):
+        return ""
+    if other := next((scheme for scheme in SCHEMES[1:] if are_in(tags, scheme)), ""):
+        return other
+    for name, convert in _SPELLINGS.items():
+        converted = [tag if tag.lower() == "o" else convert(tag) for tag in tags]
+        if converted != list(tags) and any(are_in(converted, scheme) for scheme in SCHEMES[1:]):
+            return name
+    return ""
+
+
+# Dialogue states
+
+
+def _count_states(given: GivenAnswers) -> FormCounts:
+    """Count dialogue states that can be read only in part or not at all, such as `time: 3:30;`."""
+    counts = FormCounts(
+        len(given.texts),
+        "state",
+        "Write `slot: value, slot: value; request`, without this punctuation in a value, or None",
+        "that can be read only in part or not at all",
+        ", which is read as ",
+    )
+
+    def parts(text: str) -> set[str]:
+        return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
+
+    golds = [
+        pair for item in given.references or () for gold in item.answers for pair in _slots(gold).items()
+    ]
+    slots = {slot for slot, _ in golds}
+    values = {"yes", "no", "true", "false", "any", *(value for _, value in golds)}
+    for place, text in zip(given.places, given.texts, strict=True):
+        loss, own = find_loss(text), _slots(text)
+        if loss and parts(text) != parts(read := write_change(text)):
+            counts.count(place, text, read, loss)
+        elif any(NO_VALUE.fullmatch(value) for value in own.values() if value not in values):
+            counts.note("a slot without a value, which should be left out", place, text)
+        elif slots and not slots.issuperset(own):
+            counts.note("a slot that no gold answer has", place, text)
+    # a few answers may have a slot that is rare
+    counts.more += [
+        said
+        for said, count in zip(_others(counts), counts.others.values(), strict=True)
+        if 10 * count > counts.total
+    ]
+    return counts
+
+
+def _slots(text: str) -> dict[str, str]:
+    """Return the slots of a state with their values, in lower case."""
+    items = (item.casefold().partition(":") for item in text.partition(";")[0].split(","))
+    return {slot.strip(): value.strip() for slot, colon, value in items if colon}
 
 
 # Placeholders
+
 _UNANSWERABLE = "unanswerable"
 _LONGEST = 300
 """The maximum length of a placeholder, in characters."""

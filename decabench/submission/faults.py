@@ -12,7 +12,7 @@ KEPT = 20
 """How many faults of the same code to list for each file. Further faults are only counted."""
 
 CODES: dict[str, str] = {
-    "answer-form": "Answers are numbers, lists or states in another form (`3,5`, `DET, NOUN`), or can't be read.",
+    "answer-form": "Answers are numbers, lists, tags or states in another form (`3,5`, `DET, NOUN`, BILOU).",
     "answer-format": "Answers seem to be in another format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",

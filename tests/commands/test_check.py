@@ -105,15 +105,18 @@ def write_labels(folder, home, change):
     return folder
 
 
-FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong. For example, line 1 has "
+FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong: "
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda label: f"{label.capitalize()}.", FORM),
-        (lambda label: f'"{label}"', FORM),
-        (lambda label: f"The sentiment is {label}.", FORM),
+        (
+            lambda label: f"{label.capitalize()}.",
+            f"{FORM}extra punctuation or an article (32). For example, line 1 has '",
+        ),
+        (lambda label: f'"{label}"', f"{FORM}extra punctuation or an article (32)"),
+        (lambda label: f"The sentiment is {label}.", f"{FORM}a sentence around the label (32)"),
         (lambda label: "1", "no-label: 32 of 32 answers give none of the labels ("),
         (str, ""),
         (str.upper, ""),  # the metric takes it

@@ -8,8 +8,7 @@ import unicodedata
 
 import pytest
 
-from decabench.prompts.encodings import formats_of
-from decabench.tasks import AnswerForm, Scheme, Tags, Text, Tree
+from decabench.prompts.encodings import FORMATS
 
 TEXT = "Der Müller sagt: „Grüße“ – für 5 € bei Müller & Söhne, naïve 'Ära'."
 
@@ -18,8 +17,6 @@ def pieces(text: str, between: str, first: str = "", last: str = "") -> str:
     words = ([word[at : at + 3] for at in range(0, len(word), 3)] for word in text.split())
     return " ".join(first + between.join(word) + last for word in words)
 
-
-FORMATS = tuple(formats_of(Text(extractive=True), AnswerForm()))
 
 CASES = {
     "SentencePiece": ("are pieces of words", pieces(TEXT, " ", "\u2581")),
@@ -54,8 +51,15 @@ CASES = {
     "a list": ("are JSON", json.dumps([TEXT])),
     "tokens in a list": ("are JSON", repr(TEXT.replace("'", "").split())),
     "a pipeline's": ("are JSON", repr([{"generated_text": TEXT.replace("'", "")}])),
+    "bytes": ("are JSON", repr(TEXT.encode())),
+    "a tuple": ("are JSON", repr((TEXT.replace("'", ""), 0.9))),
+    "an object": ("are JSON", f"Answer(text={TEXT.replace(chr(39), '')!r}, score=0.5)"),
+    "a fence": ("are in code", f"```text\n{TEXT}\n```"),
+    "bold": ("contain Markdown", f"**{TEXT}**"),
+    "a list of one": ("contain Markdown", f"1. {TEXT}"),
     "quotes": ("are in quotation", f'"{TEXT}"'),
     "CSV": ("are in quotation", '"' + TEXT.replace("„", '""').replace("“", '""') + '"'),
+    "several lines": ("have several", f"{TEXT}\nQuestion: And then?"),
 }
 
 
@@ -120,37 +124,3 @@ def test_plain_texts_are_left_alone(text: str) -> None:
 def test_sql_for_a_database(query: str, plain: str) -> None:
     (format,) = [format for format in FORMATS if format.phrase == "are SQL for a database"]
     assert format.decode(query) == plain
-
-
-@pytest.mark.parametrize(
-    ("scheme", "tags", "rewritten"),
-    [
-        ("IOB2", "B-X L-X O U-X", "B-X I-X O B-X"),
-        ("IOBES", "B-X L-X U-Y", "B-X E-X S-Y"),
-        ("IOB2", "PER-B PER-I O", "B-PER I-PER O"),
-        ("IOB2", "B_PER I_PER O", "B-PER I-PER O"),
-        ("IOB2", "B-PER 0 0", "B-PER O O"),
-        ("IOB2", "I-PER I-PER O", "B-PER I-PER O"),
-        ("IOB1", "B-PER I-PER O", "I-PER I-PER O"),
-        ("IOB2", "S-PER O", "B-PER O"),
-        ("IOB2", "B-PER I-PER O", "B-PER I-PER O"),
-        ("IOB2", "no tags at all", "no tags at all"),
-    ],
-)
-def test_tags_of_other_schemes(scheme: Scheme, tags: str, rewritten: str) -> None:
-    (format,) = [each for each in formats_of(Tags(scheme), AnswerForm("tags")) if scheme in each.phrase]
-    assert format.decode(tags) == rewritten
-
-
-@pytest.mark.parametrize(
-    ("heads", "decoded"),
-    [
-        ("2:nsubj 0:root 2:obj", "2:nsubj 0:root 2:obj"),
-        ("1:nsubj -1:root 1:obj", "2:nsubj 0:root 2:obj"),
-        ("1:nsubj 1:root 1:obj", "2:nsubj 0:root 2:obj"),  # the root is its own head
-        ("nsubj root", "nsubj root"),
-    ],
-)
-def test_heads_that_count_from_0(heads: str, decoded: str) -> None:
-    (format,) = [format for format in formats_of(Tree(), AnswerForm("tree")) if "heads" in format.phrase]
-    assert format.decode(heads) == decoded

@@ -70,12 +70,17 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "pieces of words and contain special"),
     "lower case": ("iwslt.en.de", "chrf2", str.lower, "are in lower case"),
     "capitals": ("iwslt.en.de", "chrf2", str.upper, "are in capital letters"),
-    "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON"),
-    "a prefix": ("squad", "", lambda text: f"The answer is {text}", "have text around the answer"),
+    "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
+    "bytes": ("squad", "", lambda text: repr(text.encode()), "are JSON or Python values"),
+    "a prefix": ("squad", "", lambda text: f"The answer is {text}", "begin with 'The answer is'"),
+    "a suffix": ("squad", "", lambda text: f"{text} (sure)", "end with '(sure)'"),
+    "both": ("squad", "", lambda text: f"Well: {text} I think", "begin with 'Well:' and end with 'I think'"),
     "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
-    "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have text around the answer"),
+    "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
     "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
+    "heads": ("ud.dep", "", tokenized, "are tokenized"),
+    "fastText": ("sst", "", lambda text: f"__label__{text}", "begin with '__label__'"),
 }  # fmt: skip
 
 
@@ -126,7 +131,7 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
     )
     assert describe("squad", references, written[:4], known=False) == ""
     assert describe("squad", references, [f"I say {text}" for text in golds(references)], known=False) == ""
-    assert "have text around the answer" in describe(
+    assert "'Answer:'" in describe(
         "squad", references, [f"Answer: {text}" for text in golds(references)], known=False
     )
 
@@ -138,6 +143,8 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
         (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
+        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, perhaps token ids"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -170,7 +177,7 @@ def test_copies(home: Path, items: Answers) -> None:
     for texts, phrase in (
         (
             [f"{prompts[item.id][0]} {item.answers[0]}" for item in references],
-            "begin with their question",
+            "begin with 'Translate from English to German'",
         ),
         ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
         ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),

@@ -8,12 +8,31 @@ import pytest
 
 from decabench.metrics import METRICS
 from decabench.prompts import GivenAnswers, describe_answers
-from decabench.prompts.forms import label_flag
+from decabench.prompts.forms import count_forms, find_label_form
 from decabench.prompts.labels import match_label
 from decabench.prompts.prose import find_label
 from decabench.tasks import Label
 
 LABELS = ("positive", "negative")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("positive", ("positive", "")),
+        ("Positive", ("positive", "different case or spacing")),
+        (" positive", ("positive", "different case or spacing")),
+        ("\u201cpositive.\u201d", ("positive", "extra punctuation or an article")),
+        ("**negative**", ("negative", "extra punctuation or an article")),
+        ("The review is positive.", ("positive", "a sentence around the label")),
+        ("not positive", None),
+        ("1", None),
+        ("", None),
+        ("...", None),
+    ],
+)
+def test_which_label_is_meant(text: str, found: tuple[str, str] | None) -> None:
+    assert find_label_form(text, LABELS) == found
 
 
 @pytest.mark.parametrize(
@@ -29,8 +48,8 @@ LABELS = ("positive", "negative")
     ],
 )
 def test_only_what_the_metric_counts_as_wrong_is_amiss(metric: str, text: str, taken: bool) -> None:
-    found = list(describe_answers(GivenAnswers(Label(LABELS), METRICS[metric], ["line 1"], [text])))
-    assert [code for code, _ in found] == ([] if taken else ["label-form"])
+    forms = count_forms(GivenAnswers(Label(LABELS), METRICS[metric], ["line 1"], [text]))
+    assert forms is not None and bool(forms.describe()) is not taken and not forms.strays
 
 
 def test_counts_and_the_first_example() -> None:
@@ -39,7 +58,7 @@ def test_counts_and_the_first_example() -> None:
     assert list(describe_answers(given)) == [
         (
             "label-form",
-            "3 of 5 answers are labels in a form that scores as wrong. "
+            "3 of 5 answers are labels in a form that scores as wrong: extra punctuation or an article (3). "
             "For example, line 2 has 'Positive.' instead of 'positive'. Write only the label",
         ),
         (
@@ -78,5 +97,5 @@ def test_labels_that_are_alike_but_for_an_article_count_letter_by_letter() -> No
 def test_a_long_run_of_marks_or_labels_is_read_in_a_moment(text: str) -> None:
     """Found by a reader: 5,000 asterisks kept `check` and `evaluate` busy for minutes. Time of the processor."""
     start = time.process_time()
-    assert label_flag(text, ("good", "bad"), "", lambda text, label: False) == "other_label"
+    assert find_label_form(text, ("good", "bad")) is None
     assert time.process_time() - start < 10
