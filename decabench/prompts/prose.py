@@ -350,26 +350,47 @@ def _opening(line: str, labels: Sequence[str]) -> str | None:
 
 # Numbers
 
-_NUMBER_IN_TEXT = re.compile(
-    r"(?<![\w.,/])(?P<number>[-+\u2212]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)(?!\w|[.,]\d)"
-    r"(?:\s*(?:/|out of)\s*(?P<scale>\d+))?(?!\s*(?:hundred|thousand|million|billion)\b)",
+_NUMBER_IN_TEXT = (
+    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
+    r"(?!\w|[.,]\d)"
+)
+_SINGLE_NUMBER = re.compile(
+    rf"(?<![\w.,]){_NUMBER_IN_TEXT}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
+)
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_SCALE = re.compile(
+    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"
+    rf"|\b(?:scale (?:of|from)|from|between)\s+(?:{_NUMBER_IN_TEXT}\s*(?:to|and|-|–)\s*)?)({_NUMBER_IN_TEXT})",
     re.IGNORECASE,
 )
+_HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the only number in the first or last line that contains any number.
 
-    A scale such as `out of 5` is left out, but another scale than that of the task makes the text ambiguous.
+    A scale such as `out of 5` is ignored, but not another scale than that of the task. `1,500` is read as 1500.
     """
-    lines = [line for line in lines_of(text) if _NUMBER_IN_TEXT.search(line)]
-    if lines and not re.search(r"[^\W\d_]{2}", lines[0]):
-        del lines[1:]  # only a number, which the rest of the text explains
-    numbers = [match for line in lines[:1] + lines[-1:] for match in _NUMBER_IN_TEXT.finditer(line)]
-    if any(match["scale"] and scale and float(match["scale"]) != scale[1] for match in numbers):
-        return None
-    said = {re.sub("\u2212", "-", match["number"]).lstrip("+").replace(",", ".") for match in numbers}
-    return said.pop() if len(said) == 1 else None
+
+    def without_scale(line: str) -> str:
+        def bound(found: re.Match[str]) -> str:
+            is_other = scale and float(_plain_number(found[1])) != scale[1]
+            return found.group() if is_other else " "
+
+        return _SCALE.sub(bound, re.sub(r"(?i)\b(?:minus|negative)\s+(?=\.?\d)", "-", line))
+
+    lines = [line for line in map(without_scale, lines_of(text)) if _SINGLE_NUMBER.search(line)]
+    found: set[str] = set()
+    for line in lines[:1] + lines[-1:]:
+        found.update(map(_plain_number, _SINGLE_NUMBER.findall(line)))
+        if not _HAS_WORDS.search(line):
+            break  # only a number, which the rest of the text explains
+    return found.pop() if len(found) == 1 else None
+
+
+def _plain_number(number: str) -> str:
+    plain = re.sub("[\u2212\u2013]", "-", number).lstrip("+")
+    return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
 
 
 # Queries

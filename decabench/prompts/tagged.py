@@ -64,8 +64,11 @@ _DENIES = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The words directly before a tag, on its line, that say that it has another answer: `It is not <answer>…`."""
-_RUNS_ON = re.compile(r"[ \t*`\"'\u201d,;]*(?:[a-z\d?]|[.,]\d)")
-"""The rest of a sentence that a tag is part of, such as ` is wrong` or `.5`, or a question mark."""
+_RUNS_ON = re.compile(
+    r"[ \t*`\"'\u201d,;]*(?:\?|[.,]\d|but\b|(?:is|was|are|would|could|can|may|might|seems|looks|does|did)"
+    r"(?:n['\u2019]t\b|not\b|\s(?:\w+\s){0,4}(?:not|never|wrong|incorrect|false|mistaken|misleading|too)\b))"
+)
+"""The rest of a sentence that denies its tag, such as ` is wrong`, or continues its answer, such as `.5`."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
