@@ -94,7 +94,7 @@ class BatchSize:
     def rows(self, positions: int, remaining: int) -> int:
         """Return the next batch size for rows of at most `positions` tokens and `remaining` prompts."""
         rows = self.most
-        while rows > 1 and rows * positions >= self._too_large:
+        while rows > 1 and 2 * rows * positions > self._too_large:
             rows //= 2
         return min(rows, remaining)
 

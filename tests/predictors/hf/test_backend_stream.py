@@ -62,7 +62,7 @@ def by_size(folder, questions, **options):
     """The answers at every size of a batch, of one model loaded once."""
     with predictor(folder, **options) as made:
         for size in SIZES:
-            made.size.fixed = size
+            made.size.most = size
             yield dict(made.stream(questions))
 
 
