@@ -7,7 +7,8 @@ reordered. If any row is not the answer to exactly one example, the whole file i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -315,36 +316,28 @@ class _Matching:
         """
         ids = self.examples.ids
         words = {number: words for number, words in self.words.items() if number in places}
-        for number, says, expected, other in self.examples.matcher.compare(words, places):
-            whose = "" if other is None else f", which is the text of {quoted(ids[other])}"
-            mine = quoted(ids[places[number]])
-            message = f"the row's text is {quoted(says)}{whose}, but {mine} has {quoted(expected)}"
+        compared = self.examples.matcher.compare(words, places) if words else None
+        for each in compared.differences if compared else ():
+            whose = "" if each.other is None else f", which is the text of {quoted(ids[each.other])}"
+            mine = quoted(ids[places[each.row]])
+            message = f"the row's text is {quoted(each.says)}{whose}, but {mine} has {quoted(each.expected)}"
+            self._fault(self.rows[each.row], "other-text", message)
+        rest = {number: place for number, place in places.items() if number not in words}
+        golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
+        differ = bool(self.faults)
+        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
+        for number, gold in () if differ else other:
+            mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
+            message = f"the row's right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
-        what = "text" if self.faults or len(words) == len(places) else "right answer"
-        has_golds = what == "right answer" and self._compare_golds(places.keys() - words.keys(), places)
+        what = "text" if differ or (len(words) >= len(rest) and not other) else "right answer"
         if self.faults:
             rows = "1 row has" if len(self.faults) == 1 else f"{len(self.faults):,} rows have"
             way = "in the same position" if self.in_order else "with the same id"
             self._refuse(f"{rows} a different {what} from the example {way}", self._advise())
-        if words and 2 * len(words) >= len(places):
-            return ", and their texts agree"
-        return ", and their right answers agree" if has_golds else ""
-
-    def _compare_golds(self, numbers: Iterable[int], places: Mapping[int, int]) -> bool:
-        """Note rows whose right answer differs from the example's. Returns whether any row has one.
-
-        Right answers that no example has, such as the numbers of labels, are ignored.
-        """
-        every, has_golds = set[str]().union(*self.examples.golds), False
-        for number in sorted(numbers):
-            row, place = self.rows[number], places[number]
-            golds = every.intersection(map(letters_of, row.golds))
-            has_golds = has_golds or bool(golds)
-            if golds and golds.isdisjoint(self.examples.golds[place]):
-                mine, own = quoted(self.examples.ids[place]), self.examples.texts[place].answers[0]
-                message = f"the row's right answer is {quoted(row.golds[-1])}, but {mine} has {quoted(own)}"
-                self._fault(row, "other-text", message)
-        return has_golds
+        if what == "text":
+            return ", and their texts agree" if compared and compared.are_copies else ""
+        return ", and their right answers agree" if golds else ""
 
     def _advise(self) -> str:
         if self.in_order and self.is_by_id:
@@ -373,7 +366,45 @@ class _Matching:
                     f"{quoted(column)}."
                 )
 
+    def _golds_of_twins(
+        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield rows whose right answer belongs to another example with the same text."""
+        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
+        unknown = {
+            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
+        }
+        for number, examples in self.examples.matcher.find(unknown).items():
+            if places[number] in examples and any(
+                golds[number] & self.examples.golds[example] for example in examples
+            ):
+                yield number, self.rows[number].golds[-1]
 
+    def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
+        """Yield rows whose right answer differs from the example's. Labels may be words or numbers."""
+        answers = self.examples.golds
+        every = set[str]().union(*answers)
+        golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}
+        worded = [number for number, given in golds.items() if every.intersection(given)]
+        if 2 * len(worded) < len(golds):  # the file spells labels differently, such as 1 for positive
+            pairs = {
+                number: (self.rows[number].golds[0].strip(), self.examples.texts[places[number]].answers[0])
+                for number in golds
+            }
+            counts = Counter(pairs.values())
+            theirs, ours = {gold for gold, _ in counts}, {answer for _, answer in counts}
+            if max(len(theirs), len(ours)) <= _MOST_LABELS and len(golds) >= 2 * len(theirs):
+                stands_for = {gold: label for (gold, label), _ in reversed(counts.most_common())}
+                yield from (
+                    (number, gold) for number, (gold, own) in pairs.items() if stands_for[gold] != own
+                )
+            return
+        for number in worded:
+            if not answers[places[number]].intersection(golds[number]):
+                yield number, self.rows[number].golds[-1]
+
+
+_MOST_LABELS = 20
 _PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
 """Matches the names of columns that may hold the answers."""
 

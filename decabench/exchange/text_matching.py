@@ -10,7 +10,7 @@ import html
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -44,6 +44,30 @@ class RowTexts:
     """The letters of each text. Texts without letters are left out."""
 
 
+@dataclass(frozen=True)
+class Difference:
+    """A row whose text differs from its example."""
+
+    row: int
+    """The row number, counted from 0."""
+    says: str
+    """The row's longest text."""
+    expected: str
+    """The example's longest text."""
+    other: int | None
+    """The number of the example with the row's text, counted from 0; None if no example has it."""
+
+
+@dataclass(frozen=True)
+class ComparedTexts:
+    """The result of comparing rows with their examples."""
+
+    differences: tuple[Difference, ...]
+    """Rows whose text differs from their example."""
+    are_copies: bool
+    """Whether most rows contain the text of their example."""
+
+
 class TextMatcher:
     """Finds the examples of a split by their text, ignoring case, punctuation and accents."""
 
@@ -67,19 +91,19 @@ class TextMatcher:
                 found[number] = RowTexts(tuple(texts), letters)
         return found
 
-    def compare(
-        self, rows: Mapping[int, RowTexts], places: Mapping[int, int]
-    ) -> Iterator[tuple[int, str, str, int | None]]:
-        """Yield rows whose text differs from their example. `places` maps row numbers to example numbers.
-
-        Each is (row, the row's longest text, the example's longest text, the example with the row's text or None).
-        """
+    def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
+        """Compare rows with their examples. `places` maps row numbers to example numbers."""
         found = self.find(rows)
+        fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
+        are_copies = 2 * sum(fits.values()) > len(fits)
+        differences = []
         for number, row in rows.items():
             example, others = places[number], found[number]
-            if example not in others and (others or not self._fits(row, example)):
+            if example not in others and (others or not fits[number]):
                 own = self._texts(example) or [self._examples[example].context]
-                yield number, max(row.texts, key=len), max(own, key=len), others[0] if others else None
+                says, expected = max(row.texts, key=len), max(own, key=len)
+                differences.append(Difference(number, says, expected, others[0] if others else None))
+        return ComparedTexts(tuple(differences), are_copies)
 
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
         """Return the examples that match each row's text.

@@ -239,7 +239,7 @@ def split(home):
 def compare(matcher: TextMatcher, rows: list[list[str]], places: list[int]) -> list[int]:
     """The rows that differ from their examples."""
     words = matcher.read(dict(enumerate(rows)))
-    return [row for row, *_ in matcher.compare(words, dict(enumerate(places)))]
+    return [each.row for each in matcher.compare(words, dict(enumerate(places))).differences]
 
 
 @pytest.mark.parametrize("task", DECATHLON.tasks)
