@@ -12,6 +12,7 @@ Cross-validation on the training split chooses the strength of the penalty.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from decabench.predictors import Setting
 from decabench.tasks import Label, Question
 from papers.encode_words import encode_texts
 
+FOLDS = 5
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 """The inverse penalty strengths for cross-validation to choose from, for standardized features."""
 
@@ -40,12 +42,16 @@ class LabelClassifier:
             raise DecabenchError("Set ENCODER to the encoder's folder.")
         self.encoder = Path(folder)
         questions, labels = zip(*setting.training_examples(), strict=True)
+        if min(Counter(labels).values()) < FOLDS:
+            raise DecabenchError(
+                f"Some labels of {setting.task.name} have fewer than {FOLDS} training examples. Choose another task."
+            )
         self.is_paired = len({question.question for question in questions}) > 1
         self.model = make_pipeline(
             StandardScaler(),
             LogisticRegressionCV(
                 Cs=PENALTIES,
-                cv=5,
+                cv=FOLDS,
                 l1_ratios=(0,),
                 use_legacy_attributes=False,
                 max_iter=1000,
