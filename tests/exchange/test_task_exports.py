@@ -164,7 +164,7 @@ def test_the_command(command, home, tmp_path):
     out = tmp_path / "out"
     done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", out, "--home", home)
     assert done.exit_code == 0
-    assert done.stdout.endswith(f"To run the tasks, see {out / 'README.md'}\n")
+    assert done.stderr.endswith(f"To run the tasks, see {out / 'README.md'}\n")
     head = json.loads(
         gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
     )
