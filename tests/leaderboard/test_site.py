@@ -139,7 +139,9 @@ def test_a_caption_says_by_what_there_are_ranks(
 
 
 def test_it_says_what_is_ranked(site: Path) -> None:
-    assert "This board also ranks reported results." in (site / "index.html").read_text(encoding="utf-8")
+    assert "This board also ranks reported results." in (site / "site" / "index.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_page_is_there(site: Path) -> None:

@@ -13,7 +13,7 @@ from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
 
-SIZES = (1, 3, 8, None)
+SIZES = (1, 3, 8, 64)
 
 
 @pytest.fixture(scope="module")
