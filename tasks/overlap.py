@@ -50,8 +50,12 @@ class Overlap:
     """The ids of examples whose normalised text occurs in the source, including exact matches."""
 
 
-_Digests = tuple["np.ndarray", "np.ndarray"]
-"""Eight bytes for each text of a split, unchanged and normalised. A text that is not compared has 0."""
+@dataclass(frozen=True)
+class _Digests:
+    """Eight bytes for each text of a split, unchanged and normalised. A text that is not compared has 0."""
+
+    exact: np.ndarray
+    normalised: np.ndarray
 
 
 def find_overlap(
@@ -80,7 +84,7 @@ def find_overlap(
         for split in splits:
             if split not in prepared[task]:
                 continue
-            unchanged, normalised = sources.get((task, split)) or _digest_split(store, task, split, compare)
+            held_out = sources.get((task, split)) or _digest_split(store, task, split, compare)
             for source in tasks:
                 found = [
                     digests
@@ -89,9 +93,10 @@ def find_overlap(
                 ]
                 if not found:
                     continue
-                exact, alike = map(np.concatenate, zip(*found, strict=True))
-                exact = np.isin(unchanged, exact) & (unchanged != 0)
-                alike = exact | (np.isin(normalised, alike) & (normalised != 0))
+                exact = np.isin(held_out.exact, np.concatenate([each.exact for each in found]))
+                alike = np.isin(held_out.normalised, np.concatenate([each.normalised for each in found]))
+                exact &= held_out.exact != 0
+                alike = exact | (alike & (held_out.normalised != 0))
                 if source == task or alike.any():
                     ids = store.ids(task, split) if alike.any() else []
                     yield Overlap(
@@ -113,7 +118,7 @@ def _digest_split(store: Store, task: str, split: str, compare: Compared) -> _Di
         text = "\n".join(row[column] for column in columns)
         exact.append(_digest(text))
         normalised.append(_digest(normalise(text)))
-    return np.frombuffer(exact, dtype=np.uint64), np.frombuffer(normalised, dtype=np.uint64)
+    return _Digests(*(np.frombuffer(values, dtype=np.uint64) for values in (exact, normalised)))
 
 
 def _digest(text: str) -> int:

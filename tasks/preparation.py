@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -15,18 +16,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import Paths, as_paths, canonical_texts, make_folder, sweep_temporary, wait_for_lock
+from decabench.files import (
+    Paths,
+    as_paths,
+    atomic_file,
+    canonical_texts,
+    make_folder,
+    sweep_temporary,
+    wait_for_lock,
+)
 from decabench.metrics import METRICS, MetricError
 from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import MOST_FAULTS, compares_words, describe_rows, find_alike, find_fault
-from decabench.tasks.readers import SourceFiles, read_folder
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder, is_of_other_files
-from decabench.tasks.task import HIDDEN_ADVICE, RemoteFile, Task, available_splits, describe_absent, unquoted
+from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
+from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
-    from decabench.tasks.download import Downloads
+    from decabench.tasks.sources.published import SourceFiles
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
 """The bundled sample, a mirror with one folder per task and published file names."""
@@ -66,9 +75,16 @@ class Request:
         if self.mirror and self.sample:
             raise DecabenchError("Use either --mirror or --sample, not both.")
 
+    @property
+    def lacks_folder(self) -> bool:
+        """Whether the mirror is a folder that doesn't exist."""
+        return bool(
+            self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir()
+        )
+
     def require_place(self) -> None:
         """Raise DecabenchError if the mirror is a folder that doesn't exist."""
-        if self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir():
+        if self.lacks_folder:
             raise DecabenchError(
                 f"--mirror must be a folder or an http(s) URL, but the folder {self.mirror} does not exist."
             )
@@ -77,6 +93,17 @@ class Request:
     def origin(self) -> str:
         """The origin of the data, as recorded in results."""
         return "sample" if self.sample else "mirror" if self.mirror else "upstream"
+
+    @property
+    def place(self) -> str:
+        """Where the files come from. Prepared data is out of date if this changes."""
+        if self.sample or self.mirror is None:
+            return self.origin
+        return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
+
+    def keeps(self, record: SplitRecord, task: Task) -> bool:
+        """Whether to keep a split that came from a mirror, because the request names no other source."""
+        return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
         """Return the folder whose files are read in place, or None if the task's files are downloaded."""
@@ -204,7 +231,7 @@ def _prepare_in_processes(
 ) -> None:
     # Imported here, because loading process pools takes longer than listing the tasks, which imports this
     # module.
-    from concurrent.futures import as_completed
+    from concurrent.futures import FIRST_COMPLETED, wait
     from concurrent.futures.process import BrokenProcessPool
 
     from decabench.workers import process_pool
@@ -214,15 +241,17 @@ def _prepare_in_processes(
             pool.submit(_prepare_by_name, name, request, due, tuple(include)): name
             for name, due in waiting.items()
         }
-        for future in as_completed(pending):
-            try:
-                end(future.result())
-            except BrokenProcessPool:  # a single killed process breaks the whole pool
-                sentence = (
-                    f"{pending[future]} is not prepared. A process was killed, perhaps because memory ran out. "
-                    "Run again with --jobs 1."
-                )
-                end(Preparation(pending[future], error=sentence, exit_code=DataError.exit_code))
+        while pending:
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                name = pending.pop(future)
+                try:
+                    end(future.result())
+                except BrokenProcessPool:  # a single killed process breaks the whole pool
+                    sentence = (
+                        f"{name} is not prepared. A process was killed, perhaps because memory ran out. "
+                        "Run again with --jobs 1."
+                    )
+                    end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
 
 
 def _prepare_by_name(name: str, request: Request, found: _Due, include: Sequence[Path]) -> Preparation:
@@ -231,7 +260,7 @@ def _prepare_by_name(name: str, request: Request, found: _Due, include: Sequence
 
 def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     try:
-        return Preparation(task.name, prepare_task(task, request, found), was_ready=not found.splits)
+        return Preparation(task.name, _prepare_due(task, request, found), was_ready=not found.splits)
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
@@ -245,12 +274,15 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
 
-def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dict[str, SplitRecord]:
+def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that need it, and return the records of all requested splits.
 
     Raises MissingDataError, DataError or StorageError, and then leaves earlier data unchanged.
     """
-    found = found or _find_due(task, request)
+    return _prepare_due(task, request, _find_due(task, request))
+
+
+def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
     if found.splits:  # otherwise touch nothing, because the home folder may be read-only
         store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
@@ -259,8 +291,8 @@ def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dic
             due = _find_due(task, request)  # another process may have prepared them in the meantime
             if due.splits:
                 sweep_temporary(folder)
-                _require_mirror(task, request, store, due)
-                _prepare_splits(task, due.splits, request, store)
+            for mirror, splits in _by_mirror(task, request, store, due).items():
+                _prepare_splits(task, tuple(splits), replace(request, mirror=mirror), store)
     requested = requested_splits(task, request)
     if not requested:
         raise MissingDataError(
@@ -270,14 +302,14 @@ def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dic
     return {split: records[split] for split in requested if split in records}
 
 
-def _require_mirror(task: Task, request: Request, store: Store, due: _Due) -> None:
-    # The published files may differ from those of the mirror.
-    records = store.records(task.name) if due.altered and request.origin == "upstream" else {}
-    if altered := [split for split in due.altered if split in records and records[split].origin == "mirror"]:
-        raise MissingDataError(
-            f"{' and '.join(altered)} of {task.name} came from a mirror. Run decabench prepare {task.name} --mirror "
-            "with that mirror, or use --force for the published files."
-        )
+def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
+    """An altered split is prepared again from the mirror in its record."""
+    records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
+    found: dict[str | None, list[str]] = {}
+    for split in due.splits:
+        is_kept = split in due.altered and task.folder is None and request.keeps(records[split], task)
+        found.setdefault(str(inputs[split]["place"]) if is_kept else request.mirror, []).append(split)
+    return found
 
 
 @dataclass(frozen=True)
@@ -285,33 +317,29 @@ class _Due:
     splits: tuple[str, ...]
     """The names of the splits."""
     altered: tuple[str, ...] = ()
-    """The due splits whose sources are unchanged but whose prepared files were changed or deleted."""
+    """The due splits whose inputs are unchanged but whose prepared files were changed or deleted."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:
-    """Find the splits to prepare.
-
-    A split is up to date if this version of the task made it, from files that haven't changed since, and of the
-    requested origin. If the request names no source, data from a mirror will do, too.
-    """
     store, splits = Store(request.home), requested_splits(task, request)
     everything = _Due(splits)
     if request.force:
         return everything
     try:
-        records = store.records(task.name)
+        records, inputs = store.records(task.name), _read_inputs(store, task)
     except DataError:
         return everything
 
     def is_current(split: str) -> bool:
-        record, folder = records.get(split), request.folder(task)
-        if record is None or record.version != task.version:
+        record, entry = records.get(split), inputs.get(split)
+        if record is None or not isinstance(entry, dict) or record.version != task.version:
             return False
         if bool(record.salt) != (split in task.hidden) or is_of_other_files(task, split, record):
             return False
-        if task.folder is None and record.origin != request.origin:
-            return request.origin == "upstream" and record.origin == "mirror"
-        return folder is None or not record.changed_files(folder)
+        return request.keeps(record, task) or (
+            entry.get("place") == _place(task, request)
+            and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
+        )
 
     current = [split for split in splits if is_current(split)]
     altered = tuple(split for split in current if not store.is_unaltered(task.name, split))
@@ -348,7 +376,7 @@ def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
 
 
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
-    opened, downloads = _open_files(task, splits, request)
+    opened = _open_files(task, splits, request)
     try:
         with opened.files:
             for split in splits:
@@ -357,9 +385,7 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
     except StorageError:
         raise
     except Exception:
-        for file in opened.records if downloads else ():
-            if downloads and file.status != "verified":  # download it again, because it couldn't be read
-                downloads.forget(RemoteFile(file.name))
+        opened.forget()
         raise
     if opened.missing:
         missing = ", ".join(opened.missing)
@@ -375,11 +401,11 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         )
 
 
-def _open_files(
-    task: Task, splits: tuple[str, ...], request: Request
-) -> tuple[SourceFiles, Downloads | None]:
-    raw = request.home / "raw" / task.files_folder
+def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
     # Tasks that share files take turns.
+    from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
+
+    raw = request.home / "raw" / task.files_folder
     with _lock(make_folder(raw)) if task.shared_folder else nullcontext():
         sweep_temporary(raw, recursive=True)
         if folder := request.folder(task):
@@ -389,12 +415,14 @@ def _open_files(
                     f"Prepare {task.name} without --sample, or with --mirror."
                 )
             origin = "local" if task.folder else "mirror"
-            return read_folder(task.files_folder, task.sources, splits, folder, raw, origin), None
+            return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
         # Imported here, because the HTTP libraries take longer to load than a small task takes to prepare.
-        from decabench.tasks.download import Downloads, fetch
+        from decabench.tasks.sources.download import Downloads
 
         downloads = Downloads(raw, progress=request.progress, force=request.force)
-        return fetch(task.files_folder, task.sources, splits, downloads, request.mirror)
+        if request.mirror is None:
+            return fetch(task.files_folder, task.sources, splits, downloads)
+        return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
 
 
 def _lock(folder: Path) -> AbstractContextManager[None]:
@@ -405,6 +433,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     source = opened.source
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
+    place = _place(task, request)
+    _write_inputs(store, task, split, None)  # a run killed from here on must not look finished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
@@ -437,6 +467,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     )
     record = replace(record, checked=record.check_digest(store.path(task.name, split)))
     store.write_records(task, {**records, split: record})
+    stamps = _stamp_files(task, record, request)
+    _write_inputs(store, task, split, {"place": place, "files": stamps})
 
 
 _WORKING = re.compile(
@@ -531,13 +563,50 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
-    source = next((source for source in task.sources if source.name == record.source), None)
+    forms = [source for source in task.sources if source.name == record.source]
+    if any(record.rows == source.counts.get(split) for source in forms):
+        verb = "more than" if record.rows > published else "of"
+        return (
+            f"{split} has {record.rows:,} {verb} the {published:,} published examples, all that this "
+            "source has"
+        )
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
-    reason = ", ".join(str(file["name"]) for file in record.files)
-    if source is not None and record.rows == source.counts.get(split):
-        reason = "all that this source has"
-    elif differing:
-        are = "is not the published file" if len(differing) == 1 else "are not the published files"
-        reason = f"{', '.join(differing)} {are}"
-    of = "instead of" if record.rows > published else "of"
-    return f"{split} has {record.rows:,} {of} the {published:,} published examples ({reason})"
+    is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"
+    names = ", ".join(differing or [str(file["name"]) for file in record.files])
+    reason = f"{names} {is_other}" if differing else names
+    if record.rows > published:
+        return f"{split} has {record.rows:,} examples, {record.rows - published:,} more than published ({reason})"
+    return f"{split} has {record.rows:,} of the {published:,} published examples ({reason})"
+
+
+def _place(task: Task, request: Request) -> str:
+    return request.place if task.folder is None else str(task.folder)
+
+
+def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
+    """Return the size and modification time of files read in place, to detect changes without reading them again."""
+    folder = request.folder(task)
+    if folder is None:
+        return {}
+    paths = {file["name"]: folder / file["name"] for file in record.files}
+    return {
+        name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in paths.items() if path.exists()
+    }
+
+
+def _inputs_path(store: Store, task: Task) -> Path:
+    # Not in task.json, because modification times would make its bytes differ between runs.
+    return store.folder(task.name) / "inputs.json"
+
+
+def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
+    try:
+        return read_json(_inputs_path(store, task))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:
+    inputs = {**_read_inputs(store, task), split: entry}
+    with atomic_file(_inputs_path(store, task)) as file:
+        file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())

@@ -1,218 +1,19 @@
-"""Opening published files for the readers in `datasets/`, records with error positions, and URLs of pinned files."""
+"""Helpers for the readers in `datasets/`: records with error positions, and URLs of pinned files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
-from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
-from decabench.errors import DataError, MissingDataError
-from decabench.files import file_digests, make_folder, temporary_folder
+from decabench.errors import DataError
 from decabench.tasks.example import Example
-from decabench.tasks.task import Files, RemoteFile, Source
-from decabench.text import describe_error, short_list
-from decabench.untrusted import BrokenCsvError, csv_rows, open_parquet, parse_json
-
-# Published files on disk
-
-Status = Literal["verified", "unpinned", "mirror-differs"]
-"""The result of comparing a file with the published file.
-
-`unpinned` files are published without a digest; only a mirror's files are allowed to differ.
-"""
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A file that a split was read from, as recorded in `task.json`."""
-
-    name: str
-    """The published name."""
-    url: str
-    """The URL that the file came from, or `mirror:<name>` or `local:<name>`."""
-    sha256: str
-    """The sha256 of the bytes that were read."""
-    size: int
-    """The size in bytes."""
-    status: Status
-    """How the file compares with the published file."""
-
-
-def make_record(file: RemoteFile, url: str, path: Path, digests: Mapping[str, str]) -> FileRecord:
-    """Return the record of a file on disk, given its digests and the URL it came from."""
-    size = path.stat().st_size
-    status: Status = "verified" if file.digests else "unpinned"
-    if file.find_faults(size, digests):
-        status = "mirror-differs"
-    return FileRecord(file.name, url, digests["sha256"], size, status)
-
-
-class LocalFiles(ExitStack):
-    """Local files under their published names, implementing the `Files` protocol.
-
-    Archive members are extracted into a temporary folder in `scratch`, which is removed on close.
-    """
-
-    def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
-        super().__init__()
-        self._paths = dict(paths)
-        self._scratch = scratch
-        self._members = members
-        self._extracted: dict[str, Path] | None = None
-
-    def path(self, name: str) -> Path:
-        """Return the local path of a file or archive member. Members are extracted on the first call."""
-        if name in self._paths:
-            return _require_content(self._paths[name], name)
-        member = next((each for each in self._members if PurePosixPath(each).name == name), None)
-        if member is None:
-            raise MissingDataError(
-                f"{name} is not among the files for the requested splits ({', '.join(self._paths)}). "
-                "Also prepare the split that contains this file."
-            )
-        archive, *_ = self._paths
-        if self._extracted is None:
-            from decabench.archives import extract  # slow to import
-
-            folder = self.enter_context(temporary_folder(make_folder(self._scratch), "extracted"))
-            self._extracted = extract(self.path(archive), self._members, folder)
-        if member not in self._extracted:
-            raise DataError(
-                f"The archive {archive} has no member {member}, so it is not the file that upstream publishes. "
-                f"{_REMEDY}."
-            )
-        return _require_content(self._extracted[member], f"The member {member} of {archive}")
-
-    def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """Stream the rows of a parquet file, with all columns or only the given columns.
-
-        About a thousand rows are in memory at once.
-        """
-        import pyarrow as arrow
-
-        path = self.path(name)
-        try:
-            # With a large buffer, memory would grow with the row groups, which can be as large as the file.
-            with open_parquet(path, buffer_size=1 << 20, pre_buffer=False) as file:
-                present = file.schema_arrow.names
-                if absent := [column for column in columns if column not in present]:
-                    raise DataError(
-                        f"{name} has no column {', '.join(absent)} (only {', '.join(present)}), "
-                        "so it is not the file that upstream publishes."
-                    )
-                read = 0
-                for batch in file.iter_batches(1024, columns=list(columns or present)):
-                    try:
-                        rows = batch.to_pylist()
-                    except (ValueError, OverflowError) as error:  # for example, a date out of range
-                        place = f"{name}, rows {read + 1} to {read + len(batch)}"
-                        raise DataError(f"{place}, can't be read ({describe_error(error)}).") from error
-                    yield from rows
-                    read += len(rows)
-        except (arrow.ArrowException, OSError) as error:
-            raise DataError(
-                f"{name} is not a complete parquet file ({type(error).__name__}). {_REMEDY}."
-            ) from error
-
-
-_REMEDY = "Replace the file, or fetch it again with --force if it was downloaded"
-
-
-def _require_content(path: Path, name: str) -> Path:
-    """Upstream publishes no empty files, so an empty file raises DataError."""
-    if path.exists() and path.stat().st_size == 0:
-        raise DataError(f"{name} is empty. {_REMEDY}.")
-    return path
-
-
-@dataclass(frozen=True)
-class SourceFiles:
-    """The local files of one of a task's sources."""
-
-    files: LocalFiles
-    """The files for the source's reader. The caller must close this."""
-    source: Source
-    """The source that the files belong to."""
-    records: tuple[FileRecord, ...]
-    """The digests and origin of each file."""
-    missing: tuple[str, ...] = ()
-    """Requested splits that this source doesn't have."""
-
-
-Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""Returns the path and record of each needed file. Raises MissingDataError if a file is missing."""
-
-
-def open_source(
-    sources: Sequence[Source], splits: Sequence[str], provide: Provider, scratch: Path
-) -> SourceFiles:
-    """Open the first source whose files can be provided.
-
-    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
-    """
-    failures = []
-    for source in sources:
-        missing = tuple(split for split in splits if split not in source.files)
-        files = {file.name: file for split in splits for file in source.files.get(split, ())}
-        try:
-            if len(missing) == len(splits):
-                raise MissingDataError(f"no split {', '.join(missing)}")
-            provided = provide(list(files.values()))
-        except MissingDataError as error:
-            failures.append(f"'{source.name}': {error}")
-        else:
-            paths = {record.name: path for path, record in provided}
-            records = tuple(record for _, record in provided)
-            return SourceFiles(LocalFiles(paths, scratch, source.members), source, records, missing)
-    raise MissingDataError("; ".join(failures) or "the task has no sources")
-
-
-def read_folder(
-    task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
-) -> SourceFiles:
-    """Open the first source whose files are all in `folder`, and read them in place.
-
-    If no source is complete, the first source with all files of at least one split is opened, and the other
-    splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`. Raises
-    MissingDataError, and DataError for a damaged file.
-    """
-
-    def provide(files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
-        if absent := [file.name for file in files if not (folder / file.name).is_file()]:
-            raise MissingDataError(f"no {short_list(absent)}")
-        return [(folder / file.name, record(file)) for file in files]
-
-    def record(file: RemoteFile) -> FileRecord:
-        path = folder / file.name
-        try:
-            return make_record(file, f"{origin}:{file.name}", path, file_digests(path, file.digests))
-        except OSError as error:
-            raise MissingDataError(f"{file.name} can't be read ({error.strerror})") from error
-
-    try:
-        return open_source(sources, splits, provide, scratch)
-    except MissingDataError as error:
-        for source in sources:
-            there = [
-                split
-                for split in splits
-                if (files := source.files.get(split))
-                and all((folder / file.name).is_file() for file in files)
-            ]
-            if there:
-                rest = tuple(split for split in splits if split not in there)
-                return replace(open_source([source], there, provide, scratch), missing=rest)
-        advice = "Add the missing files" if len(sources) == 1 else "Add the files for one of these sources"
-        raise MissingDataError(
-            f"{folder} does not contain the files for {task}: {error}. {advice}."
-        ) from error
-
-
-# Records, lines and tables
+from decabench.tasks.task import Files, RemoteFile
+from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 
 class Record:
@@ -376,14 +177,13 @@ def _first_broken_line(path: Path) -> int:
     return number
 
 
-def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
-    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) in a large JSON document."""
+def stream_items(path: Path, prefix: str) -> Iterator[Any]:
+    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) from a large JSON document."""
     import ijson
 
     with path.open("rb") as file:
         try:
-            for number, value in enumerate(ijson.items(file, prefix, use_float=True), 1):
-                yield Record(value, path.name, kind, number)
+            yield from ijson.items(file, prefix, use_float=True)
         except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
             reason = str(error).partition("\n")[0]  # the next lines only point at the position
             raise DataError(
@@ -391,17 +191,28 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
             ) from error
 
 
+def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
+    """Yield the items below `prefix` in a large JSON document as records."""
+    for number, value in enumerate(stream_items(path, prefix), 1):
+        yield Record(value, path.name, kind, number)
+
+
+def line_record(line: str | bytes, name: str, number: int) -> Record:
+    """Return a line's JSON value as a record. Raises DataError, naming the line."""
+    try:
+        text = line.decode() if isinstance(line, bytes) else line
+        return Record(parse_json(text, surrogates=True), name, "line", number)
+    except ValueError as error:
+        raise DataError(f"{name}, line {number}, is not JSON ({error}).") from error
+
+
 def line_records(path: Path) -> Iterator[Record]:
-    """Yield the values of a JSON Lines file as records. Raises DataError, naming the line."""
+    """Yield the values of a JSON Lines file as records."""
     with open_text(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            try:
-                value = parse_json(line, surrogates=True)
-            except ValueError as error:
-                raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
-            yield Record(value, path.name, "line", number)
+            yield line_record(line, path.name, number)
 
 
 def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
@@ -444,12 +255,17 @@ def column_blocks(
             elif comment is not None and line.startswith(comment):
                 block.append(Record([line], path.name, "line", number))
             else:
-                cells = line.split(separator)
-                block.append(Record(cells, path.name, "line", number))
-                if len(cells) != columns:
-                    raise block[-1].fault(f"the line has {len(cells)} columns, but must have {columns}")
+                block.append(_columns(line, path.name, number, columns, separator))
     if block:
         yield block
+
+
+def _columns(line: str, name: str, number: int, columns: int, separator: str) -> Record:
+    cells = line.split(separator)
+    record = Record(cells, name, "line", number)
+    if len(cells) != columns:
+        raise record.fault(f"the line has {len(cells)} columns, but must have {columns}")
+    return record
 
 
 def one_token(record: Record, column: int) -> str:

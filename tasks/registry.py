@@ -90,14 +90,12 @@ Brought = TypeVar("Brought", Task, Suite)
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError, listing similar names."""
-    if name in tasks:
-        return tasks[name]
-    if name in SUITES:
+    if name not in tasks and name in SUITES:
         raise UnknownNameError(
             f"{name} is a suite, not a task. Choose the tasks in the suite with --suite {name}."
         )
     several = name.split(",")
-    if len(several) > 1 and all(each.strip() in tasks for each in several):
+    if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
         raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one is allowed.")
     return tasks[_require(name, tasks, "task")]
 

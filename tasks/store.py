@@ -23,6 +23,7 @@ from decabench.files import (
     canonical_json,
     canonical_texts,
     file_digest,
+    file_digests,
     read_errors,
     shown_path,
 )
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
 
 FORMAT = "decabench.task/2"
 _BATCH = 1_000
+_FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
+_FEW = 50_000
+"""Up to this many examples, items are kept in memory, because making them again would take too long."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
@@ -95,20 +99,11 @@ class SplitRecord:
 
     def check_digest(self, path: Path) -> str:
         """Return a sha256 that changes if the parquet file or any of this record's digests changes."""
-        whole = f"{_digest_of(path)} {self.fingerprint} {self.units_digest}"
+        with read_errors(path):
+            found = path.stat()
+            digest = _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        whole = f"{digest} {self.fingerprint} {self.units_digest}"
         return hashlib.sha256(whole.encode()).hexdigest()
-
-    def changed_files(self, folder: Path) -> list[str]:
-        """Return the names of the files in a folder that have changed since the split was prepared from them.
-
-        Deleted files don't count.
-        """
-        return [
-            str(file["name"])
-            for file in self.files
-            if (path := folder / str(file["name"])).is_file()
-            and (path.stat().st_size != file["size"] or _digest_of(path) != f"sha256:{file['sha256']}")
-        ]
 
     @property
     def stated(self) -> str:
@@ -130,19 +125,21 @@ def _digest(path: Path, *trace: int) -> str:
     return file_digest(path)
 
 
-def _digest_of(path: Path) -> str:
-    with read_errors(path):
-        found = path.stat()
-        return _digest(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _fingerprinted(example: Example, meta: str) -> str:
-    """Return the line that an example adds to its split's fingerprint, given its `meta` as JSON.
+def _line(example: Example, context: str, meta: str) -> str:
+    """Return the line that an example adds to its split's fingerprint, given its context and `meta` as JSON.
 
     Only the innermost unit is included, so that a task can add outer units and keep its fingerprints.
     """
-    first = ",".join(map(encode_basestring, (example.id, example.question, example.context)))
-    return f"[{first},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
+    before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
+    return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
+
+
+def _meta(example: Example) -> str:
+    return canonical_json(dict(example.meta)) if example.meta else "{}"
+
+
+def _units_text(units: Sequence[str]) -> str:
+    return f"{canonical_texts(units)}\n"
 
 
 class Store:
@@ -178,16 +175,13 @@ class Store:
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
+                    metas = [_meta(example) for example in batch]
                     rows += len(batch)
-                    columns = {name: [getattr(example, name) for example in batch] for name in _COLUMNS}
-                    columns["meta"] = [
-                        canonical_json(dict(meta)) if meta else "{}" for meta in columns["meta"]
-                    ]
-                    for example, meta in zip(batch, columns["meta"], strict=True):
-                        digest.update(_fingerprinted(example, meta).encode("utf-8", "surrogatepass"))
-                        units = f"{canonical_texts(example.units)}\n"
-                        units_digest.update(units.encode("utf-8", "surrogatepass"))
-                    writer.write_table(pa.table(columns, schema=schema))
+                    for lines in _fingerprint_parts(batch, metas):
+                        digest.update(lines.encode("utf-8", "surrogatepass"))
+                    units = "".join(_units_text(example.units) for example in batch)
+                    units_digest.update(units.encode("utf-8", "surrogatepass"))
+                    writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not rows:
                 raise DataError(
                     f"The {split} split of {task} has no examples. The files are empty or do not have the expected "
@@ -273,11 +267,15 @@ class Store:
                 f"task of this name uses. Run decabench prepare {task.name}{include_option(task)}, or rename "
                 "one of them."
             )
-        for name in record.changed_files(task.folder):
-            raise DataError(
-                f"{name} has changed since {task.name} was prepared. Run decabench "
-                f"prepare {task.name}{include_option(task)} again."
-            )
+        for file in record.files:
+            path = task.folder / str(file["name"])
+            if path.is_file() and (
+                path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
+            ):
+                raise DataError(
+                    f"{file['name']} has changed since {task.name} was prepared. Run decabench "
+                    f"prepare {task.name}{include_option(task)} again."
+                )
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits, if any. Raises DataError for a damaged file."""
@@ -299,7 +297,7 @@ class Store:
         """Read the record of a split. Raises MissingDataError if it is not prepared, and DataError if it is damaged."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
-            raise MissingDataError(self.advise([task], split))
+            raise MissingDataError(self.advise(task, split))
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
@@ -324,35 +322,48 @@ class Store:
         """
         missing = [task for task in tasks if not self._has(_name(task), split)]
         absent = [task for task in missing if not _has_split(_find(task), split)]
+        if len(missing) == 1 or absent:
+            raise MissingDataError(self.advise((absent or missing)[0], split))
         if missing:
-            raise MissingDataError(self.advise(absent[:1] or missing, split))
+            names = [_name(task) for task in missing]
+            found = [_find(task) for task in missing]
+            offline = "" if all(map(_is_local, found)) else ", with --mirror or --sample if you are offline"
+            raise MissingDataError(
+                f"The {split} splits of {', '.join(names)} are not prepared in {self.home}. Run decabench prepare "
+                f"{' '.join(names)}{''.join(map(include_option, found))}{offline}."
+            )
 
     def _has(self, task: str, split: str) -> bool:
         return split in self.records(task) and self.path(task, split).exists()
 
-    def advise(self, tasks: Sequence[str | Task], split: str) -> str:
-        """Return a message on how to prepare a missing split of tasks, or which splits the first task has instead."""
-        names, found = list(map(_name, tasks)), list(map(_find, tasks))
-        task, command = found[0], f"decabench prepare {' '.join(names)}"
-        are = "split of {} is" if len(names) == 1 else "splits of {} are"
-        missing = f"The {split} {are.format(', '.join(names))} not prepared in {self.home}"
+    def advise(self, given: str | Task, split: str) -> str:
+        """Return a message on how to prepare a missing split, or which splits exist instead."""
+        name, task = _name(given), _find(given)
+        if task is not None and task.sources:
+            if not _has_split(task, split):
+                use = f"Use --split {' or --split '.join(available_splits(task))}"
+                return f"{describe_absent(task, split)}. {use}."
+            if _is_local(task):
+                prepare = f"Run decabench prepare {name}{include_option(task)}"
+                return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
+            if not any(source.urls for source in task.sources):
+                sources = [source.files[split] for source in task.sources if split in source.files]
+                names = "; or ".join(
+                    dict.fromkeys(short_list([file.name for file in files]) for files in sources)
+                )
+                return (
+                    f"The {split} split of {name} is not prepared in {self.home}, and the files can't be downloaded. "
+                    f"Put your own copies ({names}) into the folder DIR/{task.shared_folder or name} "
+                    f"and run decabench prepare {name} --mirror DIR."
+                )
         if task is None:
-            return f"{missing}. Run {command} --include FILE, where FILE defines the task."
-        if not _has_split(task, split):
-            use = f"Use --split {' or --split '.join(available_splits(task))}"
-            return f"{describe_absent(task, split)}. {use}."
-        is_local = all(each is not None and each.folder is not None for each in found)
-        if len(names) == 1 and not is_local and not any(source.urls for source in task.sources):
-            sources = [source.files[split] for source in task.sources if split in source.files]
-            files = "; or ".join(dict.fromkeys(short_list([file.name for file in each]) for each in sources))
-            return (
-                f"{missing}, and the files can't be downloaded. Put your own copies ({files}) into the folder "
-                f"DIR/{task.files_folder} and run {command} --mirror DIR."
-            )
-        samples = Path(__file__).parent / "sample"
-        has_sample = any((samples / each.files_folder).is_dir() for each in found if each is not None)
-        offline = f", with --mirror{' or --sample' if has_sample else ''} if you are offline"
-        return f"{missing}. Run {command}{''.join(map(include_option, found))}{'' if is_local else offline}."
+            prepare = f"Run decabench prepare {name} --include FILE, where FILE defines the task"
+            return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
+        has_sample = (Path(__file__).parent / "sample" / task.files_folder).is_dir()
+        return (
+            f"The {split} split of {name} is not prepared in {self.home}. Run decabench prepare "
+            f"{name}{include_option(task)}, with --mirror{' or --sample' if has_sample else ''} if you are offline."
+        )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
         """Replace a task's `task.json`. Raises StorageError."""
@@ -370,7 +381,11 @@ class Store:
 
 
 class References(Sequence[Item]):
-    """The gold answers of a split, in order. Items are made on first use."""
+    """The gold answers of a split, in order.
+
+    They are kept in columns, which take a quarter of the memory that items take. A small split's items are
+    made once; a large split's items are made on each use.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -402,14 +417,21 @@ class References(Sequence[Item]):
         return int(self._table.num_rows)
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(self._items)
+        return iter(self._items) if len(self) <= _FEW else _make_items(self._table)
 
     @overload
     def __getitem__(self, index: int) -> Item: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: Any) -> Any:
-        return self._items[index]
+        if len(self) <= _FEW:
+            return self._items[index]
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return next(_make_items(self._table.slice(places, 1)))
+        if places.step == 1:
+            return list(_make_items(self._table.slice(places.start, len(places))))
+        return [self[place] for place in places]
 
 
 def number_units(units: Sequence[Sequence[str]]) -> Array:
@@ -475,7 +497,11 @@ def _find(task: str | Task) -> Task | None:
 
 def _has_split(task: Task | None, split: str) -> bool:
     """Unknown tasks count as having every split."""
-    return task is None or split in available_splits(task)
+    return task is None or not task.sources or split in available_splits(task)
+
+
+def _is_local(task: Task | None) -> bool:
+    return task is not None and task.folder is not None
 
 
 def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
@@ -548,6 +574,32 @@ def _find_fault(example: Example, is_bare: bool) -> str:
     return ""
 
 
+def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
+    """Each part has about a megabyte, to limit memory use for long contexts."""
+    lines: list[str] = []
+    size, context, quoted_context = 0, "", '""'
+    for example, meta in zip(batch, metas, strict=True):
+        if example.context != context:  # consecutive questions often share a context
+            context, quoted_context = example.context, encode_basestring(example.context)
+        lines.append(_line(example, quoted_context, meta))
+        size += len(lines[-1])
+        if size > _FINGERPRINTED_AT_ONCE:
+            yield "".join(lines)
+            lines, size = [], 0
+    yield "".join(lines)
+
+
+def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
+    return {
+        "id": [example.id for example in batch],
+        "question": [example.question for example in batch],
+        "context": [example.context for example in batch],
+        "answers": [example.answers for example in batch],
+        "units": [example.units for example in batch],
+        "meta": metas,
+    }
+
+
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
@@ -567,5 +619,22 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     require_name(split, SPLITS, "split")
     if not store.records(task):
         require_name(task, known_tasks(), "task")
-    store.require_content(task, split)
-    return datasets.Dataset.from_parquet(str(store.path(task, split)), cache_dir=str(store.home / "arrow"))
+    # The name contains the digests, so that an old file is never used for data that was prepared again.
+    record = store.record(task, split)
+    digests = (value.removeprefix("sha256:")[:16] for value in (record.fingerprint, record.units_digest))
+    path = store.home / "arrow" / f"{task}.{split}.{'.'.join(digests)}.arrow"
+    if not path.exists():
+        _write_arrow(store.path(task, split), path, prepare_again(task, record))
+    return datasets.Dataset.from_file(str(path))
+
+
+def _write_arrow(source: Path, target: Path, remedy: str) -> None:
+    import pyarrow as pa
+
+    try:
+        with open_parquet(source) as file, atomic_file(target) as sink:
+            with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
+                for batch in file.iter_batches(1_000):
+                    writer.write_batch(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{source} is damaged ({error}). {remedy}.") from error

@@ -132,7 +132,27 @@ def prepare(
 
 
 def _describe_place(tasks: list[Task], request: Request) -> str:
-    return "local files" if all(task.folder for task in tasks) else request.mirror or request.origin
+    """Describe where the data comes from.
+
+    Without a named source, this includes whether some data came from a mirror and will therefore stay.
+    """
+    from decabench.errors import DataError
+    from decabench.tasks import Store, requested_splits
+
+    if all(task.folder for task in tasks):
+        return "local files"
+    if request.force or request.origin != "upstream":
+        return request.place
+    origins = set()
+    for task in tasks:
+        try:
+            records = Store(request.home).records(task.name)
+        except DataError:
+            records = {}
+        for record in map(records.get, requested_splits(task, request)):
+            is_kept = record is not None and request.keeps(record, task)
+            origins.add("recorded mirrors" if is_kept else "upstream")
+    return " and ".join(sorted(origins)) or request.place
 
 
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:

@@ -475,7 +475,7 @@ class TrainingSplit:
             )
         if "train" not in self.store.records(task.name):
             if "train" in available_splits(task):
-                raise MissingDataError(self.store.advise([task], "train"))
+                raise MissingDataError(self.store.advise(task, "train"))
             raise MissingDataError(
                 f"The predictor learns from training answers, but {describe_absent(task, 'train')}."
             )

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from decabench.tasks.download import Network
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import Request, prepare_all
 from decabench.tasks.registry import TASKS
@@ -15,7 +14,6 @@ from decabench.tasks.store import Store
 from decabench.tasks.task import Task
 from tests.sources import SHARED
 from tests.tasks.fixtures import FolderFiles, read_sample, write_lines
-from tests.tasks.server import FileServer
 
 Requests = Callable[..., Request]
 
@@ -90,25 +88,3 @@ def prepared(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared
 def prepared_whole(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """All splits of all real data of the mirror, for `heavy` tests."""
     return _prepare_mirror(shared, tmp_path_factory, (None,))
-
-
-@pytest.fixture
-def published(tmp_path: Path) -> Path:
-    """A folder of what upstream publishes."""
-    folder = tmp_path / "published"
-    folder.mkdir()
-    (folder / "data.json").write_bytes(bytes(range(256)) * 1200)
-    return folder
-
-
-@pytest.fixture
-def server(published: Path) -> Iterator[FileServer]:
-    """Serves what is published."""
-    with FileServer(published) as running:
-        yield running
-
-
-@pytest.fixture
-def hasty(server: FileServer) -> Network:
-    """A network without patience, for which the server is Google Drive too."""
-    return Network(retries=3, backoff=0.01, longest_wait=0.05, connect_timeout=1.0, read_timeout=1.0)

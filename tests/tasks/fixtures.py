@@ -12,8 +12,8 @@ from typing import Any
 
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import SAMPLE_FOLDER, Request, _find_due
-from decabench.tasks.readers import LocalFiles
 from decabench.tasks.registry import TASKS
+from decabench.tasks.sources.published import LocalFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [

@@ -24,7 +24,7 @@ def loaded(module: str) -> set[str]:
     [
         "decabench.tasks",
         "decabench.tasks.preparation",
-        "decabench.tasks.readers",
+        "decabench.tasks.sources.published",
         "decabench.tasks.registry",
         "decabench.tasks.store",
     ],

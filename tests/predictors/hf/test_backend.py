@@ -16,7 +16,7 @@ from decabench.errors import DecabenchError
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import ModelOptions
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
-from tests.tasks.server import Fault, FileServer
+from tests.tasks.sources.server import Fault, FileServer
 
 
 @pytest.fixture(scope="module")

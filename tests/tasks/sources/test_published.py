@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
-from decabench.tasks.download import Downloads, Network, fetch
-from decabench.tasks.readers import LocalFiles, SourceFiles, read_folder
+from decabench.tasks.sources.download import Downloads, Network
+from decabench.tasks.sources.published import LocalFiles, SourceFiles, fetch, fetch_from_mirror, read_folder
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.fixtures import tar_bytes
-from tests.tasks.server import Fault, FileServer, no_reader, pinned, sha256, source
+from tests.tasks.sources.server import Fault, FileServer, no_reader, pinned, sha256, source
 
 # Files that are read where they lie: paths, members of archives and rows of parquet, whole and broken.
 
@@ -236,7 +236,23 @@ def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
     )
 
 
+def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
+    folder = tmp_path / "mirror" / "task"
+    folder.mkdir(parents=True)
+    (folder / "data.json").write_bytes(b"a subset")
+    listed = folder.parent / "SHA256SUMS"
+    listed.write_text(f"{sha256(folder / 'data.json')}  task/data.json\n")
+    arguments = ("task", [source(RemoteFile("data.json"))], ["train"], folder, tmp_path / "raw")
+    assert read_folder(*arguments, "mirror").records[0].status == "unpinned"
+    (folder / "data.json").write_bytes(b"a sub")
+    with pytest.raises(DataError, match=r"data\.json is damaged: the sha256 is .*, but SHA256SUMS has "):
+        read_folder(*arguments, "mirror")
+    assert read_folder(*arguments, "local").records
+
+
 # Which source is taken, from where, and what is said of it.
+
+DATA = "data.json"
 
 
 @pytest.fixture
@@ -259,7 +275,7 @@ def content(fetched: SourceFiles, name: str = DATA) -> bytes:
 
 
 def test_verified(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
-    fetched, _ = fetch("task", [source(data)], ["train"], downloads)
+    fetched = fetch("task", [source(data)], ["train"], downloads)
     assert content(fetched) == (server.folder / DATA).read_bytes()
     (record,) = fetched.records
     assert asdict(record) == {
@@ -276,7 +292,7 @@ def test_next_address_then_next_source(downloads: Downloads, server: FileServer,
     gone = RemoteFile("gone.json", (f"{server.url}/a/gone.json", f"{server.url}/b/gone.json"))
     moved = replace(data, urls=(f"{server.url}/moved.json", *data.urls))
     sources = [source(gone, name="first"), source(moved, name="second")]
-    fetched, _ = fetch("task", sources, ["train"], downloads)
+    fetched = fetch("task", sources, ["train"], downloads)
     assert fetched.source.name == "second"
     assert fetched.records[0].url == f"{server.url}/{DATA}"
     assert [(seen.path, seen.status) for seen in server.seen] == [
@@ -321,8 +337,25 @@ def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileSe
     mirrored(server)
     server.faults[f"task/{DATA}"] = [Fault(503), Fault(cut=1000)]
     for _ in range(2):
-        fetch("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
     assert server.statuses(f"task/{DATA}") == [503, 200, 206]
+
+
+def list_checksums(server: FileServer, **digests: str) -> None:
+    """What `sha256sum */*` prints in the mirror."""
+    listed = {f"task/{DATA}": sha256(server.folder / "task" / DATA)} | digests
+    (server.folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in listed.items()))
+
+
+def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server, b"18 of 32 rows")
+    list_checksums(server, **{f"task/{DATA}": "0" * 64})
+    with pytest.raises(
+        DataError, match=r"data.json from the mirror http\S+ is damaged: the file is not the one in"
+    ) as caught:
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert "SHA256SUMS: sha256 " in str(caught.value) and "expected 0000" in str(caught.value)
+    assert server.statuses(f"task/{DATA}") == [200, 200]
 
 
 def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +369,7 @@ def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch:
     with pytest.raises(MissingDataError, match=f"but the server says {'0' * 64}"):
         fetch("task", [source(file)], ["train"], downloads)
     server.always[name] = Fault(headers={"X-Linked-ETag": f'"{sha256(path)}"'})
-    fetched, _ = fetch("task", [source(file)], ["train"], downloads)
+    fetched = fetch("task", [source(file)], ["train"], downloads)
     assert [(record.url, record.status) for record in fetched.records] == [
         (f"{server.url}/{name}", "unpinned")
     ]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.download import Downloads, Network, TransferError
+from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
-from tests.tasks.server import Fault, FileServer, RawServer, pinned, sha256
+from tests.tasks.sources.server import Fault, FileServer, RawServer, pinned, sha256
 
 # Every way in which a server can fail, with the number and kind of requests that it takes.
 
@@ -272,3 +272,10 @@ def test_a_rest_that_does_not_fit_starts_over(client: Client, second: Script) ->
         assert client.fetch(server) == CONTENT
         assert [b"Range: bytes=5000-" in head for head in server.requests] == [False, True, False]
         assert b'If-Range: "one"' in server.requests[1]
+
+
+def test_a_body_without_a_length_may_be_cut(client: Client) -> None:
+    with RawServer([reply(body=CONTENT[:5000])]) as server:
+        with pytest.raises(TransferError, match="the connection ended after 5,000 bytes"):
+            client.fetch(server)
+    assert not (client.folder / "raw" / "data.bin").exists()

@@ -1,4 +1,4 @@
-"""Download published files over HTTP, from their own addresses or from a mirror.
+"""Download single files over HTTP.
 
 Interrupted transfers resume at the exact byte, and a file gets its final name only once it is complete and
 verified.
@@ -6,7 +6,6 @@ verified.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,21 +13,20 @@ import shutil
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 from tqdm import tqdm
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, file_digests, make_folder, storage_errors
-from decabench.tasks.readers import FileRecord, SourceFiles, make_record, open_source
-from decabench.tasks.task import RemoteFile, Source
-from decabench.text import printable, short_list
+from decabench.tasks.task import RemoteFile
+from decabench.text import printable
 from decabench.untrusted import read_json
 
 _MOST_REDIRECTS = 10
@@ -68,9 +66,10 @@ class Network:
 class TransferError(Exception):
     """A failed download. The message contains only the reason, without URLs or secrets."""
 
-    def __init__(self, reason: str, status: int | None = None) -> None:
+    def __init__(self, reason: str, status: int | None = None, is_page: bool = False) -> None:
         super().__init__(reason)
         self.status = status
+        self.is_page = is_page
 
 
 class InterruptedTransferError(TransferError):
@@ -99,6 +98,8 @@ class Downloads:
     """Whether to download files again that already exist."""
     strict: bool = True
     """Whether files must have the published digests. A mirror's files don't have to."""
+    standard: str = "the published one"
+    """The expected file, as named in error messages."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
     """Called with a message before each wait for a retry."""
 
@@ -132,32 +133,35 @@ class Downloads:
         part = self.folder / ".incoming" / f"{file.name}.part"
         timeout = httpx2.Timeout(self.network.read_timeout, connect=self.network.connect_timeout)
         headers = {"User-Agent": "decabench", "Accept-Encoding": "identity"}
-        options: dict[str, Any] = {
-            "timeout": timeout,
-            "follow_redirects": True,
-            "max_redirects": _MOST_REDIRECTS,
-        }
-        with storage_errors(target), httpx2.Client(headers=headers, **options) as client:
+        with storage_errors(target), httpx2.Client(headers=headers, timeout=timeout) as client:
             make_folder(target.parent)
             make_folder(part.parent)
             if self.force:
                 _discard(part)
             transfer = _Transfer(client, url, part, self, file)
             for _ in range(2):  # an old partial file may be wrong, so try once more from the start
-                transfer.complete()
+                has_end = transfer.complete()
                 digests, size = file_digests(part, file.digests), part.stat().st_size
                 faults = file.find_faults(size, digests) if self.strict else []
                 if transfer.linked not in ("", digests["sha256"]):
                     faults.append(f"sha256 {digests['sha256']}, but the server says {transfer.linked}")
                 if not size:
                     faults = ["it is empty"]
+                is_whole = size == file.size or (bool(file.digests) and not file.find_faults(size, digests))
+                if not faults and not has_end and not is_whole:
+                    _discard(part)
+                    raise TransferError(
+                        f"the connection ended after {size:,} bytes, but the server did not state the "
+                        "size, so the file may be incomplete; use a server that sends Content-Length, "
+                        "or a mirror with a SHA256SUMS file"
+                    )
                 if not faults:
                     _write_note(target, url=plain_url(url), digests=digests)
                     part.replace(target)
                     _discard(part)
                     return digests
                 _discard(part)
-        raise DataError(f"the file is not the published one: {'; '.join(faults)}")
+        raise DataError(f"the file is not {self.standard}: {'; '.join(faults)}")
 
     def forget(self, file: RemoteFile) -> None:
         """Make the next run download a file again."""
@@ -212,8 +216,11 @@ class _Transfer:
         size = self.file.size
         return self.downloads.network.largest if size is None else 2 * size + (1 << 20)
 
-    def complete(self) -> None:
-        """Receive all bytes, resuming after interruptions. Raises TransferError."""
+    def complete(self) -> bool:
+        """Receive all bytes, resuming after interruptions, and return whether the end was marked.
+
+        A body that simply ends when the connection closes has no end mark. Raises TransferError.
+        """
         while True:
             try:
                 return self._receive()
@@ -241,41 +248,57 @@ class _Transfer:
         self.downloads.say(f"{self.file.name}: {error}; {again}")
         time.sleep(seconds)
 
-    def _receive(self) -> None:
-        note, headers = self._read_note(), {}
-        if self._size and note.get("url") == plain_url(self.url):
-            headers = {"Range": f"bytes={self._size}-"}
-            headers |= {"If-Range": str(note["validator"])} if note.get("validator") else {}
-        self._require_time()
-        with (
-            _http_errors(self.downloads.network),
-            self.client.stream("GET", self.url, headers=headers) as response,
-        ):
-            for each in (*response.history, response):
-                if found := _SHA256.fullmatch(each.headers.get("X-Linked-ETag", "")):
-                    self.linked = found[1]
-            _require_success(response)
-            if response.status_code == 416:  # the partial file is complete, or longer than the file
-                if response.headers.get("Content-Range", "") != f"bytes */{self._size}":
-                    self._start_over("the partial file did not match")
-                return
-            start, total = self._place(response)
-            if total is not None and total > self._most:
-                raise TransferError(
-                    f"the file would have {total:,} bytes, but at most {self._most:,} are plausible"
-                )
-            if start == 0:
-                tag = _validator(response)
-                _write_note(self.part, url=plain_url(self.url), validator=tag, total=total)
-            self._save(response, start, total)
+    def _receive(self) -> bool:
+        with _http_errors(self.downloads.network):
+            response = self._open()
+            try:
+                if response.status_code == 416:  # the partial file is complete, or longer than the file
+                    if response.headers.get("Content-Range", "") != f"bytes */{self._size}":
+                        self._start_over("the partial file did not match")
+                    return True
+                start, total = self._place(response)
+                if total is not None and total > self._most:
+                    raise TransferError(
+                        f"the file would have {total:,} bytes, but at most {self._most:,} are plausible"
+                    )
+                if start == 0:
+                    tag = _validator(response)
+                    _write_note(self.part, url=plain_url(self.url), validator=tag, total=total)
+                self._save(response, start, total)
+            finally:
+                response.close()
         if total is not None and self._size < total:
             raise InterruptedTransferError("the connection was lost")
+        return total is not None or _is_chunked(response)
 
     def _read_note(self) -> dict[str, Any]:
         try:
             return read_json(_note(self.part))
         except (OSError, ValueError):
             return {}
+
+    def _open(self) -> httpx2.Response:
+        """Request the file, or the rest of it, and return the response with its body unread.
+
+        Redirects are followed here, because the client would read each redirect's body into memory first.
+        """
+        headers, note = {}, self._read_note()
+        if self._size and note.get("url") == plain_url(self.url):
+            headers = {"Range": f"bytes={self._size}-"}
+            headers |= {"If-Range": str(note["validator"])} if note.get("validator") else {}
+        request = self.client.build_request("GET", self.url, headers=headers)
+        for _ in range(_MOST_REDIRECTS + 1):
+            self._require_time()
+            response = self.client.send(request, stream=True)
+            if found := _SHA256.fullmatch(response.headers.get("X-Linked-ETag", "")):
+                self.linked = found[1]
+            if not response.has_redirect_location:
+                return _require_success(response)
+            response.close()
+            if response.next_request is None:
+                raise TransferError("the server redirects to an address that is not HTTP")
+            request = response.next_request
+        raise TransferError(f"the server redirects in a loop, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
         """Return the position in the file at which the body starts, and the file's size if known."""
@@ -316,7 +339,7 @@ class _Transfer:
                 for chunk in response.iter_raw():
                     self._require_time()
                     if not size and _is_web_page(response, chunk):
-                        raise TransferError("the server sent a web page instead of the file")
+                        raise TransferError("the server sent a web page instead of the file", is_page=True)
                     size += len(chunk)
                     if size > self._most:
                         raise TransferError(
@@ -338,17 +361,19 @@ def _validator(response: httpx2.Response) -> str:
     return response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
 
 
-def _require_success(response: httpx2.Response) -> None:
+def _require_success(response: httpx2.Response) -> httpx2.Response:
     status, encoding = response.status_code, response.headers.get("Content-Encoding", "").lower()
+    # Old servers describe a .tgz file as a tar file with the encoding gzip, which is the file itself.
+    is_own = encoding in ("gzip", "x-gzip") and response.url.path.endswith((".gz", ".tgz"))
+    if status in (200, 206, 416) and (encoding in ("", "identity") or is_own):
+        return response
+    response.close()
     if status in _TEMPORARY:
         asked = response.headers.get("Retry-After", "")
         raise InterruptedTransferError(f"HTTP {status}", status, float(asked) if asked.isdecimal() else None)
-    if status not in (200, 206, 416):
-        raise TransferError(f"HTTP {status}", status)
-    # Old servers describe a .tgz file as a tar file with the encoding gzip, which is the file itself.
-    is_own = encoding in ("gzip", "x-gzip") and response.url.path.endswith((".gz", ".tgz"))
-    if encoding not in ("", "identity") and not is_own:
+    if status in (200, 206, 416):
         raise TransferError(f"the response has the encoding {encoding[:40]!r}, which was not requested")
+    raise TransferError(f"HTTP {status}", status)
 
 
 def _is_chunked(response: httpx2.Response) -> bool:
@@ -370,10 +395,6 @@ def _http_errors(network: Network) -> Iterator[None]:
         raise TransferError("not a valid address") from error
     except httpx2.UnsupportedProtocol as error:
         raise TransferError("the server redirects to an address that is not HTTP") from error
-    except httpx2.TooManyRedirects as error:
-        raise TransferError(
-            f"the server redirects in a loop, or more than {_MOST_REDIRECTS} times"
-        ) from error
     except httpx2.ReadTimeout as error:
         silence = f"the server sent nothing for {network.read_timeout:.3g} s"
         raise InterruptedTransferError(silence) from error
@@ -385,78 +406,3 @@ def _http_errors(network: Network) -> Iterator[None]:
             raise TransferError("the server's TLS certificate is not valid") from error
         reason = cause.strerror.lower() if cause and cause.strerror else "the connection was lost"
         raise InterruptedTransferError(reason) from error
-
-
-# The files of a task
-
-
-def fetch(
-    task: str,
-    sources: Sequence[Source],
-    splits: Sequence[str],
-    downloads: Downloads,
-    mirror: str | None = None,
-) -> tuple[SourceFiles, Downloads]:
-    """Download the files of the splits from the first source that works, unless they already exist.
-
-    With `mirror`, a URL, they come from `<mirror>/<task>/`, regardless of published digests. Also returns the
-    folder with the downloads. Raises MissingDataError with the reason for each source, and StorageError.
-    """
-    if mirror is None and not any(source.urls for source in sources):
-        names = [
-            dict.fromkeys(file.name for split in splits for file in source.files.get(split, ()))
-            for source in sources
-        ]
-        own = "; or ".join(short_list(list(each)) for each in names)
-        raise MissingDataError(
-            f"The files for {task} are not published. Put your own copies ({own}) into the folder "
-            f"DIR/{task} and use --mirror DIR."
-        )
-    if mirror is not None:
-        mirror = mirror.rstrip("/")
-        # Each mirror has its own folder, because its files may differ from upstream's and must never replace
-        # them.
-        key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
-        downloads = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
-
-    def provide(file: RemoteFile) -> tuple[Path, FileRecord]:
-        urls = tuple(map(_hub_address, file.urls))
-        if mirror is not None:
-            urls = (f"{mirror}/{quote(task)}/{quote(file.name)}",)
-        if not urls:
-            raise MissingDataError(f"{file.name} is not published anywhere; only a mirror can provide it")
-        failures = []
-        for url in urls:
-            try:
-                found = downloads.find(file, urls) or (plain_url(url), downloads.fetch(file, url))
-            except StorageError:
-                raise
-            except (TransferError, DataError) as error:
-                failures.append(f"{plain_url(url, query=mirror is None)} ({error})")
-            else:
-                origin = found[0] if mirror is None else f"mirror:{file.name}"
-                return downloads.path(file), make_record(file, origin, downloads.path(file), found[1])
-        raise MissingDataError(f"{file.name} from {' and from '.join(failures)}")
-
-    make_folder(downloads.folder)
-    try:
-        opened = open_source(sources, splits, lambda files: list(map(provide, files)), downloads.folder)
-        return opened, downloads
-    except MissingDataError as error:
-        if mirror is not None:
-            raise MissingDataError(
-                f"The mirror {plain_url(mirror, query=False)} does not contain the files for {task}: {error}. "
-                f"Put the files in the mirror's folder {task}."
-            ) from error
-        raise MissingDataError(
-            f"The files for {task} can't be downloaded from any source: {error}. "
-            "Try again later, or use --mirror with a folder or URL that has the files."
-        ) from error
-
-
-_HUB = "https://huggingface.co"
-
-
-def _hub_address(url: str) -> str:
-    mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
-    return mirror + url.removeprefix(_HUB) if mirror and url.startswith(f"{_HUB}/") else url

@@ -1,0 +1,1 @@
+"""Sources of raw data: local folders, upstream sites, the Hugging Face hub and web mirrors."""

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decabench.tasks.sources.download import Network
+from tests.tasks.sources.server import FileServer
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder of what upstream publishes."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "data.json").write_bytes(bytes(range(256)) * 1200)
+    return folder
+
+
+@pytest.fixture
+def server(published: Path) -> Iterator[FileServer]:
+    """Serves what is published."""
+    with FileServer(published) as running:
+        yield running
+
+
+@pytest.fixture
+def hasty(server: FileServer) -> Network:
+    """A network without patience, for which the server is Google Drive too."""
+    return Network(retries=3, backoff=0.01, longest_wait=0.05, connect_timeout=1.0, read_timeout=1.0)
