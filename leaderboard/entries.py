@@ -465,8 +465,18 @@ _MARKS = re.compile(
 _JOINERS = "\u200c\u200d"
 """Invisible characters that some scripts need for correct spelling."""
 
-_BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""The Unicode categories of control characters, surrogates and line breaks."""
+_IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
+"""Matches joiners without effect, at an end of the text or next to an ASCII character."""
+
+_EMOJI = "\ufe0f"
+"""The character that turns the previous character into a picture."""
+
+_BLANKS = frozenset(
+    {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}.union(
+        range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
+    )
+)
+"""Invisible characters that Unicode classifies as letters, marks or symbols."""
 
 _MOST_ITEMS = 60
 """The maximum number of scores or signatures kept for a task."""
@@ -491,10 +501,12 @@ def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights, variant = settings.get("open_weights"), settings.get("variant")
     names = authors[:20] if isinstance(authors, list | tuple) else [authors]
+    # Names that look equal must be equal, so that the page can tell them apart by adding paths.
+    name = printable_line(_IDLE_JOINERS.sub("", printable_line(about["name"], 120))) or "unnamed"
     wording = printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
     system, seed = system_and_seed(settings) or ("", "")
     return {
-        "name": printable_line(about["name"], 120) or "unnamed",
+        "name": name,
         "authors": tuple(filter(None, (printable_line(author, 80) for author in names))),
         "description": printable_line(about.get("description"), 500),
         "url": _web_address(about.get("url")),
@@ -552,13 +564,13 @@ def printable_line(value: object, limit: int = 200) -> str:
     if not isinstance(value, str):
         return ""
     whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
-    if not whole.isprintable():
+    if not (whole.isascii() and whole.isprintable()):
         whole = "".join(
-            " " if unicodedata.category(character) in _BREAKS else character
+            " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
             for character in whole
-            if not _is_invisible(character)
+            if _is_shown(character)
         )
-    whole = _MARKS.sub(lambda found: found[0][:_MOST_MARKS], whole)
+        whole = _MARKS.sub(lambda found: found[0][:_MOST_MARKS], whole)
     line = " ".join(whole.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
@@ -569,13 +581,14 @@ def path_fault(path: str) -> str:
     An invisible character, for example, could make it look like a different path.
     """
     for character in path:
-        if _is_invisible(character) or unicodedata.category(character) in _BREAKS:
+        is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
+        if not is_seen or not (_is_shown(character) or character == _EMOJI):
             return (
                 f"its path contains the invisible character U+{ord(character):04X}; rename the file or folder"
             )
     return "its path is longer than 1,000 characters" if len(path) > 1_000 else ""
 
 
-def _is_invisible(character: str) -> bool:
+def _is_shown(character: str) -> bool:
     # Joiners change how their neighbours look. Other format characters, such as direction marks, are dropped.
-    return unicodedata.category(character) == "Cf" and character not in _JOINERS
+    return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

@@ -10,13 +10,13 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
 from decabench.errors import DecabenchError, ModelError
@@ -333,7 +333,7 @@ LONGEST_LINE = 64 << 20
 """The maximum length of a line of output, in bytes."""
 
 STDERR_KEPT = 2048
-"""How many bytes at the end of stderr to show in error messages."""
+"""How many bytes of stderr to keep for error messages."""
 
 GRACE = 5.0
 """Seconds to wait for a program to exit after its last answer or SIGTERM."""
@@ -353,22 +353,22 @@ class Process:
     """A context manager that runs a program in its own process group, and ends it on exit."""
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-        self._stderr = TemporaryFile()
         try:
             self._process = subprocess.Popen(
                 arguments,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=None if os.environ.get("DECABENCH_DEBUG") else self._stderr,
+                stderr=subprocess.PIPE,
                 bufsize=0,
                 env=environment,
                 process_group=0,  # on a busy Linux machine, a new session would get less CPU time
             )
         except OSError as error:
-            self._stderr.close()
             raise ModelError(
                 f"{arguments[0]} cannot be started ({error.strerror or error}). Check the program and its interpreter."
             ) from error
+        self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
+        self._messages = b""
         self._unsent = b""
         self._has_ended = False
         self._selector = selectors.DefaultSelector()
@@ -395,6 +395,8 @@ class Process:
         moved = time.monotonic()
         while True:
             ready = {key.fileobj for key, _ in self._selector.select(TICK)}
+            if self._process.stderr in ready:
+                self._read_messages()
             if self._process.stdin in ready:
                 self._feed(next_line)
             if self._process.stdout in ready:
@@ -420,18 +422,18 @@ class Process:
         """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
+        self._read_messages()
         return self._process.returncode
 
     @property
     def messages(self) -> str:
-        """The end of the program's stderr. With DECABENCH_DEBUG, it goes to the terminal instead."""
-        file = self._stderr.fileno()
-        end = os.fstat(file).st_size
-        return os.pread(file, STDERR_KEPT, max(0, end - STDERR_KEPT)).decode("utf-8", "replace")
+        """The end of the program's stderr."""
+        return self._messages.decode("utf-8", "replace")
 
     @property
     def _pipes(self) -> list[IO[bytes]]:
-        return [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe and not pipe.closed]
+        process = self._process
+        return [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe and not pipe.closed]
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
@@ -465,6 +467,18 @@ class Process:
         else:
             self._unsent = self._unsent[sent:]
 
+    def _read_messages(self) -> None:
+        stderr = self._process.stderr
+        if stderr is None or stderr.closed:
+            return
+        while chunk := _read(stderr):
+            self._messages = (self._messages + chunk)[-STDERR_KEPT:]
+            if self._passes_on:
+                sys.stderr.write(chunk.decode("utf-8", "replace"))
+        if chunk == b"":
+            self._selector.unregister(stderr)
+            stderr.close()
+
     def _end(self) -> None:
         """End the program and its children, using SIGTERM and then SIGKILL."""
         try:
@@ -476,8 +490,8 @@ class Process:
             self._signal(signal.SIGKILL)
             self._process.wait()
             self._selector.close()
-            for file in (*self._pipes, self._stderr):
-                file.close()
+            for pipe in self._pipes:
+                pipe.close()
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):

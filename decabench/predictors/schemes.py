@@ -195,15 +195,22 @@ class PythonBackend:
         """
         if not hasattr(found, "describe"):
             return None
+        is_method = isinstance(found, type) and not isinstance(
+            inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
+        )
+        if is_method:  # needs an instance, which does not exist yet
+            if self.options.revision is not None:
+                return None
+            raise DecabenchError(
+                f"The method describe() of {self.reference} requires an instance, but is called before one exists. "
+                "Make the method a classmethod, or specify the version with --revision."
+            )
         try:
             said = found.describe()
         except (Exception, SystemExit) as error:
-            if isinstance(found, type) and self.options.revision is not None:
-                return None  # a method that needs an instance, which does not exist yet
             raise DecabenchError(
                 f"The method describe() of {self.reference} failed ({describe_error(error)}). The method must return a "
-                "dict with everything that affects the answers. If it needs an instance, make it a classmethod, or "
-                "specify the version with --revision."
+                "dict with everything that affects the answers."
             ) from error
         return _as_json(self.reference, said)
 

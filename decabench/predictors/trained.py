@@ -73,8 +73,14 @@ class TrainedBackend:
 
     @property
     def label(self) -> str:
-        """The name in a submission, without parent folders."""
-        return f"trained:{Path(self.target).resolve().name}"
+        """The name in a submission, without parent folders.
+
+        MQAN models keep their own prefix because it occurs in older journals.
+        """
+        from decabench.models import Checkpoint, find_family
+
+        is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
+        return f"{'mqan' if is_mqan else 'trained'}:{Path(self.target).resolve().name}"
 
     @property
     def gpus(self) -> float:

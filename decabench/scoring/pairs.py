@@ -61,9 +61,9 @@ _TIE = 1e-4
 _SURE = 1e6
 """The square of a thousand standard errors. Above it, only rounding distinguishes a ratio from infinity."""
 
-_LARGEST = 1e16
-"""The largest sum of a system's effects that is tested, because squares of larger sums overflow single precision. An
-answer such as 1e20 to a question about a number can have a larger effect."""
+_LARGE = 20
+"""Effects above this power of two are divided by a power of two, because their squares would overflow single
+precision."""
 
 _CANCELLED = 1e-7
 """If a sum of powers of differences is below this fraction of its terms, half of its digits are lost."""
@@ -76,7 +76,8 @@ class _Block:
     x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the
     signs. A resample moves a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
     `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so for the
-    difference between two scores, they can be subtracted.
+    difference between two scores, they can be subtracted. Each system's effects are in units of a power of two, which
+    is 1 unless the effects are large.
     """
 
     moved: Array
@@ -93,6 +94,8 @@ class _Block:
     """(systems,): c times the sum of h^2 s x."""
     square: float
     """c times the sum of h^2 s^2."""
+    powers: Array
+    """(systems,): the exponent of the power of two that divides a system's effects exactly."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +119,12 @@ class FlippedTask:
 
 
 def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int = RESAMPLES) -> FlippedTask:
-    """Resample one task for all systems. The sample of a system without statistics is None.
-
-    Systems with a single unit, or with effects above `_LARGEST`, are not tested.
-    """
+    """Resample one task for all systems. The sample of a system without statistics is None."""
     import numpy as np
 
     known: dict[tuple[str, bytes, bytes], list[int]] = {}
     for index, sample in enumerate(samples):
-        if sample is not None and len(sample.sizes) > 1 and np.abs(sample.effects).sum() < _LARGEST:
+        if sample is not None and len(sample.sizes) > 1 and np.isfinite(sample.effects).all():
             key = (sample.metric.name, sample.sizes.tobytes(), sample.strata.tobytes())
             known.setdefault(key, []).append(index)
     layouts = np.full(len(samples), -1)
@@ -152,6 +152,10 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
     """Return a block for each stratum. Effects are (systems, units), on the units of the first system."""
     import numpy as np
 
+    _, powers = np.frexp(np.abs(effects).max(axis=1))
+    powers = np.where(powers > _LARGE, powers, 0)
+    if powers.any():
+        effects = np.ldexp(effects, -powers[:, None])
     strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
     parts: list[tuple[Array, Array, Array, float]] = []
     for inside in strata:
@@ -187,6 +191,7 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
                 products=c * (x * h2[:, None]).T @ x,
                 weights=c * (h2 * s) @ x,
                 square=square,
+                powers=powers,
             )
         )
     return made
@@ -205,23 +210,26 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
     first = samples[0]
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
-    parts = effects + first.shares * scores[:, None]
-    # Subtracting the mean changes no difference, and reduces rounding errors of similar systems.
-    middle = parts - parts.mean(axis=0)
-    powers = middle**2
-    cubes = middle * powers
-    ones = powers.sum(axis=1)
-    both = np.square(powers).sum(axis=1)
-    squares = ones[:, None] + ones - 2 * (middle @ middle.T)
-    mixed = cubes @ middle.T
-    fourths = both[:, None] + both + 6 * (powers @ powers.T) - 4 * (mixed + mixed.T)
-    np.fill_diagonal(squares, 0.0)
-    np.fill_diagonal(fourths, 0.0)
-    sure = (fourths > _CANCELLED * (both[:, None] + both)) & (squares > _CANCELLED * (ones[:, None] + ones))
-    for a, b in np.argwhere(np.triu(~sure, 1)):
-        exact = np.square(parts[b] - parts[a])
-        squares[a, b] = squares[b, a] = exact.sum()
-        fourths[a, b] = fourths[b, a] = np.square(exact).sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # effects can be as large as 1e80
+        parts = effects + first.shares * scores[:, None]
+        # Subtracting the mean changes no difference, and reduces rounding errors of similar systems.
+        middle = parts - parts.mean(axis=0)
+        powers = middle**2
+        cubes = middle * powers
+        ones = powers.sum(axis=1)
+        both = np.square(powers).sum(axis=1)
+        squares = ones[:, None] + ones - 2 * (middle @ middle.T)
+        mixed = cubes @ middle.T
+        fourths = both[:, None] + both + 6 * (powers @ powers.T) - 4 * (mixed + mixed.T)
+        np.fill_diagonal(squares, 0.0)
+        np.fill_diagonal(fourths, 0.0)
+        sure = (fourths > _CANCELLED * (both[:, None] + both)) & (
+            squares > _CANCELLED * (ones[:, None] + ones)
+        )
+        for a, b in np.argwhere(np.triu(~sure, 1)):
+            exact = np.square(parts[b] - parts[a])
+            squares[a, b] = squares[b, a] = exact.sum()
+            fourths[a, b] = fourths[b, a] = np.square(exact).sum()
     return squares, fourths
 
 
@@ -351,18 +359,25 @@ def compare_pairs(
         for ours in _parts_of(np.array(columns[place + 1 :], dtype=int), inside & inside[a])
     ]
 
-    def resample(a: int, ours: Array) -> tuple[Array, Array, Array]:
-        differences = (scores[ours] - scores[a]) * parts
-        return differences, *_resample_pairs(tasks, a, ours, differences, memory)
+    def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
+        powers = _common_powers(tasks, a, ours)
+        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
+        return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
 
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
         a, ours = pair
-        differences, reached, variance = resample(a, ours)
+        powers, differences, reached, variance = resample(a, ours)
         observed = _squared_ratio(differences, variance)
         most = reached.max(axis=0)
+        if not np.isfinite(most).all():  # an overflowing pair must not affect the others
+            usable = np.isfinite(reached).all(axis=1)
+            observed[~usable], reached[~usable] = math.nan, 0.0
+            most = reached.max(axis=0)
         p[a, ours] = _share(reached, observed)
-        errors[a, ours] = np.sqrt(variance) / parts
-        reach[a, ours], wide[a, ours] = _find_ends(differences, variance, sizes[a, ours], _critical(reached))
+        errors[a, ours] = np.ldexp(np.sqrt(variance), powers) / parts
+        critical = _critical(reached)
+        ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
+        reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
         adjusted[a, ours] = observed  # until the highest of all pairs is known
         return most if inside[a] and inside[ours[0]] else None, observed
 
@@ -374,7 +389,7 @@ def compare_pairs(
     tested = ~np.isnan(adjusted) & inside & inside[:, None]
     adjusted[tested] = _share_of_sorted(np.sort(highest), adjusted[tested])
     for a, ours, observed in later:
-        _, found, _ = resample(a, ours)
+        _, _, found, _ = resample(a, ours)
         adjusted[a, ours] = _share(np.maximum(found, highest), observed)
     for one in (errors, p, adjusted, reach, wide):
         lower = np.tril_indices(count, -1)
@@ -448,42 +463,60 @@ def _blocks_of(
             yield block, systems.index(a), slice(places[0], places[-1] + 1) if one_run else places
 
 
+def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
+    """Return a power of two for each pair, because a common power would lose small effects."""
+    import numpy as np
+
+    powers: Array = np.zeros(len(others), dtype=int)
+    for block, i, j in _blocks_of(tasks, a, others):
+        powers = np.maximum(powers, np.maximum(block.powers[i], block.powers[j]))
+    return powers
+
+
 def _resample_pairs(
-    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, memory: _Memory
+    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
     """Return the squares of each pair's change in standard errors, (pairs, resamples), and each pair's variance.
 
-    To impose the null hypothesis, a difference is divided among blocks by their variances, and among the units of a
-    block by their sizes. On a single task with units of equal size, each unit keeps exactly its own difference. The
-    squares are at most `_SURE`, and are overwritten by the next call with the same memory.
+    Differences are in units of the pairs' powers of two, and variances in units of their squares. To impose the null
+    hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their sizes.
+    On a single task with units of equal size, each unit keeps exactly its own difference. The squares are at most
+    `_SURE`, and are overwritten by the next call with the same memory.
     """
     import numpy as np
 
     found = list(_blocks_of(tasks, a, others))
+    units = [  # scale factors between a system's units and its pair's; usually 1
+        (np.ldexp(1.0, block.powers[i] - powers), np.ldexp(1.0, block.powers[j] - powers))
+        for block, i, j in found
+    ]
     variances = []
-    for block, i, j in found:
+    for (block, i, j), (ours, theirs) in zip(found, units, strict=True):
         places = np.arange(len(block.weights))[j]
         products = block.products
-        own = products[i, i] + products[places, places] - 2 * products[i, places]
+        mixed = 2 * products[i, places] * ours * theirs
+        own = products[i, i] * ours**2 + products[places, places] * theirs**2 - mixed
         variances.append(np.maximum(own, 0.0))
     variance: Array = np.sum(variances, axis=0)
     moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
     fixed = np.zeros(len(others))
     weights = np.empty((len(others), 2), dtype=np.float32)  # for the first system's sums, and for the null
-    for number, ((block, i, j), own) in enumerate(zip(found, variances, strict=True)):
+    is_large = bool(powers.any())
+    for number, ((block, i, j), own, (ours, theirs)) in enumerate(zip(found, variances, units, strict=True)):
         share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
         shared = share * differences
-        weights[:, 0], weights[:, 1] = -1.0, shared
+        weights[:, 0], weights[:, 1] = -ours, shared
         by, across = (step, lean) if number else (moved, spread)
         np.matmul(weights, np.stack([block.moved[i], block.shift]), out=by)
-        by += block.moved[j]
+        times = theirs.astype(np.float32)[:, None]
+        by += block.moved[j] * times if is_large else block.moved[j]
         np.matmul(weights, np.stack([block.lean[i], block.lean_shift]), out=across)
-        across += block.lean[j]
+        across += block.lean[j] * times if is_large else block.lean[j]
         across *= by
         if number:
             moved += by
             spread += across
-        weighed = block.weights[j] - block.weights[i]
+        weighed = block.weights[j] * theirs - block.weights[i] * ours
         fixed += own + 2 * shared * weighed + shared**2 * block.square
     spread += fixed.astype(np.float32)[:, None]
     return _bounded_ratio(np.square(moved, out=moved), spread, step), variance
@@ -499,8 +532,9 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 
     squares = np.sum([task.squares for task in tasks], axis=0)
     fourths = np.sum([task.fourths for task in tasks], axis=0)
-    sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
-    return sizes
+    with np.errstate(invalid="ignore"):  # infinite sums
+        sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
+    return np.where(np.isnan(sizes) & ~np.isnan(squares), math.inf, sizes)
 
 
 def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:

@@ -677,14 +677,12 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
     }
 
 
-def remove_results(folder: Path, splits: Collection[str] | None = None) -> tuple[str, ...]:
-    """Remove a submission's results, or those for some splits, and return their folders. Other files are kept.
+def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str, ...]:
+    """Remove a submission's results for some splits, and return their folders. Other files are kept.
 
     Raises StorageError if a file can't be removed.
     """
-    found = [
-        path for path in results_folders(folder) if splits is None or path.name.partition("-")[0] in splits
-    ]
+    found = [path for path in results_folders(folder) if path.name.partition("-")[0] in splits]
     stale = []
     for results in found:
         rows = (*results.glob("statistics/*.parquet"), *results.glob("examples/*.jsonl.gz"))

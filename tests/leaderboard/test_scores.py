@@ -118,7 +118,7 @@ def test_links_that_leave_a_submission_are_refused(tmp_path: Path, link: str) ->
     assert Refusal("group/other", LEADS_OUT) in read(tmp_path / "in", tmp_path)[1]
 
 
-@pytest.mark.parametrize("mark", ["\u200b", "\u202e", "\n", "\U000e0061"])
+@pytest.mark.parametrize("mark", ["\u200b", "\u202e", "\u3164", "\n", "\U000e0061"])
 def test_a_path_that_is_not_all_seen_is_refused(tmp_path: Path, mark: str) -> None:
     put(tmp_path / f"alpha{mark}" / "results.json", json.dumps(results()))
     _, paths, (refusal,) = find_submissions(tmp_path)
@@ -153,6 +153,10 @@ def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
         ('{"a": 1, "a": 2}', "it is not JSON: the key 'a'"),
         ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
         ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
+        (
+            json.dumps({**results(), "decascore": 999.0}),
+            "its decaScore is 999.00, but its task scores give 500.00",
+        ),
     ],
 )
 def test_damaged_results_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:

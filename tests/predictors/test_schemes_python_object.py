@@ -44,7 +44,7 @@ def test_what_it_says_of_itself(monkeypatch):
     module.model, module.Model, module.Named = Model(), Model, Named
     monkeypatch.setitem(sys.modules, "theirs", module)
     assert described("theirs:model")["says"] == {"weights": "abc"}
-    with pytest.raises(DecabenchError, match=r"theirs:Model .*make it a classmethod, .* --revision"):
+    with pytest.raises(DecabenchError, match=r"theirs:Model .*Make the method a classmethod, .* --revision"):
         described("theirs:Model")  # it takes an object, and none is made yet
     named = described("theirs:Model", revision="v2")
     assert named["revision"] == "v2" and "says" not in named

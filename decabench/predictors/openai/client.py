@@ -246,7 +246,7 @@ class Client:
 
     def redact(self, answer: str) -> str:
         """Remove the key from an answer. Answers are recorded, and a server may echo its input."""
-        return self._key.redact(answer)
+        return self._key.redact_answer(answer)
 
     async def ask(
         self,
@@ -508,5 +508,13 @@ class LoopThread:
                 future.cancel()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # on exit, cancels what is running
-            runner.get_loop().run_forever()
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()

@@ -9,7 +9,7 @@ import ipaddress
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
@@ -60,12 +60,22 @@ class ApiKey:
 
     def redact(self, text: str) -> str:
         """Replace the key with `[key]` and header values with `[header]` in a text from a server."""
-        secrets = {secret: "[header]" for each in self.others for secret in (each.value, *each.value.split())}
-        for secret, shown in {self.value: "[key]", **secrets}.items():
-            if len(secret) >= SECRET_LENGTH:
-                for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
-                    text = text.replace(form, shown)
+        text = _replace(text, self.value, "[key]")
+        for header in self.others:
+            for secret in (header.value, *header.value.split()):
+                text = _replace(text, secret, "[header]") if len(secret) >= SECRET_LENGTH else text
         return text
+
+    def redact_answer(self, text: str) -> str:
+        """Redact an answer. Short keys are kept because they may be ordinary words."""
+        hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
+        return hidden.redact(text)
+
+
+def _replace(text: str, secret: str, shown: str) -> str:
+    for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
+        text = text.replace(form, shown) if form else text
+    return text
 
 
 def read_key(headers: Sequence[Header], url: str) -> ApiKey:
