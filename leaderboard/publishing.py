@@ -125,6 +125,8 @@ def find_others(site: Path) -> list[str]:
     """
     if os.path.lexists(site) and not site.is_dir():
         raise StorageError(f"{site} is not a folder. Choose another --output.")
+    if site.is_dir() and any(site.iterdir()):
+        _read_names(site)  # before reading through a folder that isn't a site, and may be large
     found = {
         path.relative_to(site).as_posix()
         for path in site.rglob("*")

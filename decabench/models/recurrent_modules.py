@@ -766,4 +766,5 @@ FAMILY = Family(
         *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
     ),
     measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
+    training_only=("counts_epochs",),
 )

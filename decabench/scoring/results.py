@@ -625,6 +625,11 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
     for score in scores:  # a perfect BLEU is 100.00000000000004
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
             yield f"it has a score of {score}, which is not between {low:g} and {high:g}"
+    if task.interval and task.interval[0] > task.interval[1] + 1e-6:
+        yield f"its interval is {list(task.interval)}, but the lower end must come first"
+    counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
+    if not all(0 <= count < 1e12 for count in counts):
+        yield "one of its counts is negative or impossibly large"
     if task.status != "failed" and not task.data.fingerprint:
         yield "it has a score, but no fingerprint of its data"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):

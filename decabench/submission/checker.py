@@ -287,6 +287,9 @@ def read_id_list(path: str | Path) -> IdList:
         if len(raw) > LIMIT_BYTES:
             raise ValueError(f"it has more than {LIMIT_BYTES:,} bytes")
         splits = msgspec.convert(parse_json(raw.decode()), _File).splits
+        is_listed_once = len({(each.task, each.split) for each in splits}) == len(splits)
+        if not is_listed_once or any(len(set(each.ids)) < len(each.ids) for each in splits):
+            raise ValueError("it lists a split, or an id of a split, more than once")
     except FileNotFoundError as error:
         raise MissingDataError(f"There is no id list {path}. Check the path.") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:

@@ -23,11 +23,10 @@ from click.testing import CliRunner, Result
 
 from decabench.cli import cli
 from decabench.errors import DataError
-from decabench.files import canonical_json
 from decabench.scoring import evaluate
 from decabench.submission import SubmissionInfo, write_id_list, write_submission
 from decabench.tasks import Store
-from decabench.tasks.store import _fingerprinted
+from decabench.tasks.store import _fingerprint_parts, _meta
 
 Command = Callable[..., Result]
 
@@ -371,10 +370,7 @@ def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
     public += [text.encode() for text in kept.printed]
     for task in kept.tasks:
         examples = list(Store(kept.home).examples(task, "test"))
-        lines = "".join(
-            _fingerprinted(example, canonical_json(dict(example.meta)) if example.meta else "{}")
-            for example in examples
-        )
+        lines = "".join(_fingerprint_parts(examples, list(map(_meta, examples))))
         record = Store(kept.home).record(task, "test")
         assert record.fingerprint == f"sha256:{hashlib.sha256((record.salt + lines).encode()).hexdigest()}"
         digest = hashlib.sha256(lines.encode())

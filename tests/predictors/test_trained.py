@@ -74,7 +74,7 @@ def test_every_family_has_its_label(make_run):  # noqa: F811
         run = make_run(name, model=model, tasks=("sst",))
         run_training(run)
         made = make_backend(f"trained:{run.output}", OPTIONS)
-        assert made.label == f"trained:{name}"
+        assert made.label == f"{name}:{name}"  # as in journals
         with made.open() as make:
             asked = questions(run, "sst")
             assert [id for id, _ in make(setting("sst")).stream(asked)] == [question.id for question in asked]

@@ -10,7 +10,7 @@ from decabench.errors import DataError
 from decabench.tasks.datasets import translation
 from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
 from decabench.tasks.example import Example
-from decabench.tasks.readers import LocalFiles
+from decabench.tasks.sources.published import LocalFiles
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
