@@ -153,10 +153,6 @@ def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
         ('{"a": 1, "a": 2}', "it is not JSON: the key 'a'"),
         ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
         ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
-        (
-            json.dumps({**results(), "decascore": 999.0}),
-            "its decaScore is 999.00, but its task scores give 500.00",
-        ),
     ],
 )
 def test_damaged_results_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
