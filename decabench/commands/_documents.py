@@ -56,7 +56,7 @@ class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
 
 
 class LinesDocument(Document, tag="decabench.lines/1", frozen=True):
-    """What a command did, in sentences, with the paths of the files that it wrote."""
+    """Sentences about a completed command, with the paths of the files that it wrote."""
 
     lines: Sequence[str]
 

@@ -136,7 +136,6 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
 
     Without a named source, this includes whether some data came from a mirror and will therefore stay.
     """
-    from decabench.errors import DataError
     from decabench.tasks import Store, requested_splits
 
     if all(task.folder for task in tasks):
@@ -145,14 +144,21 @@ def _describe_place(tasks: list[Task], request: Request) -> str:
         return request.place
     origins = set()
     for task in tasks:
-        try:
-            records = Store(request.home).records(task.name)
-        except DataError:
-            records = {}
+        records = _readable_records(Store(request.home), task.name)
         for record in map(records.get, requested_splits(task, request)):
             is_kept = record is not None and request.keeps(record, task)
             origins.add("recorded mirrors" if is_kept else "upstream")
     return " and ".join(sorted(origins)) or request.place
+
+
+def _readable_records(store: Store, task: str) -> Mapping[str, SplitRecord]:
+    """Return the records of a task's prepared splits, or nothing if they are damaged."""
+    from decabench.errors import DataError
+
+    try:
+        return store.records(task)
+    except DataError:
+        return {}
 
 
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
@@ -214,13 +220,9 @@ def _print_missing(
 
 def _describe_earlier(failed: Preparation, store: Store) -> str:
     """Describe the prepared splits that were to be replaced, such as `train, validation; sample`."""
-    from decabench.errors import DataError
     from decabench.tasks import SPLITS
 
-    try:
-        records = store.records(failed.task)
-    except DataError:
-        return ""
+    records = _readable_records(store, failed.task)
     kept = {split: record for split, record in records.items() if failed.records.get(split) != record}
     origins = sorted({record.origin for record in kept.values()})
     return f"{', '.join(split for split in SPLITS if split in kept)}; {', '.join(origins)}" if kept else ""

@@ -144,9 +144,9 @@ class Job:
         """Whether the labels are hidden."""
         return bool(self.data.salt)
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """The name of the entry; empty if the result depends on third-party code, whose version is unknown."""
+        """The result's name in the ledger; empty if it depends on third-party code, whose version is unknown."""
         task, data = self.task, self.data
         metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
