@@ -28,15 +28,21 @@ Array = NDArray[Any]
 FORMAT = "decabench.board/2"
 
 Hides = Callable[[str, str], bool]
-"""Whether the labels of a (task, split) are available but hidden, so that no example data may be published."""
+"""A function that returns whether the labels of a task's split are available but hidden.
+
+No data about single examples may be published for such a split.
+"""
 
 
 write_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
-"""Returns a value as compact JSON."""
+"""Return a value as compact JSON."""
 
 
 def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
-    """Return a script that registers a value under a name. Browsers don't load JSON from `file://`."""
+    """Return a script that registers a value, or its `json_text`, under a name.
+
+    Pages load scripts instead of JSON, because browsers don't load JSON from `file://`.
+    """
     literals = (encode_basestring_ascii(text) for text in (name, json_text or write_json(value)))
     script = f"decabench.put({','.join(literals)});\n"
     return script.replace("<", "\\u003c").replace(">", "\\u003e").encode("ascii")
@@ -46,9 +52,9 @@ def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
 
 
 def rows_of(board: Board, table: Standings) -> list[tuple[str, Row | PublishedRow]]:
-    """Return (kind, row) for each row of a table, in order. Rows from papers belong to the board's first table.
+    """Return (kind, row) for each row of a table, in the order of the page.
 
-    The runs of a system follow its row.
+    The runs of a system follow its row. Rows from papers are included only in the board's first table.
     """
     kinds: list[tuple[str, Sequence[Row | PublishedRow]]] = [
         ("system", table.rows),
@@ -75,7 +81,7 @@ def overview_data(
     known: Mapping[str, Task],
     hides: Hides,
 ) -> dict[str, Any]:
-    """Return every table of a suite, with row numbers in the order of the page.
+    """Return the numbers in a suite's tables, with the rows in the order of the page.
 
     `known` contains the known tasks, by name.
     """
@@ -116,16 +122,20 @@ def overview_data(
 
 
 _MORE = (
-    ("form", "Not in form, %: answers that are unparseable or refused", 1),
-    ("outside", "Not in context, %: answers to extractive tasks that are not in the context", 1),
-    ("calibration", "Calibration error, %: expected error over ten bins, for labels with probabilities", 1),
-    ("wording", "Wordings: best minus worst score over the wordings of the questions", 1),
-    ("samples", "Samples: standard deviation of the scores of several samples", 2),
-    ("tokens", "Tokens of prompts and answers, in thousands", 0),
-    ("time", "Seconds per thousand answers, on the machine that answered", 1),
-    ("cost", "Cost, at the stated prices", 2),
+    ("form", "Wrong form, %: answers that could not be parsed, and refusals", 1),
+    ("outside", "Not in context, %: answers to extractive tasks that do not occur in the context", 1),
+    (
+        "calibration",
+        "Calibration error, %: expected calibration error over ten bins, for label probabilities",
+        1,
+    ),
+    ("wording", "Wordings: best score minus worst score across wordings of the questions", 1),
+    ("samples", "Samples: standard deviation of the score across several samples", 2),
+    ("tokens", "Tokens, in thousands: prompts and answers", 0),
+    ("time", "Seconds per thousand answers, on the machine that produced them", 1),
+    ("cost", "Cost, at the prices that the submitter stated", 2),
 )
-"""(name, description, decimals) of the additional columns, which are sums or means over the tasks that have a value."""
+"""(name, description, decimals) of each optional column. Values are sums or means over the tasks that have one."""
 
 
 def _more(entry: Entry, hides: Hides) -> dict[str, float]:
@@ -210,10 +220,10 @@ def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
 
 
 def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
-    """Return the data from which browsers compute totals, intervals, ranks and comparisons, apart from `units_data`.
+    """Return the data that browsers need, in addition to `units_data`, to compute totals, intervals, ranks and tests.
 
-    This includes the units of each task, the variance of each score, and the highest ratio of any pair in
-    each resample. Tasks with hidden labels are left out.
+    It consists of the units of each task, the variance of each score, and the highest test statistic of any
+    pair in each resample. Tasks with hidden labels are left out.
     """
     names = [name for name in board.public(table.split) if not hides(name, table.split)]
     layouts: dict[str, Any] = {}
@@ -270,8 +280,9 @@ def _floats(values: Array) -> str:
 def units_data(
     board: Board, table: Standings, index: int, pages: Mapping[str, str], hides: Hides
 ) -> dict[str, Any]:
-    """Return each unit's contribution to a compared row's scores, or the row's tests if labels are hidden.
+    """Return the contribution of each unit to the scores of one row, `table.compared_rows[index]`.
 
+    For tasks with hidden labels, the tests between this row and the other rows are returned instead.
     Contributions have full precision if a task has at most 256 different values, and single precision
     otherwise.
     """
@@ -319,7 +330,7 @@ def _code(parts: Array) -> dict[str, Any]:
 def _describe_tests(
     tests: PairTests, index: int, scores: Sequence[float], hidden: Sequence[tuple[float, float]]
 ) -> list[dict[str, Any] | None]:
-    # Intervals on hidden labels are rounded like the scores; `hidden` contains the scales of their metrics.
+    # Intervals are rounded like scores on hidden labels. `hidden` contains the ranges of the metrics.
     lows, highs = (end[index].tolist() for end in tests.ends)
     found: list[dict[str, Any] | None] = []
     for other, score in enumerate(scores):
@@ -353,9 +364,9 @@ _ABOUT = (
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as CSV, with a line for each system, each of its runs if it has several, and each refused file.
 
-    The scores of a system with several runs are their means. Each task's score is followed by its interval and its
-    units. Rows from papers have lines, too. The name of a refused file is its path. Text that a spreadsheet would treat
-    as a formula is prefixed with an apostrophe.
+    A system with several runs has the mean scores of its runs. Each score is followed by its interval and its units.
+    Rows from papers are left out. The name of a refused file is its path. Text that a spreadsheet would treat as a
+    formula is prefixed with an apostrophe.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -374,7 +385,7 @@ def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal]
 
 
 def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as JSON: the suite, every submission with its scores, and, separately, the published rows."""
+    """Return a board as JSON: the suite, the scores of all submissions, the refused files, and the rows from papers."""
     suite = board.suite
     content = {
         "format": FORMAT,

@@ -1,4 +1,7 @@
-"""Entries, rows, tables and boards. Every untrusted text in an entry is a short, visible line."""
+"""The parts of a board: entries, rows, columns and tables.
+
+Untrusted text in an entry is always cleaned, so that it is one short line without invisible characters.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ RANKED_SPLITS = ("validation", "test")
 """The ranked splits, in the order of the page."""
 
 Kind = Literal["verified", "reported"]
-"""Whether the answers were scored on this machine, or the submitter reported the score."""
+"""`verified` if the answers were scored on this machine, and `reported` if the submitter stated the score."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
@@ -46,11 +49,11 @@ class Evidence:
     """The evidence for a task's score."""
 
     kind: Kind = "reported"
-    """Whether the score was computed on this machine."""
+    """Whether the score was computed on this machine or stated by the submitter."""
     why: str = ""
-    """The reason if the score was not computed on this machine."""
+    """Why the score was not computed on this machine, or an empty string if it was."""
     sample: Sample | None = None
-    """The condensed statistics for the score, if any."""
+    """The condensed statistics behind the score, or None if they are not available."""
     scores: Array | None = None
     """The headline score of each example, shape (examples,). NaN if an example has no score."""
     key: str = ""
@@ -68,7 +71,7 @@ class Entry:
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """The results for the suite's tasks. Tasks without answers are missing."""
+    """The results by task, in the order of the suite. Tasks without answers are left out."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     """The evidence for the results, by task."""
     suite: Suite = DECATHLON
@@ -87,7 +90,7 @@ class Entry:
     apart: str = ""
     """Why the entry is listed separately, or an empty string if it is ranked."""
     remarks: tuple[str, ...] = ()
-    """Further remarks for readers."""
+    """Further remarks to show on the board."""
     authors: tuple[str, ...] = ()
     """The authors' names."""
     description: str = ""
@@ -105,19 +108,19 @@ class Entry:
     open_weights: bool | None = None
     """Whether the weights are available, or None if not stated."""
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The stated tokens and cost of the answers, by `<task>.<split>`."""
+    """The number of tokens and the cost of the answers, as stated by the submission, by `<task>.<split>`."""
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The stated `seconds` of answering and the number of `answers`, by `<task>.<split>`."""
+    """The stated `seconds` spent on answering and the number of `answers`, by `<task>.<split>`."""
     served_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The models that answered according to a server, sorted, by `<task>.<split>`."""
+    """The names of the models that a server said it used, sorted, by `<task>.<split>`."""
     wording: str = ""
     """The question variant used instead of the dataset's wording, or an empty string."""
     system: str = ""
-    """A digest that runs share if only their seeds differ. Empty if the submission doesn't say which model answered."""
+    """A digest that is equal for runs that differ only in their seeds. Empty if the model is not named."""
     seed: str = ""
     """The seed, as JSON."""
     runs: tuple[Entry, ...] = ()
-    """The runs whose means this entry has, if it stands for several runs of a system."""
+    """The runs of the system, if the scores of this entry are the means of several runs."""
 
     @property
     def kind(self) -> Kind | None:
@@ -127,7 +130,7 @@ class Entry:
 
     @property
     def standing(self) -> str:
-        """The kind of evidence, or `partial` if there are only limited runs, or `failed` if there are no scores."""
+        """The kind of evidence. Without scores, `partial` if there is a limited run, and `failed` otherwise."""
         has_limited = any(task.status == "partial" for task in self.tasks.values())
         return self.kind or ("partial" if has_limited else "failed")
 
@@ -137,17 +140,17 @@ class Entry:
         return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
 
     def score(self, task: str) -> float | None:
-        """Return a task's headline score. A limited run has no score, because it is never summed or compared."""
+        """Return a task's headline score, or None. Limited runs count as unscored, because they are never compared."""
         result = self.tasks.get(task)
         return result.score if result is not None and result.status == "scored" else None
 
     def sample(self, task: str) -> Sample | None:
-        """Return the statistics for a task's score, if any."""
+        """Return the statistics behind a task's score, or None if they are not available."""
         return self.evidence[task].sample if self.score(task) is not None else None
 
 
 def names_by_reason(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group (name, reason) by their reasons."""
+    """Group names by their reasons, given (name, reason) pairs."""
     names: dict[str, list[str]] = {}
     for name, reason in found:
         names.setdefault(reason, []).append(name)
@@ -156,12 +159,12 @@ def names_by_reason(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something left off the board, with the reason."""
+    """A submission or file that was left off the board."""
 
     path: str
     """The path, relative to the folder of submissions."""
     reason: str
-    """The reason."""
+    """Why it was left off."""
 
 
 # Parts of a board
@@ -249,7 +252,7 @@ class Cell:
     units: str = ""
     """The number of units behind the interval, for example `48 articles (41.2 effective)`. Empty if unknown."""
     deviation: float | None = None
-    """The standard deviation of the score between runs, if the row has several."""
+    """The standard deviation of the score across runs, if the row has several runs."""
 
 
 @dataclass(frozen=True)
@@ -257,13 +260,13 @@ class Place:
     """A system's place in a ranking."""
 
     rank: int
-    """The rank. All systems in a rank group have the same rank: 1, 1, 3."""
+    """The rank. All systems in a rank group have the same rank, for example 1, 1, 3."""
     group: int
     """The number of the rank group, counted from 1."""
     best: int
-    """The best possible rank."""
+    """The best possible rank: 1 plus the number of significantly better systems."""
     worst: int
-    """The worst possible rank. Ranks behind significantly worse systems are impossible."""
+    """The worst possible rank: the number of systems minus the number of significantly worse ones."""
     versus: str = ""
     """A description of the comparison that decided the group. Empty for the first system."""
 
@@ -298,9 +301,9 @@ class Row:
     place: Place | None = None
     """The place in the ranking, or None if the row is not ranked."""
     runs: tuple[Row, ...] = ()
-    """A row for each run of the system, if there are several. The scores of this row are their means."""
+    """The rows of the runs, if the scores of this row are the means of several runs of the system."""
     deviation: float | None = None
-    """The standard deviation of the total between the runs."""
+    """The standard deviation of the total across the runs."""
 
     @property
     def rank(self) -> int | None:
@@ -317,11 +320,11 @@ class DataLine:
     origin: str
     """`mirror`, `upstream files`, `bundled sample`, …"""
     known: str
-    """Whether published checksums confirm the origin."""
+    """A note on whether the data matches published checksums, or who stated the origin. Can be empty."""
     count: str
     """The number of examples, if known, for example `1,000 of 10,570`."""
     is_subset: bool
-    """Whether fewer examples were scored than the dataset's paper reports."""
+    """Whether fewer examples were scored than the dataset officially has."""
     fingerprint: str
     """The data's fingerprint."""
     signature: str
@@ -332,7 +335,7 @@ class DataLine:
 
 @dataclass(frozen=True)
 class Tests:
-    """The tests between all rows of a table, in the order of `Standings.compared_rows`."""
+    """The tests of all pairs of rows in a table, in the order of `Standings.compared_rows`."""
 
     total: PairTests | None = None
     """Tests of the totals, adjusted for all pairs of ranked systems."""
@@ -351,11 +354,11 @@ class Standings:
     heading: str
     """A short description of the data."""
     counted: int
-    """The number of tasks in a complete result."""
+    """The number of tasks that a complete result must include."""
     is_whole: bool
-    """Whether complete results include all tasks of the suite."""
+    """Whether a complete result must include all tasks of the suite, because all have public labels."""
     total_name: str
-    """The name of the total, such as `decaScore`, or `Total` over public tasks only. Empty without a total."""
+    """The name of the total, such as `decaScore`. `Total` if some labels are not public, and empty without a total."""
     total_unit: str
     """The unit of the total, for example `of 1000` or `mean of 16`. Empty if scales differ or there is no total."""
     rows: tuple[Row, ...]
@@ -365,7 +368,7 @@ class Standings:
     ceilings: tuple[Row, ...]
     """The ceilings, listed separately and unranked."""
     apart: tuple[Row, ...]
-    """Results that are unconfirmed or answer different questions. They are not tested."""
+    """Reported results, and results for other data or other wordings. They are not tested."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     tests: Tests = field(default_factory=Tests)
@@ -373,7 +376,7 @@ class Standings:
 
     @property
     def notes(self) -> dict[str, list[str]]:
-        """The notes on the data, with the tasks to which each note applies."""
+        """The notes on the data, and the tasks that each note applies to."""
         return names_by_reason((line.task, line.note) for line in self.data if line.note)
 
     @property
@@ -383,23 +386,23 @@ class Standings:
 
     @property
     def compared_rows(self) -> tuple[Row, ...]:
-        """All rows that are compared and drawn together: systems, baselines, ceilings, and then single runs."""
+        """All rows that can be compared: systems, baselines, ceilings, and then single runs."""
         whole = self.rows + self.floors + self.ceilings
         return whole + runs_of(whole)
 
     def find_system(self, run: Row) -> Row | None:
-        """Return the row of the system that a row is a run of, or None if it isn't one of several runs."""
+        """Return the row of the system that a run belongs to, or None if the row isn't one of several runs."""
         return self._systems.get(run.entry.path)
 
     @cached_property
     def _systems(self) -> Mapping[str, Row]:
-        """Maps the path of each single run to the row of its system."""
+        """The row of each run's system, by the path of the run."""
         whole = self.rows + self.floors + self.ceilings
         return {run.entry.path: row for row in whole for run in row.runs}
 
 
 def runs_of(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Return the rows of single runs, for rows that stand for several."""
+    """Return the rows of all single runs, given rows that can have several."""
     return tuple(run for row in rows for run in row.runs)
 
 
@@ -410,7 +413,7 @@ class Board:
     suite: Suite
     """The suite."""
     columns: tuple[Column, ...]
-    """The tasks of the suite."""
+    """The columns, one for each task of the suite."""
     tables: tuple[Standings, ...] = ()
     """The tables, in the order of the page."""
 
@@ -439,7 +442,7 @@ class Board:
         return [column.name for column in self.columns if split not in column.hidden]
 
     def combine(self, scores: Sequence[float]) -> float:
-        """Return the suite's total of the given scores, or 0 without scores or if the suite has no total."""
+        """Return the total of some scores, or 0 if there are no scores or the suite has no total."""
         if not scores or self.suite.total == "none":
             return 0.0
         return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
@@ -457,7 +460,7 @@ class Board:
 # Untrusted text
 
 _MOST_MARKS = 4
-"""The most combining marks allowed in a row. More would cover the lines above and below."""
+"""The maximum number of consecutive combining marks. More would cover the lines above and below."""
 
 _MARKS = re.compile(
     f"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{{{_MOST_MARKS + 1},}}"
@@ -466,10 +469,10 @@ _JOINERS = "\u200c\u200d"
 """Invisible characters that some scripts need for correct spelling."""
 
 _IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
-"""Matches joiners without effect, at an end of the text or next to an ASCII character."""
+"""Matches joiners that have no effect, because they are at an end of the text or next to an ASCII character."""
 
 _EMOJI = "\ufe0f"
-"""The character that turns the previous character into a picture."""
+"""The variation selector that displays the previous character as an emoji."""
 
 _BLANKS = frozenset(
     {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}.union(
@@ -496,12 +499,12 @@ def clean(value: Any) -> Any:
 
 
 def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields about the submission and its authors, dropping values of the wrong type."""
+    """Return the fields of an entry that describe the submission and its authors, without values of the wrong type."""
     predictor, authors, size = about.get("predictor"), about.get("authors"), about.get("model_size")
     settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
     open_weights, variant = settings.get("open_weights"), settings.get("variant")
     names = authors[:20] if isinstance(authors, list | tuple) else [authors]
-    # Names that look equal must be equal, so that the page can tell them apart by adding paths.
+    # Names that look the same must be equal, because pages add paths to tell equal names apart.
     name = printable_line(_IDLE_JOINERS.sub("", printable_line(about["name"], 120))) or "unnamed"
     wording = printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
     system, seed = system_and_seed(settings) or ("", "")
@@ -537,7 +540,7 @@ def _read_numbers(table: object, names: Sequence[str]) -> dict[str, dict[str, fl
 
 
 def _read_served(table: object) -> dict[str, tuple[str, ...]]:
-    """Leaves out fingerprints, as in `m-2024 (fp_1)`, which servers change without changing the model."""
+    """Return the model names without fingerprints such as `(fp_1)`, which can change although the model is the same."""
     return {
         printable_line(key, 80): tuple(
             sorted({re.sub(r" \([^()]*\)$", "", printable_line(name)) for name in names})
@@ -548,7 +551,7 @@ def _read_served(table: object) -> dict[str, tuple[str, ...]]:
 
 
 def _web_address(value: object) -> str:
-    """Drops everything except http and https URLs, such as `javascript:`."""
+    """Return an http or https URL unchanged, and an empty string for anything else, such as a `javascript:` URL."""
     if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
         return ""
     try:
@@ -578,7 +581,7 @@ def printable_line(value: object, limit: int = 200) -> str:
 def path_fault(path: str) -> str:
     """Return why a path can't be shown, or an empty string if it can.
 
-    An invisible character, for example, could make it look like a different path.
+    For example, an invisible character can make a path look like a different one.
     """
     for character in path:
         is_seen = character.isprintable() or unicodedata.category(character) == "Zs" or character in _JOINERS
@@ -586,9 +589,13 @@ def path_fault(path: str) -> str:
             return (
                 f"its path contains the invisible character U+{ord(character):04X}; rename the file or folder"
             )
-    return "its path is longer than 1,000 characters" if len(path) > 1_000 else ""
+    return (
+        "its path is longer than 1,000 characters; shorten the names of its folders"
+        if len(path) > 1_000
+        else ""
+    )
 
 
 def _is_shown(character: str) -> bool:
-    # Joiners change how their neighbours look. Other format characters, such as direction marks, are dropped.
+    # Joiners affect how adjacent characters look. Other format characters, such as direction marks, are dropped.
     return character in _JOINERS or not (unicodedata.category(character) == "Cf" or ord(character) in _BLANKS)

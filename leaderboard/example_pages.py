@@ -1,11 +1,11 @@
 """The examples behind scores, for a board and for the page of `decabench show`.
 
-`static/examples.js` loads these files below data/ as it needs them. Texts are split into pieces, so that
-a page of examples loads quickly:
+`static/examples.js` loads the following files from `data/` when it needs them. Texts and answers are split
+into pieces, so that a page of examples loads quickly:
 
-    texts/<task>.js      ids, fields to filter by, the number of systems that are right
-    texts/<task>-<n>.js  questions, contexts and golds
-    answers/<system>/    for each system: verdicts, scores, lengths and flags, and the answers
+    texts/<task>.js      ids, fields to filter by, and how many systems got each example right
+    texts/<task>-<n>.js  questions, contexts and gold answers
+    answers/<system>/    a system's answers, with verdicts, scores, lengths and flags
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ from decabench.tasks import Example, Tags, Tree
 Array = NDArray[Any]
 
 Policy = Literal["free", "all", "none"]
-"""Which examples the site includes: from redistributable datasets, all, or none."""
+"""Which examples a site includes: `free` for datasets that may be redistributed, `all`, or `none`."""
 
 _PIECE = 1 << 17
 """The approximate size of a piece, in characters of JSON."""
 
 _LIMITS = Limits(file_bytes=1 << 28)
-"""Limits the size of the answer files that are read."""
+"""Limits on the answer files that are read."""
 
 _EXACT = 0.005
 """An answer is right if its score is at most this far from the best possible score."""
 
 _MOST_BEFORE = 12
-"""The maximum number of earlier examples in a group to show."""
+"""The maximum number of earlier examples to show, such as the previous turns of a dialogue."""
 
 _MOST_LABELS = 60
 """The maximum number of values for a filter field."""
@@ -81,7 +81,7 @@ _QUESTIONS = frozenset("what which who whom whose when where why how is are was 
 def _index_and_pieces(
     name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield pieces with the rows as JSON values, then the index with the first row number of each piece."""
+    """Yield the rows in pieces, as JSON values, and then an index with the number of the first row of each piece."""
     starts, count, size = [0], 0, 0
     piece: list[str] = []
     for row in rows:
@@ -114,7 +114,7 @@ def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
 
 
 def _find_fields(examples: Sequence[Example], turns: Sequence[int] = ()) -> dict[str, Any]:
-    # The labels to filter and break down by, and each example's label number.
+    # Return the labels of each field to filter or break down by, and the number of each example's label.
     values: dict[str, list[str]] = {
         "gold": [example.answers[0] or "(empty)" for example in examples],
         "question": [_question_word(example.question) for example in examples],
@@ -163,11 +163,11 @@ class TaskTexts:
     """The examples of a task's split, or why they can't be shown."""
 
     why: str = ""
-    """The reason if nothing can be shown."""
+    """Why the examples can't be shown, or an empty string if they can."""
     examples: Sequence[Example] = ()
     """The examples, in the order of the data."""
     is_whole: bool = False
-    """Whether contexts and answers are shown in full, because each token has a tag."""
+    """Whether contexts and answers are shown in full, as is necessary for tags and trees."""
     before: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """The positions of the earlier turns of each example's dialogue, by position."""
     states: Mapping[int, str] = field(default_factory=dict)
@@ -179,7 +179,10 @@ class TaskTexts:
         return [example.id for example in self.examples]
 
     def files(self, name: str, right: Sequence[Array]) -> Iterator[tuple[str, bytes]]:
-        """Yield the files shared by all systems. For each system, `right` says which examples it answers correctly."""
+        """Yield the files that all systems share.
+
+        `right` contains one boolean array per system, which marks the examples that the system got right.
+        """
         turns = [len(self.before[place]) for place in range(len(self.examples))] if self.before else ()
         known = [one for one in right if len(one) == len(self.examples)]
         index = {
@@ -191,7 +194,7 @@ class TaskTexts:
         return _index_and_pieces(name, index, map(self.text, range(len(self.examples))))
 
     def text(self, place: int) -> dict[str, Any]:
-        """Return the question, context and golds of an example, and the previous turns of a dialogue."""
+        """Return an example's question, context, gold answers and, in a dialogue, the previous turns."""
         example = self.examples[place]
         golds = list(dict.fromkeys(example.answers))
         found: dict[str, Any] = {
@@ -244,7 +247,7 @@ class SystemAnswers:
     """An entry's answers to a task's examples, or why they can't be shown."""
 
     why: str = ""
-    """The reason if nothing can be shown."""
+    """Why the answers can't be shown, or an empty string if they can."""
     count: int = 0
     """The number of answers."""
     files: Sequence[File] = ()
@@ -262,16 +265,16 @@ def read_answers_shown(
 ) -> SystemAnswers:
     """Return the data files with an entry's answers to a task's examples, or why they can't be shown.
 
-    `file` contains the answers, and `name` is the name of the data files. `earlier` is an earlier site,
-    whose files are reused if they show the same answers.
+    `file` contains the answers, and `name` is the name of the data files. `earlier` is the folder of an
+    earlier site. Its files are reused if they were made from the same answers.
     """
     evidence = entry.evidence[column.name]
-    why = data.why or ("" if evidence.kind == "verified" else "The answers were not scored here.")
+    why = data.why or ("" if evidence.kind == "verified" else "These answers were not scored for this site.")
     made_of = [evidence.key, _own_digest(), column.low, column.high, column.digits]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest() if evidence.key and not why else ""
     if key and earlier is not None and (files := _find_earlier(earlier, name, key)):
         return SystemAnswers("", len(data.examples), files)
-    why = why or ("" if file else "The answers are not in a folder.")
+    why = why or ("" if file else "Answers are shown only for submissions that are folders.")
     read = SystemAnswers(why)
     if file is not None and not why:
         read = _read_answers(entry, column, file, data, keeper, name, key)
@@ -286,7 +289,7 @@ def _own_digest() -> str:
 
 
 def find_answer_files(entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
-    """Return an entry's answer files by task and split, or nothing if the entry is not a folder."""
+    """Return an entry's answer files by (task, split), or an empty mapping if the submission is not a folder."""
     try:
         return find_predictions(entry.place)[0]
     except (DecabenchError, OSError):  # for example, an archive
@@ -317,7 +320,7 @@ def _read_answers(
 ) -> SystemAnswers:
     scores, count = entry.evidence[column.name].scores, len(data.examples)
     if scores is None or len(scores) != count:
-        return SystemAnswers("The data was prepared again while the site was built.")
+        return SystemAnswers("The data was prepared again while the site was being built.")
     details: dict[int, AnswerLine] = {}
     try:
         texts = _read_plain_lines(file.path, data.ids)
@@ -363,9 +366,9 @@ def _read_answers(
 
 
 def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
-    """Read the answers of a file that decabench wrote in the order of the data. Returns None for any other file.
+    """Return the answers of a file that decabench wrote in the order of the data, or None for any other file.
 
-    This is a fast path: reading arbitrary files line by line takes ten times as long.
+    This is a fast path, because reading an arbitrary file line by line takes ten times as long.
     """
     if path.suffix != ".jsonl" or path.stat().st_size > _LIMITS.file_bytes:
         return None
@@ -408,7 +411,7 @@ def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
-    """Write the page into a folder, replacing an earlier page, and return its index.html.
+    """Write the page of `decabench show` to a folder, replacing an earlier page, and return the path of `index.html`.
 
     Raises LeaderboardError if the folder contains something else, and StorageError if it can't be written.
     """

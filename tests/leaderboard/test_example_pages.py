@@ -225,10 +225,10 @@ def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
     assert why(made_up, home, "none") == "The site was built without examples."
     shutil.make_archive(str(tmp_path / "zipped" / "system-00"), "zip", made_up / "system-00")
     (found,) = shown(tmp_path / "zipped", home).values()
-    assert found["squad"].why == "The answers are not in a folder."
+    assert found["squad"].why == "Answers are shown only for submissions that are folders."
     write(tmp_path / "stated", [results(scores={"squad": 50.0})])
     (found,) = shown(tmp_path / "stated", home).values()
-    assert found["squad"].why == "The answers were not scored here."
+    assert found["squad"].why == "These answers were not scored for this site."
 
 
 @pytest.mark.parametrize(
