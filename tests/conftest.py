@@ -1,4 +1,4 @@
-"""What many tests need: the sample prepared once, the command line, a submission, a task of one's own."""
+"""Shared fixtures: the prepared sample, the command line, a submission and a custom task."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def submit(home: Path, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def own_task(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a task of one's own, `own`, with these answers, and returns its TOML file."""
+    """Write a custom task named `own` with these answers, and return its TOML file."""
 
     def write(answers: Sequence[Any], metric: str = "em") -> Path:
         rows = [{"number": number, "answer": answer} for number, answer in enumerate(answers)]

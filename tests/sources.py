@@ -24,7 +24,7 @@ class Import:
     module: str
     """Absolute, `decabench.metrics.base`."""
     name: str
-    """What is taken from it."""
+    """The name imported from the module."""
     relative: bool
     """Whether it was written with dots."""
 

@@ -62,7 +62,7 @@ def test_every_command_has_a_file_of_its_name():
 
 
 FROM_SCRIPT = "import sys; del sys.path[0]; from decabench.cli import main; sys.argv[0] = 'decabench'; main()"
-"""What the installed script does: the current folder is not on its module path."""
+"""Run the installed script, which does not have the current folder on its module path."""
 
 
 AS_MODULE, AS_SCRIPT = ("-m", "decabench"), ("-c", FROM_SCRIPT)
@@ -359,7 +359,7 @@ def test_a_full_disk_is_3(command, monkeypatch, home, submit, tmp_path, name):
     left = [path for path in new.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert [
         path for path in left if path.parent.name != "journal"
-    ] == []  # which the same command goes on from
+    ] == []  # from which the same command continues
     assert command(*arguments).exit_code == 0
 
 

@@ -46,7 +46,7 @@ BROUGHT_BY_EXTRAS = (
         "transformers",
     ),
 )
-"""Packages that the base install must do without."""
+"""Packages that the base install must not need."""
 
 
 BLOCKER = f"""

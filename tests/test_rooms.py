@@ -27,14 +27,14 @@ ROOMS = (
     "commands",
     "console",
 )
-"""From the ground up; a room may import those before it. `base` is errors, files and the like beside the package's
-face, which is `console` with the command line: it names things of all rooms, and loads them on request."""
+"""Rooms from the lowest to the highest. A room may import the rooms before it. `base` has errors, files and similar
+modules. `console` has the command line and the package's public names, which it loads from all rooms on request."""
 
 BESIDE = {"training": {"predictors"}, "leaderboard": {"predictors", "training", "runs"}, "runs": {"training"}}
-"""What a room does without though it stands below: these rooms are side by side."""
+"""Lower rooms that a room must not import, because the two are on one level."""
 
 ON_USE = {"sacrebleu", "rouge_score", "numpy"}
-"""What metrics may load beside the standard library, on first use: scorers, and numpy where arrays are given."""
+"""Packages that metrics may import on first use: scorers, and numpy for arrays."""
 
 WITH_TORCH = ("vectors", "models", "training", "predictors")
 
@@ -59,13 +59,13 @@ def target(found: Import) -> str:
 
 
 def faults(module: str, found: Import) -> Iterator[str]:
-    """What an import breaks."""
+    """Yield the rules that an import breaks."""
     own, reached = room(module), target(found)
     if reached.partition(".")[0] == "decabench" and reached != "decabench":
         other = room(reached)
         allowed = set(ROOMS[: ROOMS.index(own) + 1]) - BESIDE.get(own, set())
         if other not in allowed:
-            yield f"{module} imports {reached}, and {own} stands below {other} or beside it"
+            yield f"{module} imports {reached}, and {own} is below {other} or on its level"
         if (
             other not in (own, "base", "commands", "console")
             and reached != face(reached)
@@ -83,7 +83,7 @@ def faults(module: str, found: Import) -> Iterator[str]:
 
 
 def is_public(module: str) -> bool:
-    """Whether a module is a face of its own beside its room's: it is named in a table and loaded on request."""
+    """Return whether a module is public by itself: named in a table and loaded on request."""
     return module == "decabench.metrics.selftest"
 
 
@@ -94,7 +94,7 @@ def test_the_product_does_without_the_laboratory() -> None:
 
 
 def all_faults(module: str, text: str, is_package: bool = False) -> list[str]:
-    """What the imports of a source text break."""
+    """Return the rules that the imports of a source text break."""
     return [fault for found in imports(text, module, is_package) for fault in faults(module, found)]
 
 

@@ -29,9 +29,7 @@ def run(*arguments, **options):
 def copy_of_the_tree(target, links):
     """What git has or would add, so that nothing of an earlier build is in it; links as links or as plain files."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip(
-            "not a git checkout: what belongs to the project cannot be told from what was built in it"
-        )
+        pytest.skip("not a git checkout, so files of the project and built files cannot be distinguished")
     listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     for name in filter(None, listed.split("\0")):
         source, copy = ROOT / name, target / name

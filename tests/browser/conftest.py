@@ -99,7 +99,7 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
 
 
 class Watched:
-    """What a page did that it must not do."""
+    """Records the requests of a page and its faults: errors and dialogs."""
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.faults: list[str] = []

@@ -31,7 +31,7 @@ def values(page: Page, number: int) -> list[float]:
 
 
 def again(page: Page) -> None:
-    """Opens the same address anew, as somebody who was sent it would."""
+    """Open the same address in a new page, as someone who received the link would."""
     url = page.url
     page.goto("about:blank")
     page.goto(url)

@@ -108,7 +108,7 @@ def test_fields_break_between_words_on_a_terminal() -> None:
     ]
 
 
-# No command lets text of strangers act on the terminal: escape sequences, bells, carriage returns, directions
+# No command lets untrusted text act on the terminal: escape sequences, bells, carriage returns, directions
 
 
 HOSTILE = "\x1b[2J\x1b]0;own\x07\x9b31m\r\t\x08\x7f\u202e\u2066\u2028 good"

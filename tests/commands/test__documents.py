@@ -34,7 +34,7 @@ def parsed(text):
 
 
 def faults(value, kind=None):
-    """What a schema finds in a value: that of a type, or the whole one for a value with a format."""
+    """Return the errors of a value by the schema of a type, or by the full schema for a value with a format."""
     form = {"$defs": SCHEMA["$defs"], "$ref": f"#/$defs/{kind}"} if kind else SCHEMA
     return [
         f"{error.json_path}: {error.message[:200]}"

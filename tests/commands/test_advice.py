@@ -13,7 +13,7 @@ from decabench.tasks import Store
 
 
 def said(done) -> str:
-    """What a failed command said, without the usage line."""
+    """Return the message of a failed command, without the usage line."""
     assert done.exit_code and not isinstance(done.exception, AssertionError), done.output
     return done.stderr.rpartition("Error: ")[2].strip()
 

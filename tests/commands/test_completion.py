@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def completed(line: str) -> list[str]:
-    """What the last word of a line becomes."""
+    """Return the completions of the last word of a line."""
     *words, incomplete = line.split(" ")[1:]
     found = ShellComplete(cli, {}, "decabench", "_DECABENCH_COMPLETE").get_completions(words, incomplete)
     return [each.value for each in found]

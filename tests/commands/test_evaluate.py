@@ -154,7 +154,7 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
 
 
 def test_one_group_has_no_interval(command, tmp_path):
-    """Drawn again and again it would give a width of nothing, which nobody may take for certainty."""
+    """Resampling a single unit would give an interval of width zero, which looks like certainty."""
     (tmp_path / "rows.jsonl").write_text('{"a": "yes", "g": "one"}\n{"a": "no", "g": "one"}\n')
     text = 'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "Is it?"\nanswer = "a"\n'
     text += 'units = ["g"]\n[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'

@@ -1,4 +1,4 @@
-"""`decabench export`: messages. What it writes: tests/exchange."""
+"""`decabench export`: messages. tests/exchange checks the files."""
 
 
 def test_the_choices_of_a_missing_option_are_one_sentence(command, tmp_path):

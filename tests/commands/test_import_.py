@@ -1,4 +1,4 @@
-"""`decabench import`: options by format, exit codes, the report. What is matched: tests/exchange/test_imports.py."""
+"""`decabench import`: options by format, exit codes, the report. tests/exchange/test_imports.py checks the matching."""
 
 import json
 

@@ -123,7 +123,7 @@ def test_a_file_that_may_not_be_read_fails_its_task_alone(command, options, subm
 
 @pytest.fixture
 def own_home(command, own_task, tmp_path):
-    """A home with a task of one's own, a suite of it, and a submission to it."""
+    """A home with a custom task, a suite that contains it, and a submission to it."""
     own = own_task(["one", "two", "two", "two"])
     suite = tmp_path / "suite.toml"
     suite.write_text(

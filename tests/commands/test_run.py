@@ -18,7 +18,7 @@ def file(tmp_path, home):
 
 
 def test_a_summary(command, file, tmp_path, monkeypatch):
-    """A table beside the baseline, three wrong answers, and the page, in that order."""
+    """A table with the baseline, three wrong answers and the board, in that order."""
     monkeypatch.setenv("COLUMNS", "80")
     done = command("run", str(file), "--set", f"board={tmp_path / 'site'}")
     assert done.exit_code == 0, done.output

@@ -138,7 +138,7 @@ def test_show_has_the_other_wordings(command, home, tmp_path):
 
 @pytest.fixture
 def leaky(command, tmp_path):
-    """A task of one's own whose validation split repeats two of its four training texts, one in other spelling."""
+    """A custom task whose validation split repeats two of its four training texts, one with another spelling."""
     texts = {"train": ["Good.", "Bad.", "Fine!", "New."], "validation": ["Good.", "fine", "Other", "More"]}
     for split, contexts in texts.items():
         rows = [{"text": text, "answer": "yes" if at % 2 else "no"} for at, text in enumerate(contexts)]

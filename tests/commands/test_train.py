@@ -226,7 +226,7 @@ def test_folders_of_others_are_refused(tmp_path: Path, home: Path, file: str, re
 def test_a_run_of_another_version_that_ended_before_its_first_checkpoint_begins_again(
     tmp_path: Path, home: Path
 ) -> None:
-    """Its config.toml lacks settings that were added since; that alone could be anybody's, beside its log it is not."""
+    """Its config.toml lacks settings added since then. The log next to it shows that it is a run."""
     run, quiet = tmp_path / "run", lambda line: None
     train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu", report=quiet)
     shutil.rmtree(run / "checkpoints")

@@ -11,7 +11,7 @@ from decabench.vectors.vector_files import open_vectors
 
 @pytest.fixture
 def corpus(command, tmp_path):
-    """A task of two kinds of words that never meet, told apart by their endings alone; returns its options."""
+    """Options for a task with two groups of words that never occur together and differ only in their endings."""
     random = np.random.default_rng(0)
     stems = ["wal", "tal", "kic", "jum", "pus", "hel", "loo", "cal"]
     kinds = [[stem + ending for stem in stems] for ending in ("king", "ness")]

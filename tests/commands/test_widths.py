@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 WIDTHS = (60, 80, pytest.param(200, marks=pytest.mark.heavy))
 LONGEST = "a-task.with_the-longest.name-" + "x" * (NAME_LENGTH - 29)
 LONG = "fdu.health_personal_care"
-"""The longest name of a built-in task, here for a task of one's own."""
+"""The longest name of a built-in task, here for a custom task."""
 TASK = """
 format = "decabench.taskfile/1"
 name = "{name}"

@@ -29,7 +29,7 @@ def answers(folder: Path, task: str) -> dict[str, str]:
 
 
 def entry(folder: Path, key: str) -> dict[str, Any]:
-    """What the submission says about an import."""
+    """Return the submission's record of an import."""
     return tomllib.loads((folder / "submission.toml").read_text())["predictor"]["imports"][key]
 
 
@@ -378,7 +378,7 @@ def test_reasoning_in_your_own_tags(bring, golds, tmp_path):
 def real_home(tmp_path_factory):
     """The validation split of SQuAD, prepared from the mirror."""
     if not (SHARED / "mirror" / "squad").is_dir() or not (SHARED / "conformance").is_dir():
-        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
+        pytest.skip("the real data is not next to the project (set DECABENCH_SHARED)")
     home = tmp_path_factory.mktemp("real")
     prepare_task(TASKS["squad"], Request(home, "validation", str(SHARED / "mirror"), progress=False))
     return home

@@ -115,7 +115,7 @@ def test_markdown_stands_systems_beside_each_other(scored):
 
 
 def latex_text(source):
-    """What a piece of LaTeX prints, by the few rules that the table may use; anything else is a failure."""
+    """Return the text that a piece of LaTeX prints. Fail on any command that the table should not use."""
     printed = {
         r"\textbackslash{}": "\\",
         r"\textasciicircum{}": "^",

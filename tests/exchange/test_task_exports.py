@@ -1,6 +1,6 @@
 """Exported tasks: the files that other harnesses read, and scores that are those of `decabench evaluate`.
 
-What the harnesses themselves make of them: test_task_exports_harnesses.py.
+test_task_exports_harnesses.py runs them in the harnesses.
 """
 
 from __future__ import annotations

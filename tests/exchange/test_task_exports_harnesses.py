@@ -1,6 +1,6 @@
 """Exported tasks in the real lm-eval and Inspect: their score is that of `decabench evaluate`, to the last digit.
 
-A made-up model answers, so nothing is downloaded. Needs `pip install lm_eval inspect-ai` beside the project.
+A made-up model answers, so nothing is downloaded. Needs `pip install lm_eval inspect-ai`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TASKS = [
     "wikisql",
     "srl",
 ]
-"""Of all scopes: a mean, BLEU, ROUGE, dialogues and corpus F1, with labels that the question names and with tables."""
+"""Tasks of every kind: a mean, BLEU, ROUGE, dialogues, corpus F1, labels named in the question, and tables."""
 
 LM_EVAL = """
 import json, sys
@@ -91,7 +91,7 @@ json.dump(found, open(out + "/found.json", "w"))
 
 def require(package: str) -> None:
     if find_spec(package) is None:
-        pytest.skip(f"{package} is not installed beside the project: nothing was run in it")
+        pytest.skip(f"{package} is not installed")
 
 
 def made_up(exported: ExportedTask) -> dict[str, str]:

@@ -15,7 +15,7 @@ from decabench.exchange.trackers import result_numbers
 
 
 class Notes:
-    """A tracker of one's own that notes its calls, and fails where it is told to."""
+    """A custom tracker that records its calls and fails on request."""
 
     def __init__(self, fails: str = "", error: BaseException | None = None) -> None:
         self.calls: list[tuple[Any, ...]] = []

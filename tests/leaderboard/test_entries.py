@@ -1,4 +1,4 @@
-"""Text of strangers: one short line of what can be seen, and no address that is none."""
+"""Untrusted text becomes one short line of visible characters, and only real addresses become links."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def read(files: Iterable[File], name: str) -> tuple[dict[str, Any], list[Any]]:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of a task for a submission."""
+    """The data that the page shows for a task of a submission."""
 
     why: str
     rows: Sequence[dict[str, Any]]
@@ -68,7 +68,7 @@ def copy_of(made_up: Path, tmp_path: Path, *names: str) -> Path:
 
 
 def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Shown]]:
-    """What is shown, by submission and task: each answer with the text of its example, its verdict and its flags."""
+    """Return the shown answers by submission and task, with the example's text, the verdict and the flags."""
     keeper = Keeper(Store(home), [DECATHLON], TASKS)
     top, paths, _ = find_submissions(folder)
     entries, _ = score_submissions(top, paths, keeper)

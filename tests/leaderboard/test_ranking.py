@@ -212,7 +212,7 @@ def test_a_test_makes_rank_groups() -> None:
 
 
 def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
-    """What is adjusted are the pairs of ranked systems, however many others the table has."""
+    """Only pairs of ranked systems are adjusted, however many other rows the table has."""
     files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
     floor = results("b", 59.0, about={"predictor": {"name": "majority"}})
     files += [floor, results("a", NO_SCHEMA)]

@@ -202,7 +202,7 @@ def test_every_cell_has_its_label(site: Path) -> None:
                 if tag == "th":
                     assert attributes["scope"] in ("col", "row", "rowgroup")
                 else:
-                    assert not re.fullmatch(r"[—–\s]*", text), "a dash needs words beside it"
+                    assert not re.fullmatch(r"[—–\s]*", text), "a dash needs words next to it"
 
 
 def test_ids_are_unique_and_links_lead_somewhere(site: Path) -> None:

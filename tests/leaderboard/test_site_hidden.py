@@ -365,7 +365,7 @@ def test_the_keeper_sees_examples_on_request(kept: Keeper) -> None:
 
 
 def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
-    """Whoever knows the questions and a few of the labels could try the rest against a fingerprint, or a file's."""
+    """Someone who knows the questions and a few labels could test guesses at the rest against a digest."""
     public = [*files_below(shared_board(kept), "static/").values(), *files_below(kept.submissions).values()]
     public += [text.encode() for text in kept.printed]
     for task in kept.tasks:
@@ -771,7 +771,7 @@ def test_statistics_that_come_along_do_not_count(
 
 
 def test_the_statement_of_a_submission_is_of_its_questions(kept: Keeper, tmp_path: Path) -> None:
-    """What a submission says of its data is the same on every machine, and other questions are noticed."""
+    """A submission records the same data fingerprint on every machine, and different questions are noticed."""
     record = Store(kept.home).record("own.text", "test")
     asked = hashlib.sha256()
     for each in Store(kept.home).examples("own.text", "test"):

@@ -12,7 +12,7 @@ from decabench.leaderboard import write_leaderboard
 from tests.leaderboard.synthetic import submissions
 
 SECONDS = 10
-"""Of the processor: the clock on the wall measures what else runs besides the tests."""
+"""CPU seconds, because other processes slow down the wall clock."""
 BYTES = 300_000
 
 
@@ -28,7 +28,7 @@ def test_fifty_submissions(home: Path, tmp_path: Path) -> None:
 
 
 def weight(page: Path) -> int:
-    """Of a page with all that it loads by itself."""
+    """Return the bytes of a page and of everything it loads."""
     text = page.read_text(encoding="utf-8")
     names = re.findall(r'<(?:script|link)[^>]* (?:src|href)="([^"]+)"', text)
     return len(text.encode()) + sum((page.parent / name).stat().st_size for name in names)

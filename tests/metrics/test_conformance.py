@@ -1,4 +1,4 @@
-"""Every conformance case beside the project: official scorers' figures on real rows."""
+"""All shared conformance cases: scores of the official scorers on real rows."""
 
 import json
 import os

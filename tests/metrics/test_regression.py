@@ -97,7 +97,7 @@ def test_pearson_far_from_zero_agrees_with_scipy_in_resamples_too(offset, scale)
 
 @pytest.mark.parametrize("digits", [0, 1, 6])
 def test_spearman_s_influence_is_that_of_ranking_anew(digits):
-    """Ranked anew by scipy, resamples follow the first-order sum; with ranks that stay as they are they do not."""
+    """Resamples ranked again by scipy follow the first-order sum; resamples with fixed ranks do not."""
     source = np.random.default_rng(2)
     gold = source.normal(size=400).round(digits)
     predicted = (abs(gold) + gold / 3).round(digits)

@@ -75,7 +75,7 @@ def test_stem(word, expected):
 
 @pytest.mark.parametrize("how", [True, False])
 def test_a_long_answer_takes_little_memory(how):
-    """A submission of a stranger's may have a line of a megabyte; the table has rows for the reference's words only."""
+    """An untrusted answer may be a megabyte long, so the table has rows only for the reference's words."""
     program = f"""
 import subprocess
 import sys

@@ -183,7 +183,7 @@ def conlleval_counts(predicted, gold):
 @pytest.mark.parametrize("prefixes", ["BI", "IE"])
 @pytest.mark.parametrize("seed", range(10))
 def test_counts_are_conlleval_s_on_any_tags_of_its_schemes(seed, prefixes):
-    """It knows IOB1, IOB2, IOE1 and IOE2; in IOBES it joins what stands beside each other."""
+    """It knows IOB1, IOB2, IOE1 and IOE2; in IOBES it joins adjacent spans."""
     source = random.Random(seed)
     tags = ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in KINDS[:2])]
     lengths = [source.randint(1, 12) for _ in range(40)]
@@ -215,7 +215,7 @@ def test_counts_are_conlleval_s_on_any_tags_of_its_schemes(seed, prefixes):
     ],
 )
 def test_gold_tags_of_no_known_scheme_are_refused(tag):
-    """BILOU, BMEWO, letters at the end and other signs for O were joined to what stands beside them: F1 was 100."""
+    """BILOU, BMEWO, letters at the end and other signs for O were joined to their neighbors, and F1 was 100."""
     with pytest.raises(
         MetricError, match=f"gold answer 'B-PER {tag} O' in example number 1 can't be scored .*'{tag}'"
     ):

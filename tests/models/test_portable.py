@@ -114,7 +114,7 @@ def test_a_run_does_not_go_on_from_an_export(remembering, tmp_path):
 
 
 def forget_digests(folder):
-    """Leave the digests of the files out of a record, as whoever forges weights may."""
+    """Remove the digests of the files from a record, as a forger could."""
     change_record(folder, lambda record: record.pop("files"))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of predictors share: questions, a prompting, a setting and a clock that does not wait."""
+"""Shared by the tests of predictors: questions, prompting, a setting and a clock that does not wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`command:`: what it finds, refuses and says of itself."""
+"""`command:`: programs that it finds, programs that it refuses, and its description."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Outcomes that can be written and read again, whoever made them."""
+"""Outcomes of any predictor can be written and read again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Predictors that are Python objects: what is known of them before they are asked."""
+"""Predictors that are Python objects: their descriptions before the first question."""
 
 import hashlib
 import sys

@@ -26,7 +26,7 @@ def answers(home, task):
 
 
 def test_it_tells_good_reviews_from_bad(home):
-    """Of the sample's 32 sentences a coin gets 23 or more right once in a hundred times."""
+    """Random guesses get 23 or more of the 32 sentences right once in a hundred times."""
     examples, said = answers(home, "sst")
     assert len(examples) == 32
     assert sum(text in each.answers for text, each in zip(said, examples, strict=True)) >= 23

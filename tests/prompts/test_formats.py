@@ -1,4 +1,4 @@
-"""What a file of answers looks like: gold answers are given back in another form, or for another example.
+"""Recognizing the form of a file of answers: gold answers are given back in another form, or for another example.
 
 Right is what an example's own gold answer scores: every number in a message is the metric's for gold answers.
 """

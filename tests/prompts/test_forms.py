@@ -1,4 +1,4 @@
-"""Numbers and lists in a form that scores as wrong, held against what the metrics themselves read."""
+"""Numbers and lists in a form that scores as wrong, compared with the values that the metrics read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_numbers_in_other_forms(text: str, found: tuple[str, str] | None) -> Non
 @pytest.mark.parametrize("metric", ["relatedness", "pearson", "mse", "em"])
 @pytest.mark.parametrize("text", ["3", "3.0", "three", "3,0", "3 points", " 3 ", "3.", "3e0", "٣"])
 def test_a_number_is_reported_only_if_it_scores_worse(metric: str, text: str) -> None:
-    """What is counted is what the metric itself scores as another answer than the number."""
+    """An answer is counted only if the metric scores it differently from the number."""
     gold = ["3", "1", "5", "2"]
     references = [Item((answer,)) for answer in gold]
     forms = counted(SCALE, metric, [text], ["3"])

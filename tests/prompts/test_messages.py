@@ -1,4 +1,4 @@
-"""What a model is sent: the turns of a chat, or one text."""
+"""Messages sent to a model: the turns of a chat, or one text."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ CALLS = [
 @pytest.mark.parametrize("text", CALLS)
 def test_a_call_of_a_tool_is_no_answer(text: str) -> None:
     for kind, (form, _) in ANSWERS.items():
-        if kind != "raw":  # a task of one's own may ask for calls
+        if kind != "raw":  # a custom task may ask for calls
             found = extract(text, form, "", "stop", CONTEXT)
             assert found.answer == "" and found.rule.split("+")[-2:] == ["tool-call", "unparseable"]
 

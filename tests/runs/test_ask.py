@@ -140,7 +140,7 @@ def test_it_is_told_as_it_goes(journal):
 
 
 def test_cuts_are_told_of_what_was_resumed_too(journal):
-    """Truncation that only the first run told of would be silent in the last."""
+    """A warning about truncation that only the first run printed would be missing from the last."""
     cut = {"q1": Answer("x", "length"), "q2": Answer("x", "stop", (0, 3))}
     engine = Engine(lambda question: cut.get(question.id, Answer("x")))
     for _ in range(2):

@@ -158,7 +158,7 @@ def test_reading_writes_nothing(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
 def test_what_append_returned_from_survives_a_kill(tmp_path):
-    """Every answer that was told of before the kill is there after it."""
+    """Every answer reported before the kill is there after it."""
     program = (
         "import sys, pathlib\n"
         "from decabench.runs.journal import Journal, JournalKey\n"

@@ -217,7 +217,7 @@ def test_what_is_no_file_of_ids(tmp_path, content, sentence):
         read_ids(tmp_path / "ids")
 
 
-# What a predictor is handed: questions, and training data that is not the split that it predicts
+# A predictor receives questions, and training data that is not the split it predicts
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Clusters that a run starts or is told of: what is left of them, and what a lost machine costs."""
+"""Clusters that a run starts or joins: no process is left over, and a lost machine costs little."""
 
 import os
 import signal
@@ -93,7 +93,7 @@ def lines(folder):
 
 
 def names(processes):
-    """Of those that live."""
+    """Return the names of the processes that are still running."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):

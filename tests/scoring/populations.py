@@ -36,7 +36,7 @@ def mean_rows(right: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str) -> tuple[Sample, float]:
-    """One system on units drawn anew: its sample, and the score of the whole population."""
+    """One system on newly drawn units: its sample, and the score of the whole population."""
     n = SIZES[sizes](generator, units, 30)
     if kind == "mean":
         return sample("em", mean_rows(generator.binomial(n, generator.beta(8, 2, units)), n), n), 80.0

@@ -1,4 +1,4 @@
-"""Rows of examples: what evaluate writes beside the results, and what is found again."""
+"""Rows of examples that evaluate writes next to the results, and reading them again."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_a_corpus_metric_knows_an_exact_answer(command: Command, home: Path, sub
 
 
 def test_examples_of_results(command: Command, home: Path, submit: Submit) -> None:
-    """The same rows, whether they come from evaluate in Python or from the file beside the results."""
+    """The same rows, whether they come from evaluate in Python or from the file next to the results."""
     folder = submit("random", ["sst", "squad"])
     results = decabench.evaluate(folder, home=home)
     frame = results.examples("squad")
@@ -303,7 +303,7 @@ GOLD = ("food: thai;", "area: north;", "none", "price: low;")
     ],
 )
 def test_a_course_says_since_when_states_differ(answers: Sequence[str], parted: Sequence[int | None]) -> None:
-    """Two dialogues with the same answers, their turns in turn: neither knows of the other."""
+    """The interleaved turns of two dialogues with the same answers do not affect each other."""
     turns = [
         Item([gold], id=f"{name}_{number}") for number, gold in enumerate(GOLD) for name in ("en_1", "en_2")
     ]
@@ -321,7 +321,7 @@ def test_other_metrics_compare_answers_as_they_stand(metric: str) -> None:
     assert find_courses(METRICS[metric], ["1"], [Item(["1"], id="en_0_0")]) == {}
 
 
-# Statistics files: what was written is what intervals and tests read
+# Statistics files: intervals and tests read the written values
 
 
 @pytest.fixture

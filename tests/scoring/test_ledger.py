@@ -164,7 +164,7 @@ def test_changed_answers_are_scored(own_home: Path, write: Write, scored_tasks: 
     shutil.copy(a / "predictions" / "sst.validation.jsonl", b / "predictions" / "sst.validation.jsonl")
     scored_tasks.clear()
     assert compare(a, b, home=own_home).tasks["sst"].difference == 0
-    assert scored_tasks == []  # A's entry is for these bytes, whoever submits them
+    assert scored_tasks == []  # A's entry applies to these bytes in any submission
     (b / "predictions" / "sst.validation.jsonl").write_text(
         (a / "predictions" / "sst.validation.jsonl").read_text() + "\n"
     )
@@ -253,7 +253,7 @@ def test_entries_of_other_code_are_swept_once_they_are_old(own_home: Path, write
 def test_answers_that_change_while_they_are_scored_are_not_kept(
     own_home: Path, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
-    """Otherwise whoever has the new bytes would be given the old bytes' score; also if they change there and back."""
+    """Otherwise the new bytes would get the old bytes' score, also if they change and change back."""
     good, bad = write("a"), write("b", 2)
     racing = tmp_path / "racing"
     shutil.copytree(good, racing)

@@ -124,7 +124,7 @@ def test_floors_are_of_each_dialogue():
 
 
 def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
-    """A shuffle of two may change nothing; errors are best at 0; a task may do without contexts."""
+    """Shuffling two answers may change nothing, errors are best at 0, and a task may have no contexts."""
     small = [Example(str(number), "How many?", "", (str(number),), (str(number),)) for number in range(2)]
     assert failing(small, metric="mse") == set()
     assert failing(small) == set()

@@ -214,7 +214,7 @@ FILES = {
         [("unknown-file", "predictions/squad.test.json", None)],
     ),
     "folder": ({"predictions/sub/x.jsonl": b""}, [("unknown-file", "predictions/sub", None)]),
-    "beside the folder": ({"squad.test.jsonl": b""}, [("unknown-file", "squad.test.jsonl", None)]),
+    "next to the folder": ({"squad.test.jsonl": b""}, [("unknown-file", "squad.test.jsonl", None)]),
     "control characters in a name": (
         {"predictions/\x1b[2J": b""},
         [("unknown-file", "predictions/\\x1b[2J", None)],

@@ -56,9 +56,9 @@ def request_for(tmp_path: Path) -> Callable[..., Request]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder beside the project that holds the real data and the official scores."""
+    """The folder next to the project with the real data and the official scores."""
     if not (SHARED / "mirror").is_dir():
-        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
+        pytest.skip("the real data is not next to the project (set DECABENCH_SHARED)")
     return SHARED
 
 

@@ -43,7 +43,7 @@ SAMPLED = tuple(name for name, task in TASKS.items() if (SAMPLE_FOLDER / task.fi
 
 
 class FolderFiles:
-    """What a reader sees, over a folder: members of archives are files in it, nothing is fetched."""
+    """A folder as readers see it: members of archives are files in it, and nothing is fetched."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class FolderFiles:
 
 
 def in_form(task: Task, form: str, examples: Iterable[Example]) -> list[str]:
-    """What a form of a task's answers is for each example, given those directly before it with the same units."""
+    """Return the answers in a form of the task, each made from the examples before it in the same unit."""
     texts: list[str] = []
     for _, run in groupby(examples, key=lambda example: example.units):
         unit = list(run)

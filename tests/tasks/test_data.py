@@ -108,7 +108,7 @@ def test_proven(prepared: Prepared, task: str) -> None:
 _BLOCKS = 10
 _CHARACTERS = 12
 _MARGIN = 0.03
-"""What a rule may gain over the commonest label, beyond four standard errors: texts of a kind may stand together."""
+"""Allowed gain of a rule over the most common label, in addition to four standard errors."""
 
 
 def leaks(ids: Sequence[str], labels: Sequence[str]) -> dict[str, tuple[float, float]]:

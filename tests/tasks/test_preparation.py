@@ -39,7 +39,7 @@ Requests = Callable[..., Request]
 
 
 def stamps(request: Request, task: Task = TASK) -> dict[str, tuple[int, int]]:
-    """Inode and time of every file of the task: a file written anew has another."""
+    """Return the inode and time of every file of the task, which change when a file is written again."""
     folder = Store(request.home).folder(task.name)
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())}
 
@@ -214,7 +214,7 @@ def test_a_full_disk_in_the_middle(
         patch.setattr(pq.ParquetWriter, "write_table", refuse(errno.ENOSPC))
         with pytest.raises(StorageError, match=r"No space left to write .*train\.parquet"):
             prepare_task(TASK, replace(request, force=True))
-    # What was prepared stays; only the note that it is up to date is withdrawn.
+    # Prepared data stays, but is no longer marked as up to date.
     assert {**stamps(request), "inputs.json": before["inputs.json"]} == before
     assert not is_prepared(TASK, request)
     assert Store(request.home).records("lines") == first

@@ -119,7 +119,7 @@ def paper(shared: Path) -> Callable[[str], str]:
     def read(name: str) -> str:
         path = shared / "papers" / f"{name}.txt"
         if not path.exists():
-            pytest.skip("the papers are not beside the project")
+            pytest.skip("the papers are not next to the project")
         return path.read_text(encoding="utf-8")
 
     return read

@@ -477,7 +477,7 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
         store.require_current(task, "validation")
     prepare_task(load_task(tmp_path / "task.toml"), request)
     store.require_current(task, "validation")
-    (tmp_path / "task.toml").unlink()  # nothing is known of files that are gone
+    (tmp_path / "task.toml").unlink()  # no record is kept of deleted files
     store.require_current(task, "validation")
 
 

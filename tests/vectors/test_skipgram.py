@@ -32,7 +32,7 @@ def test_a_word_is_the_mean_of_its_known_ngrams(tmp_path):
 
 @pytest.fixture(scope="module")
 def trained():
-    # Two kinds of words that never meet, told apart by their endings alone.
+    # Two groups of words that never occur together and differ only in their endings.
     random = np.random.default_rng(0)
     stems = ["wal", "tal", "kic", "jum", "pus", "hel", "loo", "cal"]
     kinds = [[stem + ending for stem in stems] for ending in ("king", "ness")]

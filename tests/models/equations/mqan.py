@@ -211,7 +211,7 @@ def negative_log_likelihood(batch, w: Weights, heads: int, layer_by_layer: bool 
 
 
 def greedy(batch, w: Weights, heads: int, table: Tensor, limit: int) -> Tensor:
-    """(B, limit): the likeliest words, everything computed anew for each; `table` has the vocabulary's vectors.
+    """(B, limit): the likeliest words, everything computed again for each; `table` has the vocabulary's vectors.
 
     The encoder runs once; <eos> ends nothing here, as the others may still be at it: what follows it is not meant.
     """

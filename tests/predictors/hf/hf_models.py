@@ -153,7 +153,7 @@ def save_t5(folder: Path, seed: int = 0) -> Path:
 
 
 def setting(task: str = "sst", system: str = "Be brief.", **template: Any) -> Setting:
-    """What a predictor of a task is made for, with a short template."""
+    """Return a setting for a predictor of one task, with a short template."""
     layout = PromptTemplate(
         **{"input": "{context}\n{question}", "answer": "A:", "max_new_tokens": 12, **template}
     )

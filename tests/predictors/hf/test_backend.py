@@ -1,4 +1,4 @@
-"""`hf:` backends: what they say of a model, which models and options they refuse, and the hub."""
+"""`hf:` backends: descriptions of models, refused models and options, and the hub."""
 
 import json
 import os
@@ -260,7 +260,7 @@ def hub(llama: Path, tmp_path: Path) -> Any:
 
 
 def through(hub: FileServer, folder: Path, revision: str = "", **environment: str) -> list[str]:
-    """What a process printed; huggingface_hub reads its environment when it is imported."""
+    """Return the output of a new process, because huggingface_hub reads its environment on import."""
     given = {"HF_HOME": str(folder / "hf"), "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_secret", **environment}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, revision],

@@ -37,7 +37,7 @@ def opened(models):
 
 @pytest.fixture
 def causal(opened):
-    """Makes a predictor with batches of so many."""
+    """Make a predictor with this batch size."""
 
     def make(size):
         made = opened(setting())

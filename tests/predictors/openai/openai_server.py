@@ -71,7 +71,7 @@ def words(count_words: int, text: str = "yes") -> Say:
 
 @dataclass
 class Server:
-    """What was asked, and where."""
+    """A running server, with the requests that it received."""
 
     url: str
     seen: list[Seen] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What a request has beside the prompt: stop strings, parameters left out or added, headers that stay secret, and the
-waits and failures that a user is told of."""
+"""Requests apart from the prompt: stop strings, omitted or added parameters, and secret headers. Also waits and
+failures that are reported to the user."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_the_model_that_answered_is_recorded(run):
 
 
 def test_a_run_that_stops_goes_on_where_it_was(run, home, tmp_path):
-    """The key is refused in the middle: what was answered before is not asked again."""
+    """The key is refused in the middle of a run. Questions already answered are not asked again."""
 
     def respond(seen):
         return chat("positive") if seen.number < 20 else fault(401, "expired")

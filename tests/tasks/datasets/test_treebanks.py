@@ -65,7 +65,7 @@ def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
         assert case["gold_pos"] == example.meta["upos"]
 
 
-# The Penn Treebank from one's own files: columns, or brackets with heads beside them.
+# The Penn Treebank from the user's own files: columns, or brackets with heads next to them.
 
 BRACKETS = """
 ( (S

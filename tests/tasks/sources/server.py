@@ -93,7 +93,7 @@ class FileServer:
         return next((fault for start, fault in self.always.items() if path.startswith(start)), Fault())
 
     def statuses(self, path: str | None = None) -> list[int]:
-        """The statuses answered so far, for one path or all."""
+        """Return the statuses of all responses, or of those for one path."""
         return [seen.status for seen in self.seen if path in (None, seen.path)]
 
 
@@ -187,7 +187,7 @@ class RawServer:
     scripts: list[Callable[[socket.socket], None]]
     """Each is given the connection once the request is read; the connection is closed when it returns."""
     requests: list[bytes] = field(default_factory=list)
-    """The heads of the requests so far."""
+    """Return the headers of all requests."""
 
     def __enter__(self) -> RawServer:
         self._socket = socket.create_server(("127.0.0.1", 0))

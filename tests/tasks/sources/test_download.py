@@ -62,7 +62,7 @@ def test_damaged_part_is_dropped_and_fetched_once_more(downloads: Downloads, ser
 
 
 def leave_part(downloads: Downloads, server: FileServer, content: bytes) -> None:
-    """What a killed run leaves."""
+    """Files that a killed run leaves behind."""
     server.faults[DATA] = [Fault(cut=10)] * 4
     with pytest.raises(TransferError):
         fetch(downloads, server)

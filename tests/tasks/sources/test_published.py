@@ -250,7 +250,7 @@ def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
     assert read_folder(*arguments, "local").records
 
 
-# Which source is taken, from where, and what is said of it.
+# The chosen source, its location, and the note about it.
 
 DATA = "data.json"
 
