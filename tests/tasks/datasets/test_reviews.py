@@ -120,7 +120,7 @@ def test_forms_of_mr_are_alike(files: FolderFiles) -> None:
         ]
 
 
-# FDU-MTL: one label and review per line, the last 200 lines for validation. Products: the same reviews, split differently.
+# FDU-MTL: one label and review per line, the last 200 lines for validation. Products: the same reviews, another split.
 
 QUESTION = "Is this review negative or positive?"
 
