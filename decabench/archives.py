@@ -31,7 +31,7 @@ DAMAGE = (
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
-"""Allowance for the headers and padding of a tar file, in bytes, in addition to the limit for its members."""
+"""How many bytes the headers and padding of a tar file may take, on top of the limit for its members."""
 
 
 class LargeArchiveError(Exception):
@@ -47,7 +47,7 @@ class Member:
     kind: Literal["file", "folder", "other"]
     """`other` is anything except a regular file or folder, such as a link, a device or an encrypted file."""
     read: Callable[[int], bytes]
-    """Reads up to the given number of bytes. Only valid until the next member is requested."""
+    """Reads up to the given number of bytes. Can only be called until the next member is requested."""
 
 
 def is_zip(path: Path) -> bool:
@@ -84,9 +84,9 @@ def _zip_members(path: Path, most: int) -> Iterator[Member]:
     with zipfile.ZipFile(path) as opened:
         for info in opened.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
-            # zipfile cuts names at a NUL and may replace separators, so use the original name.
+            # zipfile truncates names at a NUL and may replace separators, so use the original name.
             name = info.orig_filename
-            # zipfile unpacks bzip2 and LZMA without limiting how much comes out at once.
+            # zipfile doesn't limit how much it unpacks from bzip2 or LZMA at once, so don't unpack them.
             is_plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
             if info.flag_bits & 0x41 or kind not in (0, stat.S_IFREG, stat.S_IFDIR) or not is_plain:
                 yield Member(name, "other", _nothing)
@@ -107,7 +107,7 @@ class _TarInfo(tarfile.TarInfo):
     """A tar header with stricter checks.
 
     tarfile reads long names and attributes into memory whatever their size, so their size is limited here. It also
-    treats a damaged header after the first as the end of the archive, which would lose members.
+    treats a damaged header as the end of the archive unless it is the first, so later members would be lost silently.
     """
 
     @classmethod
@@ -118,7 +118,7 @@ class _TarInfo(tarfile.TarInfo):
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"a damaged header: {error}") from None
+            raise tarfile.ReadError(f"invalid header: {error}") from None
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
@@ -132,7 +132,7 @@ def _tar_members(path: Path, most: int) -> Iterator[Member]:
         stream = _Counted(file, most + _HEADERS)
         opened = tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarInfo)  # type: ignore[call-overload]
         for info in opened:
-            opened.members = []  # tarfile would keep every header
+            opened.members = []  # otherwise tarfile keeps every header in memory
             member = opened.extractfile(info) if info.type in (b"0", b"\0") and not info.issparse() else None
             if member is None:
                 yield Member(info.name, "folder" if info.isdir() else "other", _nothing)
@@ -168,12 +168,12 @@ _ALWAYS_ALLOWED = 256 << 20
 def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     """Extract the wanted members that the archive contains, and return their paths by name.
 
-    Raises DataError if the archive is damaged or a member is unsafe, StorageError if `folder` can't be written.
+    Raises DataError if the archive is damaged or a member is unsafe, and StorageError if `folder` can't be written.
     """
     for name in wanted:
         if not all(_is_safe(part) for part in name.split(_NESTED)):
             raise DataError(
-                f"The member {name} in {archive.name} points outside the archive and was not extracted."
+                f"The member {name} in {archive.name} was not extracted, because its path points outside the archive."
             )
     inner: dict[str, set[str]] = {}
     for name in wanted:
@@ -185,7 +185,7 @@ def extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, P
             below = extract(found[outer], names, folder / f"{outer}{_NESTED}")
             found |= {f"{outer}{_NESTED}{name}": path for name, path in below.items()}
             if outer not in wanted:
-                found.pop(outer).unlink()  # only its members were wanted
+                found.pop(outer).unlink()  # only its members were wanted, not the nested archive itself
     return found
 
 
@@ -193,7 +193,7 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
     found = {}
     most = max(
         _ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size
-    )  # text usually shrinks to a tenth of its size
+    )  # text usually compresses to a tenth of its size
     with _archive_errors(archive, most):
         for member in archive_members(archive, most):
             # Turn `./data/train` into `data/train`. Unsafe names are never requested.
@@ -202,7 +202,8 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
                 continue
             if member.kind != "file":
                 raise DataError(
-                    f"The member {name} in {archive.name} is a link, a folder or encrypted, and was not extracted."
+                    f"The member {name} in {archive.name} was not extracted, because it is a link or a folder, is "
+                    "encrypted, or uses an unsupported kind of compression."
                 )
             found[name] = folder / name
             with atomic_file(found[name]) as target:

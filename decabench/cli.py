@@ -48,7 +48,7 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""Command names. Each command is a function in `commands/NAME.py`, except that `import`, a keyword, is `import_`."""
+"""Command names. Each command is a function in `commands/NAME.py`. `import` is a keyword, so it is `import_` there."""
 
 _PREFIX = "DECABENCH"
 _INTERRUPTED = 130
@@ -99,7 +99,7 @@ def _first_sentence(help_text: str) -> str:
 _SHARED_OPTIONS = {
     "json": "Print the result and any error as JSON (see docs/json.md).",
     "quiet": "Print only the result and errors: no progress, no advice.",
-    "no-color": "Print without colours or other styles, as with NO_COLOR=1.",
+    "no-color": "Print without colors or other styles, as with NO_COLOR=1.",
     "debug": "Show the traceback of an error.",
 }
 """Options that every command accepts, before or after its name."""
@@ -137,7 +137,9 @@ def _set_json(context: click.Context) -> None:
     whole = sys.stdout
     whole.flush()
     context.meta.update({"decabench.json": True, "decabench.stdout": whole})
-    context.call_on_close(lambda: setattr(sys, "stdout", whole))  # because tests continue in the same process
+    context.call_on_close(
+        lambda: setattr(sys, "stdout", whole)
+    )  # for tests, which continue in the same process
     sys.stdout = sys.stderr
     try:
         if whole.fileno() == 1:
@@ -363,7 +365,7 @@ def _advice(error: click.ClickException) -> str:
 )
 @click.version_option(decabench.__version__, prog_name="decabench")
 def cli() -> None:
-    """Measure one model on ten language tasks, with scores that agree with the official scorers.
+    """Measure one model on ten language tasks, with scores that match the official scorers.
 
     Typical workflow: prepare the data, predict (or bring a submission), check, evaluate, leaderboard.
     """

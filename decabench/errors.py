@@ -24,7 +24,7 @@ __all__ = [
 
 
 class DataError(DecabenchError):
-    """Data is damaged, because its format or checksum is wrong."""
+    """Data is damaged: its format or checksum is wrong."""
 
     exit_code: ClassVar[int] = 3
 

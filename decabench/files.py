@@ -72,7 +72,7 @@ _ADVICE: Mapping[int | None, str] = {
     errno.EXDEV: "Choose a folder that is on a single file system",
     errno.ENOLCK: "Choose a folder on a file system that supports locks",
 }
-"""Advice for errors that choosing another folder wouldn't fix, or would fix only in some cases."""
+"""Advice for errors that choosing another folder may not fix."""
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
@@ -80,7 +80,7 @@ _REFUSALS = {
     *(*_NO_SPACE, *_NO_PERMISSION, *_UNSUPPORTED, *_ADVICE),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.EBADF),
 }
-"""System errors about files. All other errors are about networks or processes."""
+"""System errors that concern files. All other errors concern networks or processes."""
 
 
 def is_refused_write(error: BaseException) -> bool:
@@ -96,7 +96,7 @@ def explain_refusal(error: OSError, verb: str = "used", path: Path | None = None
     """
     named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
     for part in (named, *named.parents) if named else ():
-        if is_temporary(part.name):  # meaningless to a user
+        if is_temporary(part.name):  # its name would mean nothing to a user
             named = path if path is not None and part.parent in (path, path.parent) else part.parent
     if named is None or path is None or (path not in (named, *named.parents) and named not in path.parents):
         verb, elsewhere = "used", ""
@@ -128,7 +128,7 @@ def storage_errors(path: Path, option: str = "", creates: bool = False) -> Itera
 def read_errors(path: Path) -> Iterator[None]:
     """Turn system errors from reading `path` into StorageError, so that the file isn't reported as damaged.
 
-    A missing file still raises FileNotFoundError, and errors about the file's content are left to the caller.
+    A missing file still raises FileNotFoundError, and errors in the file's content are left to the caller.
     """
     try:
         yield
@@ -141,7 +141,7 @@ def read_errors(path: Path) -> Iterator[None]:
 def require_machine(error: BaseException, path: Path) -> None:
     """Raise StorageError if reading failed because of the machine: no memory, too many open files or a bad disk.
 
-    Callers treat all other errors as faults of the file.
+    Callers treat all other errors as faults in the file.
     """
     if isinstance(error, OSError) and error.errno in _OF_MACHINE:
         raise StorageError(explain_refusal(error, "read", path)) from error
@@ -175,7 +175,7 @@ def shown_path(path: Path) -> str:
 
 
 def require_within(folder: Path, *paths: Path) -> None:
-    """Raise StorageError if a link leads any of the paths out of the folder."""
+    """Raise StorageError if any of the paths leads out of the folder through a link."""
     for path in paths:
         if not is_within(folder, path):
             raise StorageError(
@@ -190,7 +190,7 @@ def atomic_file(
 ) -> Iterator[IO[bytes]]:
     """Open a temporary file that is renamed to `path` when the block succeeds and the data is on disk.
 
-    Raises StorageError if this file can't be written. Errors from other files used in the block are not changed.
+    Raises StorageError if this file can't be written. Errors from other files used in the block are raised unchanged.
     Compressed files are not seekable. `level` is the gzip compression level. For `option`, see `storage_errors`.
     """
     make_folder(path.parent, option)
@@ -204,12 +204,12 @@ def atomic_file(
             with storage_errors(path, option, creates=True):
                 file.flush()
                 _sync(handle)
-                with suppress(PermissionError):  # a file system without modes
+                with suppress(PermissionError):  # a file system without permission bits
                     os.chmod(temporary, 0o666 & ~_umask())
                 if os.name == "posix":  # while it is locked, so that no other process removes it first
                     os.replace(temporary, path)
         with storage_errors(path, option, creates=True):
-            if os.name != "posix":  # where open files cannot be renamed
+            if os.name != "posix":  # elsewhere, open files can't be renamed
                 os.replace(temporary, path)
             _sync_folder(path.parent)
     except BaseException as error:
@@ -242,10 +242,10 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""How many bytes of a file's name to use in its temporary name, which can have at most 255."""
+"""How many bytes of a file's name to use in its temporary name, which can have at most 255 bytes."""
 
 _OLD_SECONDS = 24 * 3600
-"""The age at which a temporary file counts as abandoned if files cannot be locked."""
+"""The age at which a temporary file counts as abandoned if files can't be locked."""
 
 
 def is_temporary(name: str) -> bool:
@@ -323,7 +323,7 @@ def names_in(folder: Path) -> set[str]:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Provide a temporary folder that is renamed to `folder` when the block succeeds.
 
-    Raises DecabenchError if `folder` exists and is not empty, StorageError if it can't be written.
+    Raises DecabenchError if `folder` exists and is not empty, and StorageError if it can't be written.
     """
     folder = folder.resolve()
     if names_in(folder):
@@ -402,7 +402,10 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _holds_lock(descriptor: int, path: str | Path) -> bool:
-    """Lock an open file, and return whether it still exists at `path`. Locking a removed file has no effect."""
+    """Lock an open file, and return whether that worked and the file still exists at `path`.
+
+    A lock on a file that has been removed would protect nothing.
+    """
     if try_lock(descriptor) is False:
         return False
     try:
@@ -410,7 +413,7 @@ def _holds_lock(descriptor: int, path: str | Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        if error.errno != errno.ESTALE:  # it was removed, on a network file system
+        if error.errno != errno.ESTALE:  # the file was removed from a network file system
             raise
         return False
 
@@ -457,7 +460,7 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
     try:
         yield
     finally:
-        with suppress(OSError):  # another user's folder
+        with suppress(OSError):  # the folder may belong to another user
             lock.unlink(missing_ok=True)  # while it is locked, so that no other process's lock is removed
         os.close(descriptor)
 
@@ -473,7 +476,7 @@ def _open_lock(lock: Path) -> int:
     except PermissionError as error:
         try:
             return os.open(lock, os.O_RDONLY)  # created by another user, but it can still be locked
-        except FileNotFoundError:  # it does not exist and cannot be created here
+        except FileNotFoundError:  # it doesn't exist and can't be created here
             raise error from None
 
 
@@ -499,7 +502,7 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
 
 
 def import_zstd() -> Any:
-    """Import zstd from the standard library, or from `backports` before Python 3.14."""
+    """Import zstd from the standard library, or before Python 3.14 from `backports`."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -522,7 +525,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a rename to disk. Windows can't open folders, but makes renames durable itself."""
+    """Flush a rename to disk. Folders can't be opened on Windows, which makes renames durable by itself."""
     with _opened(folder, os.O_RDONLY) as descriptor:
         if descriptor is not None:
             _sync(descriptor)
@@ -537,7 +540,7 @@ def file_digest(*paths: Path) -> str:
 
 
 def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
-    """Return the `sha256` of a file in hex, with its `md5` and `git_blob` id if `kinds` includes them."""
+    """Return a file's `sha256` in hex, along with its `md5` and `git_blob` ID if `kinds` includes them."""
     hashes = {"sha256": hashlib.sha256()}
     if "md5" in kinds:
         hashes["md5"] = hashlib.md5(usedforsecurity=False)
@@ -553,7 +556,7 @@ def _feed(path: Path, digest: hashlib._Hash) -> None:
         with path.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
     except OSError as error:
-        error.filename = str(path)  # a failing disk's error doesn't name the file
+        error.filename = str(path)  # errors from a failing disk don't name the file
         raise
 
 
@@ -583,5 +586,5 @@ def canonical_texts(texts: Iterable[str]) -> str:
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """Return the `sha256:…` digest of a mapping's canonical JSON, which doesn't depend on the order of keys."""
+    """Return the `sha256:…` digest of a mapping's canonical JSON. The order of keys doesn't matter."""
     return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"

@@ -16,7 +16,8 @@ from decabench.errors import DecabenchError, UnknownNameError
 TRUSTED = "DECABENCH_MODELS"
 """The environment variable with the references that files are allowed to load."""
 _FAILURES = (Exception, SystemExit)
-"""Exceptions to catch when running a module, including SystemExit, so that a script can't end decabench."""
+"""Exceptions to catch when running third-party code. SystemExit is one of them, so that a script can't end decabench.
+"""
 
 _folders: list[Path] = []
 
@@ -45,8 +46,8 @@ def load_named(reference: str, said_by: str) -> Any:
 
     Users allow references by listing them in DECABENCH_MODELS, separated by commas. References that they have given to
     `load_object` are also allowed. The current folder is not searched, because it may belong to the file. `said_by`
-    names the file in messages. Raises DecabenchError if the reference isn't allowed, UnknownNameError if it can't be
-    imported.
+    names the file in messages. Raises DecabenchError if the reference isn't allowed, and UnknownNameError if it can't
+    be imported.
     """
     trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
     if reference in trusted or reference in _named_by_user:
@@ -79,14 +80,16 @@ def _import_object(reference: str, advice: str) -> Any:
         raise UnknownNameError(f"{reference!r} can't be imported ({error}). {advice}.") from error
     except _FAILURES as error:
         raise UnknownNameError(
-            f"{reference!r} can't be imported, because its module fails ({type(error).__name__}: {error}). "
-            "Correct the error in the module."
+            f"{reference!r} can't be imported, because its module raised an error ({type(error).__name__}: {error}). "
+            "Fix the error in the module."
         ) from error
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
             place = f" ({module.__file__})" if getattr(module, "__file__", None) else ""
-            raise UnknownNameError(f"{module_name}{place} has no {part!r}, which {reference!r} refers to.")
+            raise UnknownNameError(
+                f"{reference!r} can't be imported, because {module_name}{place} has no {part!r}."
+            )
         found = getattr(found, part)
     return found
 
@@ -98,23 +101,23 @@ def load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UnknownNameError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # like an import, because dataclasses look for their module there
+    sys.modules[name] = module  # as an import does, because dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except _FAILURES as error:
         del sys.modules[name]
         reason = f"{type(error).__name__}: {error}"
-        raise UnknownNameError(f"{path} can't be run ({reason}). Correct the error in the file.") from error
+        raise UnknownNameError(f"{path} can't be run ({reason}). Fix the error in the file.") from error
     return module
 
 
 def plugin_names(group: str) -> dict[str, EntryPoint]:
-    """Return a group's installed entry points by name, without loading them."""
+    """Return the installed entry points of a group by name, without loading them."""
     return {point.name: point for point in entry_points(group=group)}
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """Load an entry point's object. Raises UnknownNameError if that fails."""
+    """Load the object that an entry point refers to. Raises UnknownNameError if that fails."""
     try:
         return point.load()
     except _FAILURES as error:

@@ -53,7 +53,7 @@ class TomlTable:
                 self.fault(str(error))
 
     def string(self, key: str, default: str | None = None) -> str:
-        """Return a string. Without a default, the key is required and the string can't be empty."""
+        """Return a string. Without a default, the key is required, and the string can't be empty."""
         value = self._typed(key, "a string", lambda value: isinstance(value, str), default)
         if default is None and value == "":
             self.fault(f"{key!r} must be a non-empty string.")

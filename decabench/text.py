@@ -69,7 +69,7 @@ def printable(text: str) -> str:
 
 
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that control a terminal (escapes, bells, carriage returns, tabs, directions), and surrogates."""
+"""Characters that control a terminal (escapes, bells, carriage returns, tabs, text direction), and surrogates."""
 
 _SHORT = {"\t": r"\t", "\r": r"\r"}
 
@@ -77,13 +77,13 @@ _SHORT = {"\t": r"\t", "\r": r"\r"}
 def terminal_safe(text: str) -> str:
     r"""Escape terminal control characters except newlines, as in JSON: `\t`, `\r`, `\u001b`.
 
-    JSON text keeps its meaning.
+    If the text is JSON, its meaning doesn't change.
     """
     return _ACTS.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception as `ValueError: message` on one line, or only its class name if it has no message."""
+    """Describe an exception on one line as `ValueError: message`, or by its class name if it has no message."""
     text = excerpt(str(error), _ERROR_LENGTH)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

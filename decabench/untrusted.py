@@ -1,4 +1,4 @@
-"""Read untrusted JSON, TOML, CSV, parquet and xz strictly, in bounded time and memory.
+"""Read untrusted JSON, TOML, CSV and parquet strictly, in bounded time and memory.
 
 Functions raise ValueError with a reason that the caller can embed in a sentence about the file. Functions that read a
 file also raise FileNotFoundError, and StorageError if the operating system can't read the file.
@@ -37,7 +37,7 @@ CELL_LIMIT = 1 << 17
 """The default maximum length of a CSV cell, as in Python's csv module."""
 
 _DIGITS = 250
-"""The maximum number of digits in a number, within the range of a float (308 digits, or 256 in hexadecimal)."""
+"""The maximum number of digits in a number. A float has room for 308 decimal or 256 hexadecimal digits."""
 
 
 # JSON
@@ -65,7 +65,7 @@ def parse_json(text: str, surrogates: bool = False) -> Any:
 
 _IN_WORDS = {
     "Expecting value": "there is no JSON value",
-    "Expecting property name enclosed in double quotes": "there is no key in double quotes",
+    "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
     "Illegal trailing comma before end of object": "there is an extra comma",
     "Illegal trailing comma before end of array": "there is an extra comma",
     "Expecting ',' delimiter": "a comma or a closing bracket is missing",
@@ -75,12 +75,12 @@ _IN_WORDS = {
     "Unterminated string": "there is an unterminated string",
     "Invalid control character": "there is a line break or control character in a string",
     "Invalid \\escape": "there is an invalid backslash escape",
-    "Invalid value": "there is no valid value, perhaps because text needs quotes,",
-    "Invalid statement": "there is no KEY = VALUE",
+    "Invalid value": "there is an invalid value, perhaps a text without quotes,",
+    "Invalid statement": "KEY = VALUE is expected",
     "Cannot overwrite a value": "a key occurs more than once",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",
 }
-"""Errors from Python's JSON and TOML parsers, with explanations in plain words."""
+"""Error messages of Python's JSON and TOML parsers, with plainer replacements."""
 _TOO_DEEP = "its brackets are nested too deeply"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -95,17 +95,17 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"it has a number with {len(digits):,} digits")
+        raise ValueError(f"it has a number with {len(digits):,} digits, but at most {_DIGITS} are allowed")
     return int(digits)
 
 
 def _parse_float(text: str) -> float:
-    """Parse a float. TOML's `inf` and `nan` are left to the caller."""
+    """Parse a float. TOML's `inf` and `nan` are accepted here; the caller must check for them."""
     value = float(text) if len(text) <= _DIGITS else math.inf
     if math.isinf(value) and "inf" not in text:
         shown = text if len(text) <= 20 else f"{text[:20]}…"
@@ -122,7 +122,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _check_depth(value: Any) -> None:
-    """Raise ValueError if a value is nested too deeply. Works level by level, because recursion could overflow."""
+    """Raise ValueError if a value is nested too deeply. Checks level by level, because recursion could overflow."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [inner for outer in level for inner in _values_in(outer)]
@@ -172,12 +172,12 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 _TOML_TOKEN = re.compile(
     r'''
-      """(?:[^"\\]|\\.|"(?!""))*"{3,5}   # a string of several lines, which may end in two more quotes
+      """(?:[^"\\]|\\.|"(?!""))*"{3,5}   # a multi-line string, whose text may end in up to two quotes
     | \'\'\'(?:[^']|'(?!\'\'))*'{3,5}
     | "(?:[^"\\\n]|\\.)*"
     | '[^'\n]*+'
     | \#[^\n]*+
-    | [^"'\#.,=\[\]{}\n]++                # a bare key, a number, blanks
+    | [^"'\#.,=\[\]{}\n]++                # a bare key, a number or spaces
     | .
     ''',
     re.VERBOSE | re.DOTALL,
@@ -185,7 +185,10 @@ _TOML_TOKEN = re.compile(
 
 
 def _check_toml(text: str) -> None:
-    """Reject text that would take tomllib minutes or gigabytes. Invalid TOML is left to tomllib."""
+    """Raise ValueError for text that tomllib would need minutes or gigabytes to parse.
+
+    Other invalid TOML is left to tomllib.
+    """
     dots = depth = line = 0
     for found in _TOML_TOKEN.finditer(text):
         token = found[0]
@@ -206,7 +209,7 @@ def _check_toml(text: str) -> None:
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
-"""Tokens that end a key, with the change in nesting depth."""
+"""The tokens that end a key, each with its change to the nesting depth."""
 
 
 # Files
@@ -244,7 +247,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class BrokenCsvError(ValueError):
-    """A row of a file is not valid CSV. `first` and `last` are its line numbers."""
+    """A row of a file is not valid CSV. `first` and `last` are the numbers of the row's first and last lines."""
 
     def __init__(self, reason: str, first: int, last: int) -> None:
         super().__init__(reason)
@@ -254,7 +257,7 @@ class BrokenCsvError(ValueError):
 def csv_rows(
     file: TextIO, delimiter: str = ",", cell_limit: int = CELL_LIMIT
 ) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the first line number, last line number and cells of each row of a CSV file (RFC 4180).
+    """Yield each row of a CSV file (RFC 4180) as its first line number, last line number and cells.
 
     The file must be opened with `newline=""`. An empty line is a row without cells. Raises BrokenCsvError for an
     invalid row.
@@ -276,9 +279,9 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the rows after the first that stray quotation marks have merged into one row.
+    """Split a row that stray quotation marks have merged from several rows, and return all but the first.
 
-    Returns an empty list if the merged rows don't all have the same number of cells as the given row.
+    Returns an empty list if the split rows don't all have the same number of cells as the given row.
     """
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]
@@ -289,7 +292,7 @@ def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
-    """Raise ValueError if a table lacks a column, has it twice or has it with another type.
+    """Raise ValueError if a table doesn't have exactly one column of each given name, with the given type.
 
     The types are `string`, `list of strings`, `integer` and `number`.
     """
@@ -326,7 +329,7 @@ def open_parquet(path: Path, **settings: Any) -> Iterator[pq.ParquetFile]:
 
 
 def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `size` rows with the given columns of a parquet file."""
+    """Yield the given columns of a parquet file in batches of `size` rows."""
     import pyarrow as pa
 
     try:

@@ -42,15 +42,15 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 class _Pool(ProcessPoolExecutor):
     """A pool whose workers ignore Ctrl-C from their first instruction."""
 
-    # A spawned process inherits the signal mask, whereas its own signal handler would be set too late. Any call may
-    # start a process.
+    # Any call to `submit` may start a worker. A spawned process inherits the signal mask, but a handler that the worker
+    # sets itself would come too late.
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         with _sigint_blocked(), _own_code_only():
             return super().submit(_run, fn, *args, **kwargs)
 
 
 _in_function = False
-"""Whether this worker is inside a function that may have to clean up."""
+"""Whether this worker is running a function that may need to clean up."""
 
 
 def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
@@ -59,17 +59,19 @@ def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         _in_function = True
         return function(*args, **kwargs)
     except SystemExit:
-        # The function has cleaned up. The pool would report the exit as its result and hand out more work.
+        # The function has cleaned up. Otherwise the pool would report the exit as its result and hand out more work.
         os._exit(_TERMINATED)
     finally:
         _in_function = False
 
 
 def _end_when_told() -> None:
-    """Make this worker exit on SIGTERM, and shortly after its parent if the parent is killed."""
+    """Make this worker exit on SIGTERM, or shortly after its parent has been killed."""
 
     def exit_once(signum: int, frame: FrameType | None) -> None:
-        if not _in_function:  # the pool would treat an exception as a result and continue
+        if (
+            not _in_function
+        ):  # don't raise here, because the pool would treat the exception as a result and continue
             os._exit(_TERMINATED)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may interrupt the cleanup
         sys.exit(_TERMINATED)
@@ -85,7 +87,7 @@ def _end_after_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        if main := main_thread().ident:  # the main thread is the one that waits
+        if main := main_thread().ident:  # interrupt the main thread, which may be waiting in a system call
             signal.pthread_kill(main, signal.SIGTERM)
         time.sleep(_CLEANING_SECONDS)
         os._exit(_TERMINATED)

@@ -39,7 +39,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "single quotes": (
         "",
         lambda rows: "\n".join(map(str, rows)).encode(),
-        "there is no key in double quotes",
+        "a key in double quotes is missing",
     ),
     "half of the lines": (
         "",

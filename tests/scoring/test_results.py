@@ -339,7 +339,7 @@ def refusal(text: str) -> str:
         ("{}", "its format is None; this version reads 'decabench.results/1'"),
         (GOOD.replace('"name": "a"', '"title": "a"'), "its submission has no name"),
         (GOOD.replace('"name": "a"', '"name": " \u202e\\n"'), "its submission has no name"),
-        (GOOD.replace('"score": 50.0', '"score": NaN'), "it is not JSON: NaN is not JSON"),
+        (GOOD.replace('"score": 50.0', '"score": NaN'), "it is not JSON: NaN is not valid JSON"),
         (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "it is not JSON: the key 'origin'"),
         (
             changed(SEVEN_OF_READING, "split", value=...),
@@ -402,7 +402,7 @@ def test_a_score_is_a_number_from_0_to_100(score: object, reason: str) -> None:
     ("number", "reason"),
     [
         ("1e999", "the number 1e999 is too large or too long"),
-        ("1" + "0" * 400, "it has a number with 401 digits"),
+        ("1" + "0" * 400, "it has a number with 401 digits, but at most 250 are allowed"),
     ],
 )
 def test_a_number_that_no_float_holds_is_not_json(number: str, reason: str) -> None:
