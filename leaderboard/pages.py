@@ -1,4 +1,4 @@
-"""Render the templates. All text is escaped."""
+"""Render the pages of a site from templates, which escape all text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LONGEST = 60
 """The maximum length of a page's name, not counting a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""The kinds of answers that don't have the requested form."""
+"""The problems with answers that a submission's page counts."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),
@@ -54,7 +54,7 @@ _SIZES = (
     ("1B to 10B", 10**9, 10**10),
     ("10B and more", 10**10, 10**18),
 )
-"""(label, from, below): ranges of parameter counts to filter by."""
+"""(label, minimum, limit): ranges of parameter counts to filter by. The limit itself is outside the range."""
 
 
 _MOST_EMBEDDED = 20
@@ -66,7 +66,7 @@ class Pages:
     """All pages of a site."""
 
     entries: Sequence[Entry]
-    """The rows of all boards."""
+    """The entries of all boards, including single runs."""
     refused: Sequence[Refusal]
     """Submissions and files left off the site."""
     boards: Sequence[Board]
@@ -78,7 +78,7 @@ class Pages:
     rank_reported: bool = False
     """Whether to rank reported results."""
     excerpts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
-    """The number of answers shown, or why no answers are shown, by entry path and task."""
+    """(number of answers shown, why none are shown) by entry path and task."""
     first_texts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The first example shown for each task."""
 
@@ -94,17 +94,14 @@ class Pages:
 
     @cached_property
     def board_files(self) -> dict[str, str]:
-        """The file names of each board, without extensions, by suite name.
-
-        The first board is the front page.
-        """
+        """The base name of each board's files, by suite name: `board` for the first board."""
         names = name_pages([board.suite.name for board in self.boards])
         files = {suite: f"suite-{name}" for suite, name in names.items()}
         return files | {self.boards[0].suite.name: "board"}
 
     @cached_property
     def board_pages(self) -> dict[str, str]:
-        """The page of each board, by suite name."""
+        """The page of each board, by suite name: `index.html` for the first board."""
         pages = {suite: f"{name}.html" for suite, name in self.board_files.items()}
         return pages | {self.boards[0].suite.name: "index.html"}
 
@@ -122,7 +119,7 @@ class Pages:
         )
 
     def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
-        """Render the page of the submission in a row."""
+        """Render the page of a row's submission or system."""
         excerpts = self.excerpts.get(row.entry.path, {})
         return self._render(
             "submission.html",
@@ -156,7 +153,7 @@ class Pages:
         ]
 
     def render_task(self, name: str) -> bytes:
-        """Render a task's page, with its ranking in every suite that includes the task."""
+        """Render a task's page, with a ranking for every suite that includes the task."""
         boards = [board for board in self.boards if name in board.suite.tasks]
         rankings = [
             (board, table, column, rank_on_task(table, index, column))
@@ -181,7 +178,7 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        # Sites are often built without prepared data, and some datasets' texts can't be shown.
+        # The bundled examples work without prepared data, and replace texts that can't be redistributed.
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
             return {**bundled[name], "source": "From the bundled sample."}
@@ -310,8 +307,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 def name_pages(keys: Sequence[str]) -> dict[str, str]:
     """Return page names for rows, tasks or suites. For example, `mqan/validation` becomes `mqan-validation`.
 
-    A name depends only on its key, so that links stay valid. Keys that would get the same name get a
-    digest, too.
+    A name depends only on its key, so that links stay valid. If several keys would get the same name, a
+    digest is added to each of these names.
     """
     stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())
@@ -368,7 +365,7 @@ def _bibtex(row: Row, total_name: str, page: str) -> str:
 
 
 def make_environment(**settings: Any) -> Environment:
-    """Return the environment for all templates, which escapes everything it renders."""
+    """Return the Jinja environment of all templates, which escapes everything that it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

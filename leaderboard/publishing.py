@@ -32,7 +32,7 @@ CHANGES = "changes.json"
 """The file that lists a site's builds."""
 
 File = tuple[str, bytes | Path]
-"""A path in the site, and the file's content or a file to copy it from."""
+"""A file's path in the site, and its content or the path of a file to copy."""
 
 _LARGEST = 64 << 20
 
@@ -119,14 +119,14 @@ def read_whole_site(site: Path) -> Mapping[str, Any] | None:
 
 
 def find_others(site: Path) -> list[str]:
-    """Return the names of other files that are kept when the site is replaced. Empty if nothing exists at `site`.
+    """Return the names of files that are not part of a site, such as `CNAME`, but are kept when it is replaced.
 
     Raises LeaderboardError if the folder is neither empty nor a site, and StorageError if `site` is a file.
     """
     if os.path.lexists(site) and not site.is_dir():
         raise StorageError(f"{site} is not a folder. Choose another --output.")
     if site.is_dir() and any(site.iterdir()):
-        _read_names(site)  # before reading through a folder that isn't a site, and may be large
+        _read_names(site)  # check this first, because a folder that isn't a site may be too large to search
     found = {
         path.relative_to(site).as_posix()
         for path in site.rglob("*")
@@ -147,17 +147,16 @@ def find_others(site: Path) -> list[str]:
 
 def _read_names(site: Path) -> Mapping[str, int]:
     path = site / MARKER
-    advice = "choose an empty or new folder with --output"
     if not path.is_file():
         raise LeaderboardError(
-            f"{site} is not empty and is not a board built by decabench. To build a board, {advice}."
+            f"{site} is not empty and is not a board built by decabench. Choose an empty or new folder with --output."
         )
     try:
         names: dict[str, int] = dict(read_json(path, _LARGEST, SITE_FORMAT)["files"])
     except _DAMAGED as error:
         raise LeaderboardError(
             f"{path} is not the record of a board built by this version ({error}). If the folder contains "
-            f"only a board, delete the folder and build again. Otherwise, {advice}."
+            f"only a board, delete the folder and build again. Otherwise, choose an empty or new folder with --output."
         ) from error
     return names
 
@@ -165,14 +164,17 @@ def _read_names(site: Path) -> Mapping[str, int]:
 # Changes since the last build
 
 Build = dict[str, Any]
-"""`date`, and `changes`: a list with a board's title, a page, a name and a description of each change."""
+"""A build's `date` and its `changes`.
+
+Each change has the title of the `board`, the row's `page` and `name`, and `words` that describe the change.
+"""
 
 
 def list_builds(boards: Mapping[str, str], site: Path) -> list[Build]:
     """Return the builds that changed something, newest first.
 
-    `boards` contains the new boards as JSON, by file name. The history comes from the earlier site at
-    `site`, if any.
+    `boards` contains the new boards as JSON, by file name. The earlier boards and builds are read from the
+    site at `site`, if there is one.
     """
 
     def read(name: str) -> Any:
@@ -227,7 +229,7 @@ def _describe_change(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -
 
 
 def write_changes(builds: Sequence[Build]) -> bytes:
-    """Return the builds as JSON, for the next build and other programs."""
+    """Return the builds as JSON. The next build reads this file, and so can other programs."""
     return (json.dumps({"format": "decabench.changes/1", "builds": builds}, indent=1) + "\n").encode("ascii")
 
 

@@ -5,20 +5,22 @@ The rules:
 1. A table contains the results of one suite on one split, with the same data and the same metric for each
    task.
 2. A result is complete if every task of the suite with public labels on that split is scored. If the labels
-   of some tasks are hidden, the total is the sum or mean over the public tasks, and the suite's name for
-   the total isn't used.
-3. Complete results are ranked by their total. Results that do not differ significantly share a rank: 1, 1,
-   3. So do results that can't be tested, because they have no statistics on the same units.
+   of some tasks are hidden, the total is the sum or mean over the public tasks, and is called `Total` instead
+   of, for example, `decaScore`.
+3. Complete results are ranked by their total. Results that do not differ significantly share a rank, for
+   example 1, 1, 3. Results that can't be tested, because they have no statistics on the same units, also
+   share a rank.
 4. Only verified scores are ranked, unless the keeper also ranks reported scores. Results that are reported,
    on other data, or for other wordings of the questions are listed separately at the end of their table.
-5. Nothing else is ranked. Partial results follow the complete results, sorted by the number of scored tasks
-   and then by their partial total; then results with a failed task, in the same order; then results without
-   any score. The score of a limited run is shown with its count and is not part of any total.
+5. Incomplete results are not ranked. Below the complete results come partial results, sorted by the number of
+   scored tasks and then by their partial total. They are followed by results with a failed task, in the same
+   order, and by results without any score. The score of a limited run is shown with its count and is not part
+   of any total.
 6. A predictor that sees the answers (`oracle`) is a ceiling, and a simple rule (`majority`, ...) is a
    floor. Both are listed separately, without a rank.
 7. A suite without a total has no ranks. Its complete results are sorted by name.
-8. Runs of one system that differ only in their seeds are one row with their mean scores. It is ranked and tested as
-   one system. The runs are listed below it, and have no rank of their own.
+8. Runs of one system that differ only in their seeds share one row with their mean scores. The row is ranked and
+   tested as one system. The runs are listed below it and have no ranks.
 """
 
 from __future__ import annotations
@@ -157,7 +159,7 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    # Verified results decide, then results that are not listed separately, then the majority.
+    # Prefer the data of verified results, then of results that are not listed separately, then of most results.
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
@@ -354,14 +356,14 @@ def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
 def assign_places(
     shown: Sequence[str], names: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()
 ) -> list[Place]:
-    """Return the places of systems that are sorted by score, best first.
+    """Return the places of systems, which must be sorted by score, best first.
 
     From the top down, a system starts a new group if it differs significantly from any system in the
-    current group. No two systems in a group ever differ. Systems that can't be tested count as not
-    different.
+    current group. Two systems in the same group never differ significantly. Systems that can't be tested
+    are treated as not different.
 
     Args:
-        shown: The scores as shown.
+        shown: The formatted scores.
         names: The names of the systems.
         tests: The tests of all pairs. Without tests, all systems share a rank.
         indexes: The index of each system in `tests`, by default its position.
@@ -377,7 +379,7 @@ def assign_places(
     placed: list[Place] = []
     head, group = 0, 1
     for start, end in _runs(shown, differ):
-        above = start  # the end of the group that the run is compared with
+        above = start  # the first system of the group above, if this run starts a new group
         if differ[head:start, start:end].any():
             above, head, group = head, start, group + 1
         for index in range(start, end):
@@ -401,7 +403,7 @@ def _describe_test(name: str, p: float, differs: bool) -> str:
 
 
 def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
-    # (start, end) of runs of systems whose scores look equal and that no test distinguishes
+    # Return (start, end) of each run of systems with equal formatted scores and no significant difference.
     runs: list[tuple[int, int]] = []
     for index, score in enumerate(shown):
         start = runs[-1][0] if runs else 0

@@ -2,8 +2,8 @@
 
 All submitted data is untrusted. The files of a pull request are read from git as blobs, because a
 checkout could follow links or run filters. Submissions in a queue are first moved to a folder that their
-author can't access. Reviews never contain labels or say whether an answer is right, and their figures
-have the same digits as on the pages.
+author can't access. Reviews never contain labels or say whether an answer is right, and scores are rounded
+as on the pages.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from decabench.tasks import Store, home_folder, known_tasks
 from decabench.workers import process_pool
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""Matches accepted folder names, which never need quotes."""
+"""Matches the folder names that are accepted. They never need to be quoted in a shell."""
+_NAMING = (
+    "may contain only letters, digits, dots, hyphens and underscores, and must start with a letter or digit"
+)
 _MOST_FILES = 1_000
-_PLAIN = "send only plain files, without links or repositories"
+_PLAIN = "send only regular files, without links or Git repositories"
 _REFUSED = ".refused"
 _GRACE = 5.0
 """Seconds that a process has to exit before it is killed."""
@@ -48,11 +51,17 @@ class SendingLimits:
     """(n, days): at most n submissions within that many days. None means no limit."""
 
     def faults(self, files: int, size: int, used: int) -> list[str]:
-        """Return the exceeded limits, given the files, size in bytes and earlier submissions of the author."""
+        """Return a message for each limit that is exceeded.
+
+        Args:
+            files: The number of files.
+            size: Their total size in bytes.
+            used: The number of submissions that count towards the quota.
+        """
         faults = []
         if self.quota and used >= self.quota[0]:
             faults.append(
-                f"the limit for an author ({self.quota[0]} in {self.quota[1]} days) is reached; try again later"
+                f"you have reached your limit of submissions ({self.quota[0]} in {self.quota[1]} days); try again later"
             )
         if files > _MOST_FILES or size > 1_000_000 * self.megabytes:
             faults.append(
@@ -66,12 +75,12 @@ class SendingLimits:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem with the request itself."""
+    """A problem with the pull request itself."""
 
     path: str
-    """The affected file in the repository."""
+    """The path of the affected file or folder in the repository."""
     message: str
-    """A description of the problem and its remedy."""
+    """What is wrong, and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class PullRequest:
     """The contents of a pull request."""
 
     prefix: str
-    """The path of the folder of submissions in the repository: `submissions/`."""
+    """The path of the folder of submissions in the repository, for example `submissions/`."""
     folder: str
     """The changed folder, relative to the folder of submissions. Empty if there is nothing to review."""
     problems: Sequence[Problem]
@@ -89,14 +98,16 @@ class PullRequest:
 def read_request(
     into: Path, submissions: Path, commit: str, owner: str | None, limits: SendingLimits
 ) -> PullRequest:
-    """Write the files of a request's changed folder to `into`, and return the request with its problems.
+    """Write the folder that a pull request changes to `into`, and return the request with its problems.
+
+    If there are problems, no files are written.
 
     Args:
         into: The output folder. For example, `alice/mqan/submission.toml` is written there.
         submissions: The board's folder of submissions, in a clone of its repository.
-        commit: The request's last commit, to be merged into the checked-out commit.
+        commit: The last commit of the pull request, which would be merged into the checked-out commit.
         owner: The only folder that the request may change, or None for any single folder.
-        limits: The maximum size, and how many requests for the same folder may be merged within some days.
+        limits: The maximum size, and how many changes to the same folder may be merged within some days.
 
     Raises DecabenchError if git fails.
     """
@@ -133,12 +144,12 @@ def read_request(
     folder = next((each for each in folders if owner and each.casefold() == owner.casefold()), folders[0])
     own = f"{prefix}{folder}/"
     problems = [
-        Problem(path, f"a request may change only files in {own}")
+        Problem(path, f"a pull request may only change files in {own}")
         for path in changed
         if not path.startswith(own)
     ]
     if not _FOLDER.fullmatch(folder):
-        problems.append(Problem(own, "the folder's name must consist of letters, digits, dots, - and _"))
+        problems.append(Problem(own, f"the name of the folder {_NAMING}"))
     elif owner and folder.casefold() != owner.casefold():
         problems.append(Problem(own, f"your folder is {prefix}{owner}/; move everything there"))
     blobs, size = {}, 0
@@ -190,12 +201,12 @@ def take_queue(queue: Path, submissions: Path) -> list[Path]:
 
 
 def queue_fault(place: Path, results: Path, now: datetime, limits: SendingLimits) -> str:
-    """Return why a queued submission is refused unopened, or an empty string.
+    """Return why a queued submission is refused without being opened, or an empty string.
 
-    `results` contains the outcomes of earlier submissions.
+    `results` is the folder with the outcomes of earlier submissions.
     """
     if not _FOLDER.fullmatch(place.name):
-        return "its name must consist of letters, digits, dots, - and _"
+        return f"its name {_NAMING}"
     files = [place, *place.rglob("*")] if place.is_dir() and not place.is_symlink() else [place]
     for path in files:
         if path.is_symlink() or not (path.is_file() or path.is_dir()) or path.name.casefold() == ".git":
@@ -216,7 +227,7 @@ def outcome_path(results: Path, place: Path, now: datetime, is_valid: bool) -> P
 
 
 def settle(place: Path, submissions: Path, is_valid: bool) -> None:
-    """Move a submission to the accepted or the refused submissions, replacing an earlier version."""
+    """Move a submission to the folder of accepted or refused submissions, replacing an earlier version."""
     _move(place, submissions if is_valid else submissions / _REFUSED)
 
 
@@ -248,7 +259,7 @@ class ReviewedScore:
     interval: str = ""
     """The 95 % interval of the score."""
     before: str = ""
-    """The score of the submission that this submission replaces."""
+    """The score of the earlier submission that this submission replaces."""
     best: str = ""
     """The best score among the other systems."""
     difference: str = ""
@@ -264,7 +275,7 @@ class Review:
     """The result of checking and scoring a submission."""
 
     path: str
-    """The submission's path among the submissions, for example `alice/mqan`."""
+    """The submission's path in the folder of submissions, for example `alice/mqan`."""
     faults: Sequence[Fault] = ()
     """The faults that make the submission invalid, at most 20 of each kind per file."""
     warnings: Sequence[Fault] = ()
@@ -272,7 +283,7 @@ class Review:
     listing: Sequence[str] = ()
     """Faults, warnings and the number of answers, as printed by `decabench check`."""
     refusal: str = ""
-    """Why the submission has no score, if no file is at fault. Empty otherwise."""
+    """Why the submission has no score although its files have no faults. Empty otherwise."""
     place: str = ""
     """The place, for example `rank 2 of 7` or `rank 2 (1 to 4) of 7`, or why the submission is not ranked."""
     scores: Sequence[ReviewedScore] = ()
@@ -291,8 +302,8 @@ def review_submissions(
 
     Args:
         sent: The folder that contains `path`.
-        path: The path in that folder, and among the board's submissions: `alice` or `alice/mqan`.
-        submissions: The board's submissions, whose scores are in the ledger. Faulty submissions are left out.
+        path: The path in that folder and in the board's folder of submissions: `alice` or `alice/mqan`.
+        submissions: The board's folder of submissions, with scores in the ledger. Faulty ones are left out.
         split: The split to score.
         options: The suite, data and tasks of the board.
         seconds: The time limit for checking and scoring each submission.
@@ -336,13 +347,13 @@ def review_submissions(
                 reviews[each] = replace(reviews[each], place=_describe_place(table, row), scores=scores)
             else:
                 reviews[each] = replace(
-                    reviews[each], refusal=f"it has no answers to any task in {suite.name}"
+                    reviews[each], refusal=f"it has no answers to any task of {suite.name}"
                 )
     return [reviews[each] for each in sorted(reviews)]
 
 
 def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: float) -> Review:
-    """Runs in a process that is killed when its time is up."""
+    """Check and score a submission in a process that is killed after a number of seconds."""
     others = active_children()
     try:
         with process_pool(1) as pool:
@@ -351,7 +362,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
         for child in (each for each in active_children() if each not in others):
             child.join(_GRACE)
             child.kill()
-        return Review(path, refusal=f"checking and scoring it takes more than {seconds:g} seconds")
+        return Review(path, refusal=f"checking and scoring it took more than {seconds:g} seconds")
 
 
 def _examine(place: Path, path: str, options: ScoringOptions) -> Review:

@@ -1,7 +1,8 @@
 """Find submissions and score their answers.
 
 Only scores that this machine computed from answers are verified. Results files and statistics that come
-with a submission are claims. They replace scores that can't be computed here, and are marked as reported.
+with a submission are unverified claims. They are used for scores that can't be computed here, and are marked
+as reported.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Keeper:
         return {}
 
     def record(self, task: str, split: str) -> SplitRecord | None:
-        """Return the record of a split whose labels are available, or None."""
+        """Return the record of a prepared split, or None if the split is not prepared or has no labels."""
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
@@ -122,7 +123,7 @@ class Keeper:
         return found if found is not None and found.labelled else None
 
     def hides(self, task: str, split: str) -> bool:
-        """Whether labels are available but hidden, so that no example data may be published."""
+        """Return whether a split's labels are available but hidden, so that its examples must not be published."""
         if self.record(task, split) is None:
             return False
         return self.store.hides(self.tasks.get(task, task), split)
@@ -130,32 +131,32 @@ class Keeper:
     def obstacle(self, task: str, split: str, made_for: str | None) -> str:
         """Return why answers can't be scored on this machine, or an empty string if they can.
 
-        `made_for` is the digest of the data that they answer.
+        `made_for` is the digest of the data that the answers were made for, or None if it is unknown.
         """
         if task not in self.tasks:
-            return "the task is not known here; specify the task's file with --include"
+            return "the task is unknown here; specify its task file with --include"
         record = self.record(task, split)
         if record is None:
-            return "its data is not prepared here"
+            return "the data is not prepared here"
         if split in self.tasks[task].hidden and not record.salt:
-            return "its data was prepared before its labels were hidden; prepare the data again"
+            return "the data was prepared before the labels were hidden; prepare the data again"
         same = made_for in (None, record.stated)
-        return "" if same else "it was made for different data from the data prepared here"
+        return "" if same else "the answers were made for different data than the data prepared here"
 
 
 # Finding submissions
 
 
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
-    """Find the submissions that `given` is or contains.
+    """Find all submissions in a folder, which can also be a single submission itself.
 
-    Returns a folder, the submissions' paths relative to it, and what couldn't be read. A submission is a
-    folder, an archive, or a single results file. Links directly in `given` are trusted. A link further
-    down is followed only if it stays in its folder.
+    Returns a folder, the submissions' paths relative to it, and refusals of everything that couldn't be
+    read. A submission is a folder, an archive, or a single results file. Links directly in `given` are
+    trusted. Links further down are followed only if they lead to a path in the same subfolder of `given`.
     """
     if not given.is_dir():
         raise LeaderboardError(
-            f"The folder {given} does not exist. Specify the folder that contains the submissions."
+            f"There is no folder {given}. Specify the folder that contains the submissions."
         )
     whole = given if given.name not in ("", "..") else given.resolve()
     if (given / METADATA_NAME).is_file() and whole.name:
@@ -247,9 +248,9 @@ def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[
 
 
 def _score_ahead(places: Sequence[Path], keeper: Keeper) -> None:
-    """Score new submissions in several processes, which leave their results in the ledger.
+    """Score new submissions in several processes, which write their results to the ledger.
 
-    Faults are found again, and reported, when the submissions' entries are made.
+    Faults are ignored here, because they are found again and reported when the entries are made.
     """
     if keeper.jobs < 2:
         return
@@ -260,7 +261,7 @@ def _score_ahead(places: Sequence[Path], keeper: Keeper) -> None:
                 options, _ = _plan_split(opened, split, suite, keeper) if opened else (None, {})
                 if opened and options and is_new(opened, options):
                     new.append((place, options))
-    if len(new) < 2:  # the processes would be better used within the submission
+    if len(new) < 2:  # the processes can then score the tasks of a single submission
         return
     with suppress(BrokenProcessPool), process_pool(min(keeper.jobs, len(new))) as pool:
         waiting = [pool.submit(_score_alone, place, replace(options, jobs=1)) for place, options in new]
@@ -274,7 +275,7 @@ def _score_alone(place: Path, options: ScoringOptions) -> None:
 
 
 def _reporting(items: Iterable[Each], count: int, said: str, keeper: Keeper) -> Iterator[Each]:
-    """Yield items, and report from time to time how many have been done."""
+    """Yield items, and report the number of completed items every few seconds."""
     last = time.monotonic()
     for number, item in enumerate(items):
         if time.monotonic() - last > _REPORT_SECONDS:
@@ -297,7 +298,7 @@ def _score_place(
             ]
     except SubmissionError as error:
         why = printable_line(str(error).rstrip("."), 300)
-        yield Refusal(shown, f"its answers are not a valid submission: {why}")
+        yield Refusal(shown, f"it is not a valid submission: {why}")
     except (_ContradictionError, StorageError, OSError) as error:  # a bad file must not stop the whole board
         yield Refusal(shown, _reason(error, place.parent))
     else:
@@ -359,8 +360,8 @@ def _score_split(
         if task in suite.tasks and task not in tasks
     }
     left = {task: left[task] for task in suite.tasks if task in left}
-    reasons = {task: why.get(task) or "its answers are not here" for task in left}
-    remarks = tuple(_describe_left(left, reasons)) if tasks else ()
+    reasons = {task: why.get(task) or "the answers are not available" for task in left}
+    remarks = tuple(f"not scored here: {line}" for line in _describe_left(left, reasons)) if tasks else ()
     is_raw = stated is not None and stated.answers == "raw"
     if not tasks or (keeper.rank_reported and not is_raw):
         about = about or (stated.submission if stated else {})
@@ -398,7 +399,7 @@ def _score_split(
 def _plan_split(
     opened: Submission, split: str, suite: Suite, keeper: Keeper
 ) -> tuple[ScoringOptions | None, dict[str, str]]:
-    """Return how to score the tasks that can be scored here, if any, and why others can't be, by task."""
+    """Return options for scoring the tasks that can be scored here, or None, and why the others can't be scored."""
     answered = [task for task in suite.tasks if (task, split) in opened.files]
     why = {task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered}
     tasks = [task for task in answered if not why[task]]
@@ -439,7 +440,7 @@ def _describe_left(left: Mapping[str, TaskResult | None], reasons: Mapping[str, 
             for task in left
             if reasons[task] == reason
         ]
-        yield f"not scored here: {', '.join(names)}: {reason}"
+        yield f"{', '.join(names)}: {reason}"
 
 
 def _with_total(entry: Entry) -> Entry:
@@ -453,11 +454,11 @@ def _with_total(entry: Entry) -> Entry:
 
 
 def _guard(entry: Entry, keeper: Keeper) -> Entry:
-    """Round scores on hidden labels to the digits that pages show.
+    """Round scores on hidden labels to the decimals that pages show, and remove digests that reveal labels.
 
-    The full digits of an error reveal several labels. The digest of the answers is removed, because
-    nearly perfect answers are the labels, and a guess could be checked against it. A fingerprint from
-    before the labels were hidden is also removed, because it contains no secret.
+    At full precision, a score such as a mean error can reveal several labels. If answers are nearly perfect,
+    their digest can be used to check guesses of the labels. A fingerprint that was computed before the labels
+    were hidden has the same problem, because it contains no secret.
     """
     hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
     if not hidden:
@@ -497,11 +498,11 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
 
 
 def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
-    """Replace the runs of a system, which differ only in their seeds, with an entry that has their means.
+    """Replace runs that differ only in their seeds with one entry for the system, which has their mean scores.
 
-    A predictor's record is a claim, so only submissions in the same folder, by the same authors, are grouped. They must
-    answer the same tasks on the same data. If a server answered, it must have named the same models. If several state
-    the same seed, the first one counts as the run, and the others remain entries of their own.
+    A predictor's record is an unverified claim, so only submissions in the same folder and by the same authors are
+    grouped. They must answer the same tasks on the same data. If a server answered, it must have named the same models.
+    If several submissions state the same seed, only the first is grouped, and the others remain separate entries.
     """
     groups: dict[Hashable, dict[str, Entry]] = {}
     for entry in entries:
@@ -517,7 +518,7 @@ def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
 
 
 def _system_of(entry: Entry) -> Hashable:
-    """Return a key that is equal for runs of one system, or None if the entry is not such a run."""
+    """Return a key that is equal for all runs of a system, or None if the entry can't be grouped with others."""
     if not entry.system or not entry.submission or entry.apart:
         return None
     if any(result.status != "scored" for result in entry.tasks.values()):
@@ -575,7 +576,7 @@ def _mean_entry(runs: Sequence[Entry], key: Hashable) -> Entry:
     }
     return replace(
         first,
-        # No submission has this path, and it stays the same when further runs arrive.
+        # No submission has this path, and it stays the same when more runs are added.
         path=f"{folder}//runs-{digest}{first.path.removeprefix(first.submission)}",
         tasks=tasks,
         evidence=evidence,
@@ -594,7 +595,7 @@ _STATED: Mapping[str, Any] = {
     **dict.fromkeys(("description", "url", "training_data", "date", "predictor"), ""),
     **dict.fromkeys(("model_size", "open_weights")),
 }
-"""Statements that a system keeps only if all its runs make them, and the value that stands for none."""
+"""Fields that a system keeps only if all its runs agree on them, with the values used if they don't."""
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -646,11 +647,11 @@ def _reported(
 ) -> tuple[TaskResult, Evidence]:
     """Return a reported result and, if it will be ranked, the statistics that came with it.
 
-    Raises _ContradictionError if they don't agree with the score.
+    Raises _ContradictionError if the statistics don't agree with the score.
     """
     metric = keeper.metrics.get(result.metric)
     variants = result.variants
-    if variants is not None:  # recompute the summary of the scores rather than trust it
+    if variants is not None:  # recompute the summary of the scores instead of trusting it
         headlines = {**variants.scores, **variants.retired}
         headlines = dict(sorted(headlines.items(), key=lambda each: int(each[0])))
         higher_is_better = metric is None or metric.higher_is_better
@@ -669,16 +670,17 @@ def _reported(
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways
         raise _ContradictionError(
-            f"its statistics for {task} are damaged, or belong to a different metric from {metric.name}; "
+            f"its statistics for {task} are damaged, or belong to a metric other than {metric.name}; "
             "run decabench evaluate again"
         ) from error
     if len(rows) != result.n or not numbers_agree(result.score, score):
         raise _ContradictionError(
             f"its score for {task} is {result.score:.8g} on {result.n:,} examples, but its statistics "
-            f"give {score:.8g} on {len(rows):,}"
+            f"give {score:.8g} on {len(rows):,}; run decabench evaluate again"
         )
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
-    if names and len(names) != units.shape[1]:  # without the outer units, an interval could be half as wide
+    # Without the outer units, an interval could be half as wide as it should be.
+    if names and len(names) != units.shape[1]:
         return result, Evidence(why=f"{why}, and its statistics lack a level of units")
     interval = score_interval(sample)
     result = replace(

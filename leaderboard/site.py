@@ -1,6 +1,6 @@
 """Build the site: pages, the data that they load on demand, and static files.
 
-The site opens from disk, without a server.
+The site can be opened from disk, without a server.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class Site:
     index: Path
     """The front page."""
     kinds: Mapping[str, int]
-    """The number of submission rows by evidence (`verified`, `reported`), `partial` or `failed`."""
+    """The number of submission rows by `Entry.standing`: `verified`, `reported`, `partial` or `failed`."""
     baselines: int
     """The number of baseline rows added."""
     refused: Sequence[Refusal]
     """Submissions and files left off the site, with reasons."""
     failed: Sequence[Refusal]
-    """Submissions on the site that have no score, because all their tasks failed, with reasons."""
+    """Submissions on the site that have no score because all their tasks failed, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class BoardOptions:
     examples: Policy = "free"
     """Which examples to include: `free` (from datasets that may be redistributed), `all` or `none`."""
     rank_reported: bool = False
-    """Whether to rank scores whose answers or data are not available."""
+    """Whether to also rank reported scores, whose answers or data are not available."""
     jobs: int = 1
     """The number of scoring processes."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
@@ -175,7 +175,7 @@ def _explain_failure(entry: Entry) -> Refusal:
 
 
 _SETTLED = 2.0
-"""Seconds after which a new change to a file is certain to have a new timestamp, on any file system."""
+"""Seconds after which another change to a file has a different timestamp on every file system."""
 
 
 def _digest_inputs(
@@ -183,8 +183,8 @@ def _digest_inputs(
 ) -> str:
     """Return a digest of everything that determines the site, using timestamps instead of the contents of submissions.
 
-    Empty if the digest could miss the next change, because a file was just written or a metric is not
-    built-in.
+    Returns an empty string if the digest could miss the next change, because a file has just been written
+    or a metric is not built-in.
     """
     names = [name for suite in keeper.suites for name in suite.tasks]
     if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:
@@ -291,12 +291,12 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
         try:
             metrics.setdefault(task.metric, find_metric(task.metric))
         except (DecabenchError, ImportError):
-            continue  # the board shows the task's scores without their scale
+            continue  # the board then shows the task's scores without their scale
     return metrics
 
 
 def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Board:
-    """Rank the entries of a suite. Hidden splits count as public if their labels are available."""
+    """Rank the entries of a suite. A split with hidden labels counts as public if its labels are available here."""
     tasks = {
         name: replace(task, hidden=tuple(split for split in task.hidden if not keeper.hides(name, split)))
         if task.hidden
@@ -307,9 +307,9 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
 
 
 def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
-    """Yield the examples' texts and every entry's answers, and record their counts for the pages.
+    """Yield the files with the texts of the examples and the answers of every entry.
 
-    Only one task's data is in memory at a time.
+    The number of answers of each entry is stored in `pages`. Only one task's data is in memory at a time.
     """
     files = {entry.path: find_answer_files(entry) for entry in pages.entries if not entry.runs}
     systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
@@ -339,9 +339,9 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
 
 
 def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_whole: bool) -> Iterator[File]:
-    """Yield (path in the site, content).
+    """Yield the path and the content of each file of the site.
 
-    The files of unchanged answers are taken from an earlier site, if it is whole.
+    If the earlier site at `site` is complete (`is_whole`), files of unchanged answers are reused from it.
     """
     yield from static_files()
     yield from _example_files(pages, keeper, policy, site if is_whole else None)

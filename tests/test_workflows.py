@@ -249,7 +249,9 @@ def test_requests_are_reviewed_and_merges_published(board: PublicBoard) -> None:
 
     status, printed, summary = board.request("mallory", reach)
     assert status == 1  # and it was the workflow and the suite of the board that ran
-    places = re.findall(r"^::error file=(.*),title=request::a request may change only", printed, re.M)
+    places = re.findall(
+        r"^::error file=(.*),title=request::a pull request may only change files in", printed, re.M
+    )
     assert places == [".github/workflows/public-board.yml", place, "suite.toml"]
 
 

@@ -75,7 +75,7 @@ def test_what_no_board_has_is_named(command, options, own_task, tmp_path):
     assert done.exit_code == 1 and not (tmp_path / "site").exists() and done.stdout == ""
     assert "answers to any task in tagging, only to schema, sst. Choose --suite decathlon" in done.stderr
     done = command("leaderboard", *options, "--home", tmp_path / "no-data")
-    assert done.exit_code == 1 and "sst, schema: its data is not prepared here" in done.stderr
+    assert done.exit_code == 1 and "sst, schema: the data is not prepared here" in done.stderr
 
 
 def test_a_single_submission(command, options, tmp_path):

@@ -57,8 +57,8 @@ def test_nothing_but_one_folder_may_change(board, review):
     done = review("--owner", "Bob", "--github")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        "::error file=README.md,title=request::a request may change only files in submissions/bob/",
-        "::error file=submissions/alice/submission.toml,title=request::a request may change only files in "
+        "::error file=README.md,title=request::a pull request may only change files in submissions/bob/",
+        "::error file=submissions/alice/submission.toml,title=request::a pull request may only change files in "
         "submissions/bob/",
     ]
     found = json.loads(review("--owner", "carol", "--json").stdout)
@@ -105,17 +105,20 @@ def test_a_request_is_data(board, review, tmp_path):
     assert "unknown-file" in summary and "\n::error" not in summary and "\\`x\\`" in summary
     (board / "x\n::error::forged").write_text("")
     done = review("--github")
-    assert "::error file=x%0A%3A%3Aerror%3A%3Aforged,title=request::a request may change" in done.stdout
+    assert (
+        "::error file=x%0A%3A%3Aerror%3A%3Aforged,title=request::a pull request may only change"
+        in done.stdout
+    )
     assert all(line.startswith("::error file=") for line in done.stdout.splitlines())
     (board / "x\n::error::forged").unlink()
     os.symlink(ROOT / "pyproject.toml", place / "schema.validation.jsonl")
     done = review("--github")
-    assert "title=request::send only plain files, without links or repositories" in done.stdout
+    assert "title=request::send only regular files, without links or Git repositories" in done.stdout
     (place / "schema.validation.jsonl").unlink()
     git(board, "init", "--quiet", board / "submissions" / "alice" / "module")
     commit(board / "submissions" / "alice" / "module")
     done = review("--github")
-    assert "file=submissions/alice/module,title=request::send only plain files" in done.stdout
+    assert "file=submissions/alice/module,title=request::send only regular files" in done.stdout
 
 
 def test_faults_have_their_lines(board, review, tmp_path):
@@ -166,9 +169,9 @@ def test_limits(board, review, home):
     (board / "submissions" / "alice" / "notes.txt").write_bytes(b"x" * 1_000_001)
     assert "it has more than 1,000 files or 1 MB" in review("--largest", "1").stdout
     assert review("--largest", "2").exit_code == 0
-    assert "takes more than 0.01 seconds" in review("--seconds", "0.01").stdout
+    assert "took more than 0.01 seconds" in review("--seconds", "0.01").stdout
     done = review("--quota", "1/30")
-    assert done.exit_code == 1 and "limit for an author (1 in 30 days)" in done.stdout
+    assert done.exit_code == 1 and "limit of submissions (1 in 30 days)" in done.stdout
     assert review("--quota", "2/30").exit_code == 0
     assert review("--quota", "many").exit_code == 2
 
@@ -222,7 +225,7 @@ def test_a_queue_gives_scores_back(queue, submit, tmp_path):
     assert queue().stdout == ""
     submit("majority", ["sst"], "queue/alice/mine")
     done = queue("--quota", "1/30")
-    assert "limit for an author (1 in 30 days)" in outcomes(tmp_path)[".refused.md"]
+    assert "limit of submissions (1 in 30 days)" in outcomes(tmp_path)[".refused.md"]
     assert (tmp_path / "submissions" / ".refused" / "alice" / "mine" / "submission.toml").exists()
 
 
@@ -242,7 +245,7 @@ def test_a_queue_follows_no_link(queue, submit, tmp_path, harm):
         shutil.move(place, tmp_path / "elsewhere")
         place.symlink_to(tmp_path / "elsewhere")
     assert queue().exit_code == 0
-    assert "Send only plain files" in outcomes(tmp_path)[".refused.md"] and secret.exists()
+    assert "Send only regular files" in outcomes(tmp_path)[".refused.md"] and secret.exists()
 
 
 def test_one_faulty_submission_does_not_stop_a_queue(queue, submit, tmp_path):

@@ -144,7 +144,7 @@ def entry(
         metric = ALL_METRICS.get(result.metric)
         known = find and metric and result.status == "scored"
         sample = find(read.submission["name"], task, result.score or 0.0, metric) if known else None  # type: ignore[misc, arg-type]
-        evidence[task] = Evidence(kind, "" if kind == "verified" else "its answers are not here", sample)
+        evidence[task] = Evidence(kind, "" if kind == "verified" else "the answers are not available", sample)
     return Entry(
         path=path,
         split=read.split,

@@ -69,7 +69,7 @@ def test_a_folder_that_is_no_board_is_refused(tmp_path: Path, name: str) -> None
     (tmp_path / "home" / name).parent.mkdir(parents=True)
     (tmp_path / "home" / name).write_text("mine")
     with pytest.raises(
-        LeaderboardError, match=r"home is not empty and is not a board .* choose an empty or new"
+        LeaderboardError, match=r"home is not empty and is not a board .* Choose an empty or new"
     ):
         publish(site_of(1), tmp_path / "home")
     assert (tmp_path / "home" / name).read_text() == "mine" and os.listdir(tmp_path) == ["home"]

@@ -344,7 +344,7 @@ def test_reported_scores_stand_apart_whatever_they_are() -> None:
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "a")]
     assert table.floors == () and [row.entry.name for row in table.apart] == ["forged"]
-    assert table.apart[0].remarks == ("reported: its answers are not here",)
+    assert table.apart[0].remarks == ("reported: the answers are not available",)
 
 
 # The data of a table

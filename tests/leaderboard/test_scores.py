@@ -91,7 +91,7 @@ def test_a_submission_may_be_read_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert find_submissions(tmp_path / "one") == (tmp_path, ["one"], [])
     monkeypatch.chdir(tmp_path / "one")
     assert find_submissions(Path()) == (tmp_path.resolve(), ["one"], [])
-    with pytest.raises(LeaderboardError, match=r"The folder .* does not exist\. Specify the folder"):
+    with pytest.raises(LeaderboardError, match=r"There is no folder .*nowhere. Specify the folder"):
         find_submissions(tmp_path / "nowhere")
 
 
@@ -246,7 +246,7 @@ def test_a_forged_results_file_cannot_rank(one: Path, home: Path) -> None:
     row = row_of(one.parent, home)
     assert scores(row) == [100.0, 100.0]
     assert (row.rank, row.entry.kind, row.entry.apart) == (None, "reported", "reported")
-    assert row.remarks == ("reported: its answers are not here",)
+    assert row.remarks == ("reported: the answers are not available",)
 
 
 def test_forged_statistics_cannot_rank(one: Path, home: Path) -> None:
@@ -287,11 +287,11 @@ def test_reported_results_are_ranked_if_the_keeper_wants_it(one: Path, home: Pat
     row = row_of(one.parent, home, rank_reported=True)
     assert (row.rank, row.entry.kind, row.entry.apart) == (1, "reported", "")
     assert scores(row) == scores(verified) and row.interval == verified.interval
-    assert row.remarks == ("reported: its answers are not here",)
+    assert row.remarks == ("reported: the answers are not available",)
     shutil.rmtree(one / "results" / "validation" / "statistics")
     row = row_of(one.parent, home, rank_reported=True)
     assert (row.rank, row.interval) == (1, None)
-    assert row.remarks == ("reported: its answers are not here, and there are no statistics",)
+    assert row.remarks == ("reported: the answers are not available, and there are no statistics",)
 
 
 @pytest.mark.parametrize("forge", [forge_results, forge_statistics])
@@ -329,21 +329,19 @@ def test_what_is_not_here_is_said_and_does_not_count(one: Path, home: Path) -> N
     row = row_of(one.parent, home)
     assert (row.rank, row.entry.kind, row.entry.apart) == (None, "verified", "")
     assert row.remarks[-1].startswith("not scored here: sst (reported ")
-    assert row.remarks[-1].endswith("): its answers are not here")
+    assert row.remarks[-1].endswith("): the answers are not available")
     whole = row_of(one.parent, home, rank_reported=True)
     assert (whole.rank, whole.entry.kind) == (1, "reported")
-    assert whole.remarks == ("reported: sst: its answers are not here",)
+    assert whole.remarks == ("reported: sst: the answers are not available",)
 
 
 def test_data_that_is_not_here(one: Path, tmp_path: Path) -> None:
     row = row_of(one.parent, tmp_path / "empty")
-    assert row.remarks == ("reported: its data is not prepared here",)
+    assert row.remarks == ("reported: the data is not prepared here",)
     shutil.rmtree(one / "results")
     entries, (refusal,) = read(one.parent, tmp_path / "empty")
     assert entries == []
-    assert refusal == Refusal(
-        "system", "no task could be scored: not scored here: sst, schema: its data is not prepared here"
-    )
+    assert refusal == Refusal("system", "no task could be scored: sst, schema: the data is not prepared here")
 
 
 def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
@@ -352,7 +350,8 @@ def test_answers_to_other_data_are_not_scored(one: Path, home: Path) -> None:
     toml.write_text(toml.read_text() + f'\n[data]\n"sst.validation" = "sha256:{"0" * 64}"\n')
     row = row_of(one.parent, home)
     assert (
-        row.remarks[-1] == "not scored here: sst: it was made for different data from the data prepared here"
+        row.remarks[-1]
+        == "not scored here: sst: the answers were made for different data than the data prepared here"
     )
 
 
@@ -407,10 +406,7 @@ def test_a_file_more_among_the_answers_is_no_valid_submission(one: Path, home: P
     (one / "predictions" / "README.md").touch()
     entries, (refusal,) = read(one.parent, home)
     assert entries == []
-    assert (
-        refusal.reason.startswith("its answers are not a valid submission: ")
-        and "README.md" in refusal.reason
-    )
+    assert refusal.reason.startswith("it is not a valid submission: ") and "README.md" in refusal.reason
 
 
 def test_a_submission_without_answers_is_named(one: Path, home: Path) -> None:

@@ -355,7 +355,7 @@ def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
         "squad|v:1",
         "upstream",
         "as stated by the submitter",
-        "its answers are not here",
+        "the answers are not available",
     ):
         assert words in text
 

@@ -73,7 +73,7 @@ def test_rows_say_what_they_rest_on(site: Path) -> None:
     assert lines[5]["kind"] == "refused"
     content = json.loads((site / "board.json").read_text(encoding="utf-8"))
     assert content["submissions"][0]["tasks"]["sst"]["evidence"] == "verified"
-    assert content["submissions"][4]["tasks"]["sst"]["reason"] == "its answers are not here"
+    assert content["submissions"][4]["tasks"]["sst"]["reason"] == "the answers are not available"
 
 
 def test_nothing_apart_takes_a_place_on_a_task_or_is_compared(site: Path) -> None:
@@ -107,7 +107,10 @@ def test_pages_say_what_the_kinds_mean(site: Path) -> None:
         for name in (SYSTEMS[0], APART[-1])
     )
     assert "This result is verified: its answers were scored here, on the data." in verified
-    assert "This result is reported" in stated and "reported, because <bdi>its answers are not here" in stated
+    assert (
+        "This result is reported" in stated
+        and "reported, because <bdi>the answers are not available" in stated
+    )
 
 
 def test_what_was_built_is_returned(made_up: Path, home: Path, tmp_path: Path) -> None:
