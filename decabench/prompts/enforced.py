@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from decabench.prompts.markup import consistent_keys
 from decabench.tasks import AnswerForm, Kind
 
 __all__ = ["answer_schema", "json_request", "read_json", "write_json"]
@@ -110,7 +111,13 @@ def read_json(text: str, kind: Kind) -> str | None:
     Numbers keep their digits, so `1.50` isn't changed to `1.5`.
     """
     try:
-        value = json.loads(text, parse_float=str, parse_int=str, parse_constant=_refuse_constant)["answer"]
+        value = json.loads(
+            text,
+            parse_float=str,
+            parse_int=str,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=consistent_keys,
+        )["answer"]
         if kind in ("tags", "tree"):
             are_items = isinstance(value, list) and all(
                 isinstance(item, str) and item.split() == [item] for item in value

@@ -14,7 +14,7 @@ from decabench.text import bare, well_formed
 
 __all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
 
-EXTRACTION_VERSION = 15
+EXTRACTION_VERSION = 16
 """Incremented whenever the same raw text would result in a different answer."""
 
 Protocol = Literal["tag", "choices", "json", "prose"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from decabench.text import bare
 
-__all__ = ["BULLET", "find_json", "is_refusal", "lines_of", "unwrapped"]
+__all__ = ["BULLET", "consistent_keys", "find_json", "is_refusal", "lines_of", "unwrapped"]
 
 BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
 _FENCE = re.compile(r"```\w*")
@@ -38,16 +39,25 @@ _SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 _MOST_TRIES = 160
 
 
+def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON. Raises ValueError if it repeats a key with another value."""
+    value = dict(pairs)
+    if any(value[key] != said for key, said in pairs):
+        raise ValueError("a key is repeated with another value")
+    return value
+
+
 def find_json(text: str) -> Any:
     """Return the object or list that makes up a text, a line or a code block, or None.
 
     It can be JSON or a Python literal with single quotes.
     """
+    decoder = json.JSONDecoder(object_pairs_hook=consistent_keys)
     places = [match.end() for match in islice(_BEFORE_JSON.finditer(text), _MOST_TRIES)]
     for spelling in (text, _SINGLE_QUOTE.sub('"', text)) if places else ():
         for start in places:
             try:
-                value, end = json.JSONDecoder().raw_decode(spelling, start)
+                value, end = decoder.raw_decode(spelling, start)
             except (ValueError, RecursionError):
                 continue
             if not spelling[end:].partition("\n")[0].strip("`;. "):

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
-from decabench.prompts.labels import labels_for, match_label
+from decabench.prompts.labels import find_mentions, labels_for, match_label
 from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
 from decabench.tasks import AnswerForm
 from decabench.text import bare
@@ -43,32 +43,58 @@ _TAG = re.compile(
 _PLACEHOLDER = re.compile(
     r"[\s.\u2026]*|\W*(?:insert |your )(?:final )?answer(?: here)?\W*|\W*answer here\W*", re.IGNORECASE
 )
+_WITHDRAWS = r"wait|actually|correction|oops|sorry|on reflection|on second thought"
 _CORRECTS = re.compile(
-    r"\b(?:no|wait|actually|correct\w*|final\w*|instead|rather|sorry|oops|mistaken?|wrong|revised?|reconsider\w*"
-    r"|double-check\w*|on reflection|on second thought)\b",
+    rf"\b(?:{_WITHDRAWS}|no|correct\w*|final\w*|instead|rather|mistaken?|wrong|revised?|reconsider\w*"
+    r"|double-check\w*)\b",
     re.IGNORECASE,
 )
 """Words between two tags which show that the second replaces the first."""
 _TAKES_BACK = re.compile(
-    r"(?:^|[.!?]\s)\W{0,9}(?:(?:hmm|oh|no|sorry)\W{1,9})?(?:wait|actually|correction|scratch that|oops|on reflection"
-    r"|on second thought|let me correct|i made a mistake|my mistake|apologies|edit:|update:|i misread"
-    r"|strike that|sorry|i meant|i change|i take (?:that|it) back|hmm\W{1,9}no)(?!\w)",
+    rf"(?:^|[.!?]\s)\W{{0,9}}(?:(?:hmm|oh|no|sorry)\W{{1,9}})?(?:{_WITHDRAWS}|scratch that|let me correct"
+    r"|i made a mistake|my mistake|apologies|edit:|update:|i misread|strike that|i meant|i change"
+    r"|i take (?:that|it) back|hmm\W{1,9}no|(?:this|that|it)(?:['\u2019]s| is| was| would be) (?:wrong|incorrect"
+    r"|false|a mistake|not (?:right|correct|true)))(?!\w)",
     re.IGNORECASE | re.MULTILINE,
 )
 """The beginning of a sentence that withdraws the answer before it."""
-_DENIES = re.compile(
-    r"(?:\b(?:not|never|nor|anything but|opposite of|refuse to|\w+n['\u2019]t)(?: (?:an?|the|be|at all|\w+ly))?"
-    r"|\b(?:would not|wouldn['\u2019]t|refuse to) say"
-    r"|(?:\b(?:wrong|incorrect) (?:answer|label|choice)(?: (?:is|would be))?|^\W*(?:wrong|incorrect))[:*]*"
-    r")[ \t*]*\Z",
-    re.IGNORECASE | re.MULTILINE,
+_CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
+"""The end of a clause."""
+_NEGATION = (
+    r"\b(?:not|no(?! doubt)|never|n?either|nor|cannot|hardly|far from|(?:instead|other|rather) (?:of|than)|anything but"
+    r"|opposite of|refuse to(?: say)?|would(?: not|n['\u2019]t) say|rul(?:e|es|ed|ing) out|wrong|incorrect|mistake"
+    r"|tempt\w+|(?<!no )doubt\w*|\w+n['\u2019]t)\b"
 )
-"""The words directly before a tag, on its line, that say that it has another answer: `It is not <answer>…`."""
+_DENIES = re.compile(
+    # a condition, an example, or what others think
+    r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\b(?:unless|suppos\w+|assum\w+"
+    r"|in which case|at first|initially|(?:would|['\u2019]d) have|(?:e\.g\.|such as|format),?[ ]*\Z)"
+    r"|(?<!\bi )(?<!\bwe )\b(?:might|could|may|would) (?:\w+ )?(?:say|think|argue|answer|guess|write)\b"
+    rf"|{_NEGATION}(?:(?:(?!,| and | because ).)*(?:\b(?:is|was|be|been|as|an?|the|at all|answer)|['\u2019]s))?"
+    r"(?: \w+ly)?[ \t*:]*\Z",
+    re.IGNORECASE,
+)
+"""Words in the clause before a tag that say that it is not the answer: `It is not <answer>…`, `If it were …`."""
 _RUNS_ON = re.compile(
-    r"[ \t*`\"'\u201d,;]*(?:\?|[.,]\d|but\b|(?:is|was|are|would|could|can|may|might|seems|looks|does|did)"
-    r"(?:n['\u2019]t\b|not\b|\s(?:\w+\s){0,4}(?:not|never|wrong|incorrect|false|mistaken|misleading|too)\b))"
+    r"[ \t*`\"'\u201d,;()\u2013\u2014-]*(?:[?/]|[.,]\d|(?:\.\.\.|\u2026)\s*\w|\w+n['\u2019]t\b"
+    r"|(?:but|while|whereas|n?or|only|if|unless|assuming|provided|once|in case|(?:would|could|may|might) be)\b"
+    r"|(?:is|was|are|would|could|can|may|might|seems|looks|does|did)(?:not\b|\s(?:(?!because|since|correct|right)"
+    r"[\w,'\u2019]+\s){0,6}(?:not|never|wrong|incorrect|false|mistaken|misleading|too|if|unless)\b))",
+    re.IGNORECASE,
 )
 """The rest of a sentence that denies its tag, such as ` is wrong`, or continues its answer, such as `.5`."""
+_SAYS_ANSWER = re.compile(
+    r"^\W{0,9}(?:(?:so|thus|therefore|hence),? )?(?:(?:the|my) )?(?:(?:final|correct|actual) )?answer(?: is)?\W{0,3}"
+    r"[:=\u2013\u2014-](.*)|\\boxed\{(?:\\text\{)?([^{}]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line such as `Final answer: x`."""
+_SAYS_LABEL = re.compile(
+    r"\b(?:(?:answer|label|sentiment|verdict|relation\w*|classification) (?:is|should be|would be)|makes? (?:it|this)"
+    r"|it(?: is|['\u2019]s))\W{1,4}(?:an? |\w+ly )?\Z",
+    re.IGNORECASE,
+)
+"""The words before a label that say that it is the answer, such as `so the label is`."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
@@ -85,7 +111,7 @@ def read_tagged(
     def read(text: str, is_tagged: bool = True) -> str | None:
         return _answer_in(bare(text), form, question, context, is_tagged)
 
-    if (value := read_json(text, form.kind)) is not None:
+    if (value := read_json(" ".join(lines_of(text)), form.kind)) is not None:
         found = read(value) or (value if form.kind in ("tags", "tree") else "")
         return (found, "json") if found else ("", f"json+{_fault(value)}")
     if is_opened and OPENING not in text.casefold().partition(CLOSING)[0]:
@@ -96,14 +122,11 @@ def read_tagged(
         inner, rest = bare(tags[-1]["inner"]), own[tags[-1].end() :]
         answer = read(read_json(inner, form.kind) or inner)
         is_cut = not (tags[-1]["end"] or is_finished)
-        lines = [_introduced(line, form.markers) for line in lines_of(rest)]
-        if form.kind == "label":  # after a heading, such as `Sentiment:`
-            lines = [line.rpartition(":")[2] for line in lines]
-        others = {read(line, False) for line in lines} - {None, answer}
-        is_denied = _DENIES.search(own[max(tags[-1].start() - 80, 0) : tags[-1].start()])
-        is_followed = _RUNS_ON.match(rest) or (others and form.kind in _FIXED)
-        is_taken_back = is_denied or is_followed or _TAKES_BACK.search(rest)
-        if not answer or is_cut or is_taken_back or not _are_consistent(tags):
+        clause = _CLAUSE.split(own[max(tags[-1].start() - 300, 0) : tags[-1].start()])[-1]
+        is_denied = bool(_DENIES.search(clause) or _RUNS_ON.match(rest) or _TAKES_BACK.search(rest))
+        others = {read(line, False) for line in _later_lines(rest, form)} if form.kind in _FIXED else set()
+        is_denied = is_denied or bool(others - {None, answer}) or not _are_consistent(tags)
+        if not answer or is_cut or is_denied or _names_another(rest, answer, form, question):
             return "", f"tag+{_fault(inner)}"
         return answer, "tag"
     if not is_finished and form.kind not in ("raw", "label"):
@@ -143,6 +166,26 @@ def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
     )
 
 
+def _later_lines(rest: str, form: AnswerForm) -> list[str]:
+    """Return the lines after a tag, without headings such as `Sentiment:`."""
+    lines = [_introduced(line, form.markers) for line in lines_of(rest)]
+    return [line.rpartition(":")[2] for line in lines] if form.kind == "label" else lines
+
+
+def _names_another(rest: str, answer: str, form: AnswerForm, question: str) -> bool:
+    """Whether the text after a tag says that another answer is right."""
+    said = (" ".join("".join(found).split()).casefold() for found in _SAYS_ANSWER.findall(rest))
+    if any(re.search(r"\w", line) and " ".join(answer.split()).casefold() not in line for line in said):
+        return True
+    labels = labels_for(form, question) if form.kind == "label" else ()
+    return any(
+        label != answer
+        and _SAYS_LABEL.search(rest[max(start - 60, 0) : start])
+        and not re.match(r" (?:who|that|if|when|only)\b", rest[end:])
+        for start, end, label in find_mentions(rest, labels)
+    )
+
+
 def _introduced(text: str, markers: Sequence[str]) -> str:
     names = "|".join(re.escape(name.strip(" :")) for name in ("answer", *markers) if name.strip(" :"))
     return bare(re.sub(rf"\A[*_#\s]*(?:{names})[*_]*:[*_]*", "", text, flags=re.IGNORECASE))
@@ -167,7 +210,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "number":
             return _number(line, form.scale)
         case "sql":
-            return _statement(_introduced(text, form.markers), context) if is_tagged else _bare_query(text)
+            return _statement(_introduced(text, form.markers), context)
         case "state":
             return read_state(line, form.labels)
         case "tags" | "tree":
@@ -222,14 +265,14 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
     Markup from the context is part of an answer.
     """
     lines = lines_of(text)
-    source, own = bare(context).casefold(), text.casefold()
+    source, folded = bare(context).casefold(), text.casefold()
     has_remark = bool(source and _LAST_BRACKETS.search(text))
     says_more: object = False
     if form.kind == "span":
         has_remark = has_remark or bool(re.search(r"[\[\u2022]", text) or _TAKES_BACK.search(text))
         says_more = len(lines) > 1 or _SENTENCES.search(text) or (form.labels and _NO_SPAN.search(text))
     elif form.kind == "line":
-        is_copy = len(source.split()) > 2 and source in own and source != own
+        is_copy = len(source.split()) > 2 and source in folded and source != folded
         has_remark = has_remark and not re.search(r"[(\[]", source)
         says_more = is_copy or (len(lines_of(context)) < 2 and _ENDS_EARLY.search(text))
     return bool(re.search(r"\w", text)) and not (
@@ -239,7 +282,8 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
         or _AROUND.search(text)
-        or _HEADED.match(_introduced(text, form.markers))
+        or _HEADED.match(own := _introduced(text, form.markers))
+        or _SAYS_ANSWER.search(own)
         or is_refusal(text)
         or any(re.search(rf"\b{re.escape(label)}\b", text, re.IGNORECASE) for label in form.labels)
     )
@@ -280,47 +324,34 @@ QUERY_GOES_ON = re.compile(
     r"(?:from|where|and|or|group|order|having|limit|(?:\w+ )?join|on|union)\b|[),]|\s|```", re.IGNORECASE
 )
 """Matches a line that continues a query."""
-_COMMENT = re.compile(r"(?:^|\s)(?:--\s*[a-z]|/\*)|;\s*(?:select|with)\b", re.IGNORECASE | re.MULTILINE)
 _QUERY_REMARK = re.compile(
-    r"\s\([^()]*\)\Z|\s#(?=\s)|//|[-=]>|\*\*|;|(?<=[.!?])\s+[A-Z][a-z]+\s[a-z]+|\.\.\.|\u2026"
+    r"--|/\*|//|\s#(?=\s)|[-=]>|\*\*|;|\.\.\.|\u2026|\s\([^()]*\)\Z|[.:!?]\s+[A-Z][a-z]+|,\s(?:which|where|this)\b"
 )
-"""Matches a possible remark in a query, unless the context has it."""
+"""Matches a possible comment or remark in a query, unless the context has it."""
 
 
 def _statement(text: str, context: str) -> str | None:
-    """Return the only statement in a tag on a single line, or None. Comments would be read as part of it."""
-    first, *others = [line for line in text.splitlines() if not line.startswith("```")] or [""]
+    """Return the only statement in a text on a single line, or None. Remarks would be read as part of it."""
+    first, *others = [line for line in text.splitlines() if not line.startswith("```") and line.strip()] or [
+        ""
+    ]
     query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).rstrip("; ")
-    is_one = all(map(QUERY_GOES_ON.match, others)) and not _COMMENT.search(text)
-    is_plain = all(
-        bare(found).casefold() in " ".join(context.split()).casefold()
-        for found in _QUERY_REMARK.findall(query)
+    words = " ".join(context.split()).casefold()
+    is_plain = all(bare(found).casefold() in words for found in _QUERY_REMARK.findall(query))
+    is_one = (
+        all(map(QUERY_GOES_ON.match, others))
+        and is_plain
+        and not re.search(r"\s--\s*[a-z]", query, re.IGNORECASE)
     )
-    return query if is_one and is_plain and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
-
-
-_QUERY = re.compile(r"select\s[^();#\n]*?(?:\([^();#\n]*\)[^();#\n]*?)?\sfrom\s[^();#\n]+", re.IGNORECASE)
-_HAS_REMARK = re.compile(r"--|/\*|[.:!?]\s+[A-Z][a-z]|[`*]")
-
-
-def _bare_query(text: str) -> str | None:
-    """Return the query that makes up a text, on a single line or in a single code block, or None.
-
-    A second sentence, a comment or a remark in parentheses would be read as part of the last value.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    is_block = len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```"
-    query = " ".join(line.strip() for line in (lines[1:-1] if is_block else lines)).removesuffix(";").rstrip()
-    is_one = is_block or len(lines) == 1
-    return query if is_one and _QUERY.fullmatch(query) and not _HAS_REMARK.search(query) else None
+    return query if is_one and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
 
 
 NO_CHANGE = "None"
 """The answer for a turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
 NO_VALUE = re.compile(
-    r"yes|no|true|false|none|null|unknown|any|unchanged|requested|asked|n/?a|unspecified|empty|[-_]+|not\b.*"
-    r"|tbd|value|missing|same|(?:left )?blank|undefined",
+    r"yes|no|true|false|none|null|unknown|any|unchanged|request(?:ed)?|asked|needed|wanted|required|desired|please"
+    r"|n/?a|unspecified|empty|[-_]+|not\b.*|tbd|value|missing|same|(?:left )?blank|undefined",
     re.IGNORECASE,
 )
 """Matches words for the lack of a value in a state, such as `none` or `not mentioned`."""
@@ -340,7 +371,7 @@ def read_state(text: str, slots: Sequence[str]) -> str | None:
         slot, colon, value = (part.strip() for part in item.partition(":"))
         if not colon or not _VALUE.fullmatch(value) or NO_VALUE.fullmatch(value):
             return None
-        if not (slot if not slots else known.get(slot.casefold())) or slot in given:
+        if not (slot if not slots else known.get(slot.casefold())) or slot in given or slot == value:
             return None
         given.add(slot)
         constraints.append(f"{slot}: {value}")

@@ -86,6 +86,9 @@ def test_free_text_needs_its_tag():
         ("woz.en", "none.", "None"),
         ("woz.en", "phone: yes, address: yes", ""),
         ("woz.en", "food: thai (unchanged), area: south;", ""),
+        ("woz.en", "phone: needed", ""),
+        ("woz.en", "<answer>food: thai, phone: requested</answer>", ""),
+        ("woz.en", "<answer>food: thai, address: address</answer>", ""),
     ],
 )
 def test_queries_and_states(task, text, answer):
@@ -120,6 +123,30 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("I would not say <answer>positive</answer>", ""),
         ("**Wrong:** <answer>positive</answer>", ""),
         ("The incorrect label would be <answer>positive</answer>", ""),
+        ("It is neither <answer>positive</answer> nor dull.", ""),
+        ("I can rule out <answer>positive</answer>.", ""),
+        # in a condition, or in someone else's words
+        ("If it were sincere, I'd write <answer>positive</answer>, but it mocks the film.", ""),
+        ("If it were sincere, the label would be <answer>positive</answer>. It is not.", ""),
+        ("I would answer <answer>positive</answer> only if it were sincere.", ""),
+        ("I'd answer <answer>positive</answer> if it were sincere.", ""),
+        ("Unless it is a joke, in which case <answer>positive</answer>, I can't say.", ""),
+        ("Had it praised the plot, <answer>positive</answer> would be right.", ""),
+        ("One might say <answer>positive</answer>. That would be a mistake.", ""),
+        ("I would have said <answer>positive</answer> at first sight.", ""),
+        ("If I have to choose, <answer>negative</answer>.", "negative"),
+        ("Even if the plot is thin, <answer>positive</answer>", "positive"),
+        ("If it is a joke, it is a bad one, so <answer>negative</answer>", "negative"),
+        ("I would say <answer>negative</answer>.", "negative"),
+        ("Who would laugh if it stopped? <answer>negative</answer>", "negative"),
+        # contradicted later
+        ("<answer>positive</answer>, while the second half makes it negative.", ""),
+        ("<answer>positive</answer>. On a second reading, the final label is negative.", ""),
+        ("<answer>positive</answer> or negative", ""),
+        ("<answer>positive</answer>. That is wrong.", ""),
+        ("<answer>negative</answer> because the tone is not positive.", "negative"),
+        ("<answer>negative</answer>, although the acting gets a positive mention.", "negative"),
+        ("<answer>negative</answer>\nThis is not a positive review: the answer is negative.", "negative"),
         # part of a sentence that goes on
         ("<answer>positive</answer> is wrong.", ""),
         ("A child might say <answer>positive</answer>, but the critic doesn't.", ""),
@@ -261,6 +288,30 @@ def test_a_sentence_is_not_unanswerable(said):
 def test_a_text_that_does_not_say_is_unanswerable(space):
     said = f"The text does not say{space}<answer>unanswerable</answer>"
     assert read("zre", said, "Who?", "A film.") == ("unanswerable", "tag")
+
+
+@pytest.mark.parametrize(
+    ("task", "first", "second"),
+    [
+        ("sst", "positive", "negative"),
+        ("squad", "Carolina Panthers", "Denver Broncos"),
+        ("woz.en", "food: thai;", "food: greek;"),
+        ("wikisql", "SELECT a FROM table", "SELECT b FROM table"),
+        ("iwslt.en.de", "Wir gingen", "Wir gehen"),
+        ("cnn_dailymail", "Khan won .", "Khan lost ."),
+    ],
+)
+def test_two_answers_are_none(task, first, second):
+    for text in (
+        f"<answer>{first}</answer>\nFinal answer: {second}",
+        f"<answer>{first}</answer>\n\n**The correct answer is: {second}**",
+        f"<answer>{first}\nFinal answer: {second}</answer>",
+        f"{first}\nFinal answer: {second}",
+        json.dumps({"answer": first, "?": second}).replace("?", "answer"),
+        f"<answer>{json.dumps({'answer': first, '?': second}).replace('?', 'answer')}</answer>",
+    ):
+        assert read(task, text, SST, SQUAD)[0] == ""
+    assert read(task, f"<answer>{first}</answer>\nFinal answer: {first}", SST, SQUAD)[0] == first
 
 
 def test_markup_and_quotation_marks_of_the_context_belong_to_the_answer():
