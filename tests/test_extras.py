@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, install_hint
 from decabench.metrics import MetricError, rouge_score
+from decabench.predictors.protocol import ModelOptions
+from decabench.predictors.schemes import make_backend
 from decabench.scoring import ExamplesHead, examples_frame, read_results
 from decabench.tasks import load
 from decabench.training import train
@@ -180,3 +182,16 @@ def test_every_extra_that_a_message_names_exists() -> None:
             named |= set(listed.split(","))
     assert {"hf", "train"} <= named
     assert named <= set(PROJECT["optional-dependencies"])
+
+
+def test_without_torch_it_says_which_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DecabenchError) as caught:
+        make_backend("trained:some/run", ModelOptions())
+    assert str(caught.value) == (
+        "A trained model requires torch: run pip install 'decabench[train]', or in a clone pip install -e '.[train]'."
+    )
+
+
+def test_the_hint_names_the_extra() -> None:
+    assert install_hint("hf") == "run pip install 'decabench[hf]', or in a clone pip install -e '.[hf]'"

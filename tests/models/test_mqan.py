@@ -4,6 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.nn import functional as F
+
+from decabench.models.layers import BiLSTM, log_softmax_at
+from decabench.models.mqan import Recurrence, StepWeights, advance
 from decabench.models.mqan_batch import MODELS
 from tests.models.conftest import TEXTS
 from tests.models.equations import mqan as equations
@@ -102,3 +106,80 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     chosen = p.gather(2, batch.target[..., None]).squeeze(-1).log()
     valid = batch.target > 0
     torch.testing.assert_close(chosen[valid], model.log_likelihood(batch)[valid], atol=1e-5, rtol=1e-5)
+
+
+LENGTHS = torch.tensor([7, 1, 4, 6])
+
+
+@pytest.mark.parametrize("width", [6, 9])
+def test_a_padded_lstm_is_a_packed_one(width):
+    """torch.nn.utils.rnn's packed sequences are the reference: outputs, last states, every gradient."""
+    torch.manual_seed(0)
+    layer = BiLSTM(width, 8, 0.0).double()
+    found = []
+    for way in (layer._packed, layer._padded):
+        layer.zero_grad()
+        x = torch.randn(4, 7, width, dtype=torch.float64, generator=torch.manual_seed(1), requires_grad=True)
+        out, h, c = way(x, LENGTHS)
+        (out.sin().sum() + (2 * h).cos().sum() + (c**2).sum()).backward()
+        found.append([out, h, c, x.grad, *(weight.grad.clone() for weight in layer.parameters())])
+    assert all(len(made) == 12 for made in found)
+    for packed, padded in zip(*found, strict=True):
+        torch.testing.assert_close(padded, packed, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 19])
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(5, 33).double()
+    x, numbers = torch.randn(count, 5, dtype=torch.float64) * size, torch.randint(0, 33, (count,))
+    found = []
+    for way in (
+        lambda x: log_softmax_at(x, linear, numbers),
+        lambda x: linear(x).log_softmax(1).gather(1, numbers[:, None]).squeeze(1),
+    ):
+        linear.zero_grad()
+        given = x.clone().requires_grad_()
+        made = way(given)
+        (made * torch.linspace(-1, 2, count, dtype=torch.float64)).sum().backward()
+        found.append([made, given.grad, linear.weight.grad.clone(), linear.bias.grad.clone()])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+B, N, D, L = 3, 5, 4, 6
+
+
+def inputs():
+    """Everything in double precision; the second example has padding."""
+    torch.manual_seed(0)
+
+    def made(*shape):
+        return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+    closed = torch.zeros(B, L, 1, dtype=torch.float64)
+    closed[1, 4:] = -torch.inf
+    kept = F.dropout(torch.ones(N, B, D, dtype=torch.float64), 0.3)
+    free = (made(B, N, 4 * D), made(B, D), made(B, D), made(B, L, D))
+    return free, closed, kept, (made(2 * D, 4 * D), made(D, 2 * D), made(D, D), made(D))
+
+
+def test_it_is_the_loop_that_autograd_follows():
+    free, closed, kept, weights = inputs()
+    given, h, c, memory = free
+    context, rows = torch.zeros_like(h), []
+    for t in range(N):
+        moved = advance(
+            given[:, t], torch.cat([context * kept[t], h], 1), c, memory, closed, StepWeights(*weights)
+        )
+        h, c, context = moved.h, moved.c, moved.context
+        rows.append((h, context, moved.attention.squeeze(2)))
+    looped = [torch.stack(parts, 1) for parts in zip(*rows, strict=True)]
+    made = Recurrence.apply(*free, closed, kept, *weights)
+    gradients = []
+    for outputs in (looped, made):
+        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(outputs))
+        gradients.append(torch.autograd.grad(loss, (*free, *weights)))
+    for one, two in zip((*looped, *gradients[0]), (*made, *gradients[1]), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)

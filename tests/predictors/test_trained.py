@@ -9,13 +9,15 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.metrics import nf1
+from decabench.models.checkpoint import Checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.predictors.protocol import Answer, Backend, ModelOptions, Setting, StreamingPredictor
 from decabench.predictors.schemes import make_backend
 from decabench.predictors.trained import backend
 from decabench.runs.plan import Run, plan_run
+from decabench.tasks import TASKS
 from decabench.tasks.example import Question
-from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.loop import run_training
 from tests.training.conftest import TINY, change_record, make_run, one_thread  # noqa: F401
@@ -266,3 +268,31 @@ def test_a_copy_on_a_cluster_has_a_gpu_of_its_own(trained, monkeypatch, device, 
     """It asked for none, so that all workers of a machine shared its first GPU, or had none at all."""
     monkeypatch.setattr("decabench.models.first_device", lambda: first)
     assert backend(str(trained.output), ModelOptions(device=device)).gpus == gpus
+
+
+MODEL = Path(__file__).parents[2] / "examples" / "demo-model"
+
+
+def test_it_is_small():
+    assert sum(path.stat().st_size for path in MODEL.iterdir()) < 10e6
+
+
+def answers(home, task):
+    """The sample's validation examples and what it says."""
+    examples = list(Store(home).examples(task, "validation"))
+    replies = Checkpoint.open(MODEL).load("cpu").answer(TASKS[task], examples)
+    return examples, [reply.text for reply in replies]
+
+
+def test_it_tells_good_reviews_from_bad(home):
+    """Random guesses get 23 or more of the 32 sentences right once in a hundred times."""
+    examples, said = answers(home, "sst")
+    assert len(examples) == 32
+    assert sum(text in each.answers for text, each in zip(said, examples, strict=True)) >= 23
+
+
+@pytest.mark.parametrize(("task", "least"), [("srl", 50), ("squad", 25)])
+def test_it_points_at_spans(home, task, least):
+    """The whole context, which is what knows nothing, gets 31 of 100 on srl and 7 on squad."""
+    examples, said = answers(home, task)
+    assert float(nf1(said, [each.answers for each in examples])) > least

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
 
 from decabench.errors import DecabenchError
-from decabench.predictors.hf.backend import backend
+from decabench.predictors.hf.backend import BatchSize, backend
 from decabench.predictors.protocol import ModelOptions
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
 from tests.tasks.sources.server import Fault, FileServer
@@ -314,3 +314,28 @@ def test_a_hub_that_cannot_be_reached_is_no_wrong_usage(monkeypatch: pytest.Monk
         backend("gpt2", ModelOptions(device="cpu"))
     assert caught.value.exit_code == 4
     assert "set HF_ENDPOINT to a mirror, or set HF_HOME" in str(caught.value)
+
+
+def run(size, prompts, fits=lambda rows: True, positions=100):
+    """The sizes of the batches that were tried for so many prompts."""
+    tried = []
+    while prompts:
+        rows = size.rows(positions, prompts)
+        tried.append(rows)
+        if fits(rows):
+            prompts -= rows
+        else:
+            size.shrink(rows, positions)
+    return tried
+
+
+def test_it_halves_where_it_does_not_fit_and_stays_there():
+    assert run(BatchSize(24), 96) == [24] * 4
+    assert run(BatchSize(24), 24, fits=lambda rows: rows <= 6) == [24, 12, 6, 6, 6, 6]
+
+
+def test_what_did_not_fit_is_remembered_by_the_number_of_tokens():
+    size = BatchSize(16)
+    size.shrink(16, 1000)
+    assert size.rows(1000, 100) == 8  # 16 of them are known not to fit
+    assert size.rows(500, 100) == 16  # half as long, it is not known

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import RwkvConfig, RwkvForCausalLM
 
 from decabench.errors import DecabenchError
 from decabench.predictors.hf import weights
 from decabench.predictors.hf.backend import HfBackend, backend
+from decabench.predictors.hf.weights import Loaded, find_source, load_model, local_folder, pads_safely
 from decabench.predictors.protocol import ModelOptions
-from tests.predictors.hf.hf_models import asked, save_llama, setting
+from tests.predictors.hf.hf_models import asked, save_llama, save_t5, setting
 
 pytest.importorskip("transformers", reason="needs the extra hf")
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -81,3 +84,39 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         backend(model, ModelOptions(adapter=model))
     with pytest.raises(DecabenchError, match="pip install bitsandbytes"):
         backend(model, ModelOptions(quantize="4bit"))
+
+
+def test_a_gguf_file_behind_the_hubs_links(tmp_path: Path) -> None:
+    """The snapshot's file is a link to a blob, which is named after its digest and has no suffix."""
+    blob = tmp_path / "models--o--n" / "blobs" / "0a1b2c"
+    snapshot = tmp_path / "models--o--n" / "snapshots" / "c0ffee"
+    for folder in (blob.parent, snapshot):
+        folder.mkdir(parents=True)
+    blob.write_bytes(b"GGUF")
+    (snapshot / "tiny-q8_0.gguf").symlink_to("../../blobs/0a1b2c")
+    for target in (snapshot / "tiny-q8_0.gguf", snapshot):
+        source = find_source(str(target), None)
+        assert (source.name, source.gguf) == ("tiny-q8_0.gguf", "tiny-q8_0.gguf")
+        assert (local_folder(source) / "tiny-q8_0.gguf").read_bytes() == b"GGUF"
+
+
+def test_a_folder_behind_a_link_is_recorded_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "m.gguf").write_bytes(b"GGUF")
+    (tmp_path / "link").symlink_to("real")
+    assert find_source(str(tmp_path / "link" / "m.gguf"), None).folder == str(tmp_path / "real")
+
+
+@pytest.mark.parametrize("save", [save_llama, save_t5])
+def test_attention_that_is_masked(tmp_path, save):
+    source = find_source(str(save(tmp_path / "model")), None)
+    assert pads_safely(load_model(source, local_folder(source), "float32", "cpu", None))
+
+
+def test_a_recurrent_model_that_reads_padding():
+    torch.manual_seed(0)
+    config = RwkvConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32, context_length=64
+    )
+    model = RwkvForCausalLM(config).eval()
+    assert not pads_safely(Loaded(model, None, False, frozenset(), 0, 64))
