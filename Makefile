@@ -75,7 +75,8 @@ $(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
 $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@echo "Installing the development tools into $(VENV) ..."
 	$(if $(filter $(ALL_EXTRAS),$(EXTRAS)),$(PIP) --require-hashes --no-deps --requirement locks/full.txt)
-	$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	@# Other extras may bring packages that are built from source and need build tools of their own (seqeval).
+	$(PIP) --constraint constraints.txt $(if $(filter $(ALL_EXTRAS),$(EXTRAS)),--no-build-isolation) --editable '.[$(EXTRAS)]'
 	@sh tools/install_browser.sh
 	@touch $@
 
