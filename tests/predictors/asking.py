@@ -36,7 +36,7 @@ def questions(count: int, context: str = "Some words") -> list[Question]:
 
 
 def outcomes(backend: Backend, asked: Any, of: Setting | None = None) -> dict[str, Outcome]:
-    """Every outcome by id; every question has one, and one only."""
+    """Return the outcomes by id. Each question must have exactly one."""
     asked, seed = list(asked), getattr(backend, "options", ModelOptions()).seed
     with backend.open() as make:
         found = list(make(of or replace(setting(), seed=seed)).stream(iter(asked)))
@@ -45,7 +45,7 @@ def outcomes(backend: Backend, asked: Any, of: Setting | None = None) -> dict[st
 
 
 class Waits:
-    """A clock whose sleeping takes no time and is remembered."""
+    """A clock that records sleeps without waiting."""
 
     def __init__(self) -> None:
         self.time = 0.0

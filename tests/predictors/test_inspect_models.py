@@ -1,4 +1,4 @@
-"""`inspect:PROVIDER/MODEL`, with a small copy of the parts of Inspect that it uses; the extra is not in the tests."""
+"""`inspect:PROVIDER/MODEL`, with a small stub of Inspect, which the tests don't install."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -12,16 +12,16 @@ from tests.predictors.asking import outcomes, questions
 
 
 class Turn(SimpleNamespace):
-    """A message, a configuration or a part of an answer."""
+    """A message, a configuration or part of an answer."""
 
 
 class Reasoning(Turn):
-    """A part that is reasoning."""
+    """Part of an answer with reasoning."""
 
 
 @pytest.fixture
 def model(monkeypatch):
-    """Inspect's model, which notes what it is asked and answers as `says` tells."""
+    """Return a stub of Inspect's model that records its inputs and answers with `says`."""
     made = SimpleNamespace(asked=[], says=lambda messages: None)
 
     async def generate(messages, config):

@@ -1,4 +1,4 @@
-"""Programs that do as they should, and programs that do not."""
+"""Programs that follow the protocol, and programs that don't."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def ids():
 
 @pytest.fixture
 def program(tmp_path):
-    """A backend for a program with this body."""
+    """Return a backend for a program with this code."""
 
     def make(body, **options):
         path = tmp_path / "model.py"
@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 def test_a_program_gets_no_keys_but_those_it_is_given(program, monkeypatch):
-    """A program is somebody's code: it is sent questions, and not what else this machine may do."""
+    """A program may be untrusted code, so it doesn't inherit keys from the environment."""
     secrets = (
         "OPENAI_API_KEY DECABENCH_API_KEY HF_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID MYSQL_PWD PGPASSWORD MY_KEY "
         "GOOGLE_APPLICATION_CREDENTIALS DB_PASSWD API_KEYS SSH_AUTH_SOCK openai_key DECABENCH_HOME "
@@ -121,7 +121,7 @@ def test_programs_of_all_kinds(program, body):
 
 @pytest.mark.parametrize("body", [PATIENCE["line by line"], PATIENCE["all at the end"]])
 def test_full_pipes_do_not_block(program, body):
-    """Far more than the pipes hold, both ways, and on stderr too."""
+    """Both directions and stderr carry far more data than the pipes can hold."""
     noisy = body.replace("say(id)", "print('x' * 5000, file=sys.stderr) or say(id, 'y' * 5000)")
     found = outcomes(program(noisy), questions(300, "z" * 5000))
     assert len(found) == 300 and all(outcome == Answer("y" * 5000) for outcome in found.values())
@@ -277,7 +277,7 @@ def test_it_ends_with_its_children(program, monkeypatch, how, deaf):
         fails = threading.Event()
         stream = make(setting()).stream(source(how, fails))
         pids = [int(pid) for pid in next(stream)[1].text.split()]
-        # Where nothing more is asked, it may be over before anyone looks.
+        # Without further questions, the program may have ended before the check.
         assert how == "done" or all(map(is_running, pids))
         if how == "done":
             list(stream)
@@ -295,7 +295,7 @@ def test_it_ends_with_its_children(program, monkeypatch, how, deaf):
 
 def source(how, fails):
     yield from questions(2)
-    while how != "done":  # there is always more to ask
+    while how != "done":  # there are always more questions
         if fails.is_set():
             raise RuntimeError("bad data")
         yield Question(f"more{time.monotonic_ns()}", "?", "x" * 1000)
@@ -312,7 +312,7 @@ def test_a_line_without_end(program, monkeypatch):
     [b"M\xfcller", b"cut \xe6\x9d", b"\xff\xfe", b"overlong \xc0\xaf", b"surrogate \xed\xa0\xbd"],
 )
 def test_bytes_that_are_not_utf8_fail_their_example_alone(program, answer):
-    """They became replacement characters, which were scored as the program's answer."""
+    """Before, replacement characters were scored as the program's answer."""
     body = f"""
 for id in ids():
     text = {answer!r} if id == "q1" else "Größe".encode()

@@ -29,7 +29,7 @@ def test_valid_outcomes_stay(outcome):
 
 
 def test_reasoning_is_for_readers():
-    """It is shortened, made fit for a file, and left out where it is no text; it never costs the answer."""
+    """Reasoning is shortened, cleaned, and left out if it is not text. The answer is kept in any case."""
     found = storable_outcome(Answer("x", reasoning=f"begin {'x' * 100_000}\ud800 end", served_by="m" * 5_000))
     assert found.text == "x" and len(found.reasoning) <= 8_000 and len(found.served_by) < 200
     assert found.reasoning.startswith("begin ") and found.reasoning.endswith("\ufffd end")
@@ -93,7 +93,7 @@ def test_what_is_not_has_failed(outcome, error):
     ("text", "is_kept"),
     [
         ("x" * 262_142, True),
-        ("x" * 262_143, False),  # with its quotes 262,145 bytes
+        ("x" * 262_143, False),  # 262,145 bytes with its quotes
         ("é" * 131_071, True),
         ("é" * 131_072, False),
         ("\x00" * 43_690, True),

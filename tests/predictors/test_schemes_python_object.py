@@ -45,7 +45,7 @@ def test_what_it_says_of_itself(monkeypatch):
     monkeypatch.setitem(sys.modules, "theirs", module)
     assert described("theirs:model")["says"] == {"weights": "abc"}
     with pytest.raises(DecabenchError, match=r"theirs:Model .*Make the method a classmethod, .* --revision"):
-        described("theirs:Model")  # it takes an object, and none is made yet
+        described("theirs:Model")  # the class is accepted, but no object is made yet
     named = described("theirs:Model", revision="v2")
     assert named["revision"] == "v2" and "says" not in named
     assert described("theirs:Named")["says"] == {"weights": "of the class"}
@@ -187,7 +187,7 @@ def test_what_it_may_not_say_of_itself(said, value, sentence):
     ],
 )
 def test_the_named_file_decides_and_that_of_its_class(tmp_path, monkeypatch, code, is_apart):
-    """A word in the named module decides the answers, wherever the class of the object is."""
+    """A constant in the named module determines the answers, even if the object's class is in another module."""
     base, named = tmp_path / "their_base.py", tmp_path / "their_named.py"
     base.write_text(
         "class Base:\n    def __init__(self, word): ...\n    def predict(self, questions): ...\n"

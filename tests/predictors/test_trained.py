@@ -63,7 +63,7 @@ def test_it_answers_every_question_once(trained):
 
 
 def test_a_task_that_it_was_not_trained_on_is_told(trained):
-    """It answers, as MQAN may do for a question alone, but an answer that was never learned is easily taken for one."""
+    """The model answers, because MQAN can answer any question. A warning says that the task was never learned."""
     with (
         backend(str(trained.output), OPTIONS).open() as make,
         pytest.warns(UserWarning, match="was trained on sst, schema, not on srl"),
@@ -76,7 +76,7 @@ def test_every_family_has_its_label(make_run):  # noqa: F811
         run = make_run(name, model=model, tasks=("sst",))
         run_training(run)
         made = make_backend(f"trained:{run.output}", OPTIONS)
-        assert made.label == f"{name}:{name}"  # as in journals
+        assert made.label == f"{name}:{name}"  # the label used in journals
         with made.open() as make:
             asked = questions(run, "sst")
             assert [id for id, _ in make(setting("sst")).stream(asked)] == [question.id for question in asked]
@@ -114,7 +114,7 @@ def test_a_beam_is_another_model(trained, home):
 
 
 def test_other_labels_are_another_model(make_run, tmp_path):  # noqa: F811
-    """A checkpoint whose labels are named in another order answers differently with the same weights."""
+    """With the labels in another order, the same weights give different answers."""
     config = ClassifierConfig(dimension=8, train_embeddings=True)
     run = make_run(model=config, tasks=("sst",), steps=1)
     run_training(run)
@@ -208,7 +208,7 @@ def test_damaged_checkpoints(trained, tmp_path):
         backend(str(folder), OPTIONS).open(),
     ):
         pass
-    change_record(folder, lambda record: record.pop("files"))  # as a forger may
+    change_record(folder, lambda record: record.pop("files"))  # as a forger could
     with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():
         pass
     (folder / "checkpoint.json").write_text("{}")
@@ -265,7 +265,7 @@ def test_devices_that_are_not_here(trained, device, words):
     [("cuda", "cpu", 1), ("cpu", "cuda", 0), (None, "cuda", 1), ("auto", "cpu", 0), ("auto", "mps", 0)],
 )
 def test_a_copy_on_a_cluster_has_a_gpu_of_its_own(trained, monkeypatch, device, first, gpus):
-    """It asked for none, so that all workers of a machine shared its first GPU, or had none at all."""
+    """Before, copies requested no GPU, so all workers of a machine shared its first GPU or had none."""
     monkeypatch.setattr("decabench.models.first_device", lambda: first)
     assert backend(str(trained.output), ModelOptions(device=device)).gpus == gpus
 
@@ -278,7 +278,7 @@ def test_it_is_small():
 
 
 def answers(home, task):
-    """The sample's validation examples and what it says."""
+    """Return the sample's validation examples and the model's answers."""
     examples = list(Store(home).examples(task, "validation"))
     replies = Checkpoint.open(MODEL).load("cpu").answer(TASKS[task], examples)
     return examples, [reply.text for reply in replies]
@@ -293,6 +293,6 @@ def test_it_tells_good_reviews_from_bad(home):
 
 @pytest.mark.parametrize(("task", "least"), [("srl", 50), ("squad", 25)])
 def test_it_points_at_spans(home, task, least):
-    """The whole context, which is what knows nothing, gets 31 of 100 on srl and 7 on squad."""
+    """Answering with the whole context scores 31 on srl and 7 on squad."""
     examples, said = answers(home, task)
     assert float(nf1(said, [each.answers for each in examples])) > least

@@ -1,4 +1,4 @@
-"""`vllm:NAME_OR_PATH`, with a small copy of the parts of vLLM that it uses: the real one needs a GPU."""
+"""`vllm:NAME_OR_PATH`, with a small stub of vLLM, because the real package needs a GPU."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytest.importorskip("transformers", reason="needs the extra hf")
 
 
 class Named(SimpleNamespace):
-    """Parameters or a prompt, as attributes."""
+    """Parameters or a prompt, stored as attributes."""
 
 
 class Engine:
-    """vLLM's `LLM`: notes what it is asked, and answers as `says` tells."""
+    """A stub of vLLM's `LLM` that records its inputs and answers with `says`."""
 
     made: ClassVar[list[Engine]] = []
     says: Any = staticmethod(lambda params: ("yes", "stop"))

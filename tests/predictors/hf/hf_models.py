@@ -1,4 +1,4 @@
-"""Tiny models with random weights and tokenizers of bytes, saved as transformers saves them."""
+"""Tiny models with random weights and byte tokenizers, saved by transformers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ CHAT = (
     "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""A chat template that knows all roles."""
+"""A chat template that supports all roles."""
 
 NO_SYSTEM = (
     "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT
 )
-"""One that refuses the system's."""
+"""A chat template that rejects the system role."""
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"]
-"""The first tokens, in order; the 256 bytes follow."""
+"""The special tokens, in order. The 256 bytes follow."""
 
 
 def byte_tokenizer(bos: bool = False, eos: bool = False, pad: bool = True, chat: str | None = None) -> Any:
-    """A token a byte."""
+    """Return a tokenizer with one token per byte."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -71,10 +71,10 @@ def save_llama(
     ties: bool = False,
     says: Sequence[int] = (),
 ) -> Path:
-    """A causal model of two layers.
+    """Save a causal model with two layers.
 
-    With `ties` each token has a twin whose score is the same but for a millionth. With `says` it says these tokens
-    after any prompt: nothing but the last token decides, and each leads to the next.
+    With `ties`, each token has a twin whose score differs by a millionth. With `says`, the model generates these tokens
+    after any prompt, because only the last token determines the next one.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -112,9 +112,9 @@ def _pair(weight: Any) -> None:
 
 
 def _script(model: Any, says: Sequence[int]) -> None:
-    """Without attention or MLP the state is the last token's embedding, here one of as many axes as tokens said.
+    """Switch off attention and MLPs, so that the last token's embedding is the state. Each token has its own axis.
 
-    Tokens that are not said share the first axis, from which the first is said.
+    All other tokens share the first axis, which leads to the first token.
     """
     for layer in model.model.layers:
         layer.self_attn.o_proj.weight.zero_()
@@ -130,7 +130,7 @@ def _script(model: Any, says: Sequence[int]) -> None:
 
 
 def save_t5(folder: Path, seed: int = 0) -> Path:
-    """An encoder and a decoder of two layers each."""
+    """Save an encoder-decoder with two layers each."""
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -163,7 +163,7 @@ def setting(task: str = "sst", system: str = "Be brief.", **template: Any) -> Se
 
 
 def asked(count: int) -> list[Question]:
-    """Questions of different lengths."""
+    """Return questions of different lengths."""
     return [
         Question(
             f"q{index}", "Is this review negative or positive?", f"{'very ' * (index * 7 % 23)}good {index}"

@@ -26,7 +26,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(llama: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Return a copy that a test may change."""
     folder = tmp_path / "llama"
     folder.mkdir()
     for path in llama.iterdir():
@@ -62,7 +62,7 @@ def test_it_says_what_decides_answers_and_no_path(llama: Path, tmp_path: Path) -
     assert (about["revision"], about["max_new_tokens"], about["max_prompt_tokens"]) == ("v1", 7, 99)
     assert str(llama.parent) not in json.dumps(about)
     assert json.loads(json.dumps(about)) == about
-    assert described(llama, batch_size=4) == described(llama)  # on CPU in float32 it decides nothing
+    assert described(llama, batch_size=4) == described(llama)  # it has no effect on CPU in float32
     assert described(llama, batch_size=4, dtype="bfloat16")["batch_size"] == 4
     assert described(llama, device="cuda")["batch_size"] == "auto"
     moved = tmp_path / "elsewhere" / "llama"
@@ -95,7 +95,7 @@ def test_a_chat_template_is_used_unless_told_otherwise(tmp_path: Path, llama: Pa
 def test_the_prompt_that_is_shown_is_the_one_that_is_sent(
     command: Callable[..., Any], home: Path, tmp_path: Path, llama: Path
 ) -> None:
-    """Found by a reader: turns were shown for models without a chat template, which get plain text."""
+    """Models without a chat template get plain text, and the shown prompt must not contain chat turns."""
     shared = ("--show-prompt", "sst", "--home", home)
     plain = command("predict", "--predictor", f"hf:{llama}", *shared)
     assert (
@@ -188,7 +188,7 @@ def test_models_that_are_refused(copy: Path, damage: Callable[[Path], None], sen
 
 
 def test_weights_that_lack_a_part_are_refused(copy: Path) -> None:
-    """transformers would draw them at random, with a warning."""
+    """transformers would initialize the missing weights at random, with a warning."""
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(copy / "model.safetensors")
@@ -242,7 +242,7 @@ except DecabenchError as error:
 
 @pytest.fixture
 def hub(llama: Path, tmp_path: Path) -> Any:
-    """A server that plays the hub for one repository."""
+    """Serve one repository like the hub."""
     base = tmp_path / "hub" / "owner" / "name" / "resolve" / COMMIT
     base.mkdir(parents=True)
     for path in llama.iterdir():
@@ -317,7 +317,7 @@ def test_a_hub_that_cannot_be_reached_is_no_wrong_usage(monkeypatch: pytest.Monk
 
 
 def run(size, prompts, fits=lambda rows: True, positions=100):
-    """The sizes of the batches that were tried for so many prompts."""
+    """Return the batch sizes tried for this number of prompts."""
     tried = []
     while prompts:
         rows = size.rows(positions, prompts)
@@ -337,5 +337,5 @@ def test_it_halves_where_it_does_not_fit_and_stays_there():
 def test_what_did_not_fit_is_remembered_by_the_number_of_tokens():
     size = BatchSize(16)
     size.shrink(16, 1000)
-    assert size.rows(1000, 100) == 8  # 16 of them are known not to fit
-    assert size.rows(500, 100) == 16  # half as long, it is not known
+    assert size.rows(1000, 100) == 8  # 16 rows of 1,000 tokens didn't fit
+    assert size.rows(500, 100) == 16  # 16 rows of 500 tokens may fit

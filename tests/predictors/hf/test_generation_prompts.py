@@ -1,4 +1,4 @@
-"""Questions as tokens: chat templates, plain text, special tokens once, and cuts that are told."""
+"""Questions as tokens: chat templates, plain text, special tokens only once, and reported cuts."""
 
 import datetime
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_chat_has_its_beginning_once():
     ],
 )
 def test_a_template_without_a_system_role_gets_its_text_with_the_first_turn(template):
-    """One that refuses it, and one that would drop it without a word."""
+    """One template rejects the system role, and one would silently drop it."""
     shown = "<s><|user|>Be brief.\n\none two three four\nWhich?\nA:<|end|><|assistant|>"
     assert text(prompter(template)) == shown
     assert text(prompter(template, system="")) == shown.replace("Be brief.\n\n", "")
@@ -70,9 +70,9 @@ def test_a_tokenizer_that_was_saved_with_truncation_cuts_nothing(tmp_path: Path)
         ((100, None, None, 10), 90),
         ((100, 50, None, 10), 40),
         ((None, 50, None, 0), 50),
-        ((None, 50, 70, 10), 70),  # the tokenizer's is advice
+        ((None, 50, 70, 10), 70),  # the tokenizer's limit is only a recommendation
         ((100, 50, 70, 10), 70),
-        ((100, 50, 95, 10), 90),  # the positions are not
+        ((100, 50, 95, 10), 90),  # the number of positions is a hard limit
     ],
 )
 def test_room(limits, expected):

@@ -1,4 +1,4 @@
-"""The likelihood of each label, against a plain forward pass of prompt and label without padding or cache."""
+"""The likelihood of each label, compared with a forward pass of prompt and label without padding or cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters change the answers, are recorded, and belong to a model; weights can be quantized while they load."""
+"""Loading weights: adapters, quantization, files behind links, and padding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:Futu
 
 
 def save_adapter(model: Path, folder: Path, **config: Any) -> Path:
-    """An adapter with large random weights, so that no answer stays the same."""
+    """Save an adapter with large random weights, so that all answers change."""
     peft = pytest.importorskip("peft", reason="needs the extra hf")
     import torch
     from transformers import AutoModelForCausalLM
@@ -87,7 +87,7 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_gguf_file_behind_the_hubs_links(tmp_path: Path) -> None:
-    """The snapshot's file is a link to a blob, which is named after its digest and has no suffix."""
+    """The file in the hub's snapshot is a link to a blob. The blob's name is its digest, without a suffix."""
     blob = tmp_path / "models--o--n" / "blobs" / "0a1b2c"
     snapshot = tmp_path / "models--o--n" / "snapshots" / "c0ffee"
     for folder in (blob.parent, snapshot):

@@ -1,7 +1,7 @@
-"""Replies of real servers, one case a line: the outcome, the text, and what is said aloud.
+"""Replies of real servers, with the expected outcome, text and log message of each.
 
-The words of one more server are one more line. A case is the reply to every question; errors are in the words of the
-servers, shortened.
+In each case, the server gives the same reply to every question. Error messages are quoted from real
+servers and shortened.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ __all__ = ["CASES", "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """A reply, and what is made of it."""
+    """A reply and its expected outcome."""
 
     name: str
     outcome: Literal["answered", "refused", "cut", "empty", "failed", "stopped"]
-    """By DESIGN's names; `stopped` is the whole run."""
+    """The outcome. `stopped` means that the whole run stops."""
     body: Any
-    """The reply: JSON, or bytes as they are."""
+    """The reply, as JSON or as raw bytes."""
     status: int = 200
     text: str = ""
-    """The answer, or a part of the failure's message."""
+    """The answer, or part of the error message."""
     reasoning: str | None = None
-    """The reasoning, if it arrived apart."""
+    """The reasoning, if the reply has a separate field for it."""
     tries: int = 1
-    """Requests for one question, with one retry allowed."""
+    """The number of requests for one question, with at most one retry."""
     warning: str = ""
-    """A part of what is logged; empty for nothing."""
+    """Part of the log message. Empty if nothing is logged."""
 
 
 def chat(content: Any, finish: Any = "stop", tokens: Any = 3, /, **message: Any) -> dict[str, Any]:
-    """A reply of the chat API; `tokens` is the usage, or the tokens of the answer."""
+    """Return a reply of the chat API. `tokens` is the usage or the number of tokens in the answer."""
     usage = {"prompt_tokens": 50, "completion_tokens": tokens} if isinstance(tokens, int) else tokens
     said = {"role": "assistant", "content": content, **message}
     return {"choices": [{"index": 0, "message": said, "finish_reason": finish}], "usage": usage}
@@ -53,7 +53,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "classify", "argumen
 NEVER = "A filter stopped a prompt, so the answer counts as refused"
 
 CASES = (
-    # A filter: counted and scored as wrong, and never asked again
+    # Refused by a content filter: counted, scored as wrong, and never retried
     Case(
         "Azure, prompt",
         "refused",
@@ -95,7 +95,7 @@ CASES = (
     Case("a refusal", "refused", chat("I can't help.", "refusal"), text="I can't help."),
     Case("OpenAI's refusal", "refused", chat(None, refusal="I will not."), text="I will not."),
     Case("a part", "refused", chat([{"type": "refusal", "refusal": "I will not."}]), text="I will not."),
-    # A key or an account that is refused, and what a server does not take, concern every prompt
+    # Rejected keys, accounts and parameters affect every prompt
     Case("no key", "stopped", error("Incorrect API key"), 401, text="Set DECABENCH_API_KEY"),
     Case(
         "no rights",
@@ -117,7 +117,7 @@ CASES = (
     ),
     Case("limit", "stopped", error("Unsupported parameter: 'max_tokens'"), 400, text="--omit max_tokens"),
     Case("no money", "stopped", error("Insufficient Balance"), 402, text="asks for payment"),
-    # A failure with status 200: tried again
+    # An error with status 200 is retried
     Case("Ollama", "failed", chat(None, "stop", 0), text="0 tokens", tries=2),
     Case("Ollama loads", "failed", chat("", "load", {}), text="'load'", tries=2),
     Case("vLLM aborts", "failed", chat("posi", "abort"), text="'abort'", tries=2),
@@ -158,7 +158,7 @@ CASES = (
         "Anthropic's tool", "failed", chat([{"type": "tool_use", "name": "f"}], "tool_use"), text="tool (f)"
     ),
     Case("an image", "failed", chat([{"type": "image_url"}]), text="of the type image_url", tries=2),
-    # An answer, whatever is around it
+    # A valid answer in an unusual reply
     Case("plain", "answered", chat("positive"), text="positive"),
     Case(
         "no usage", "answered", choice(message={"content": "positive"}, finish_reason="stop"), text="positive"
@@ -196,10 +196,10 @@ CASES = (
     Case("a date", "answered", {**chat("positive"), "model": "m-2024-08-06"}, text="positive"),
     Case("a path", "answered", {**chat("positive"), "model": "/models/M.gguf"}, text="positive"),
     Case("no name", "answered", {**chat("positive"), "model": [1]}, text="positive"),
-    # Nothing, as an answer: the model ended it, and that is one token if tokens were counted
+    # Empty answers that the model ended itself, which is one token if tokens are counted
     Case("one token", "empty", chat("", "stop", 1)),
     Case("not counted", "empty", chat(None, "stop", {})),
-    # Reasoning apart from the answer
+    # Reasoning in its own field
     Case(
         "DeepSeek",
         "answered",

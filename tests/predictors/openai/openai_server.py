@@ -1,4 +1,4 @@
-"""A local server that speaks the OpenAI API and misbehaves as a test says."""
+"""A local server with the OpenAI API that misbehaves as a test requires."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it arrived."""
+    """A received request."""
 
     number: int
-    """From 0."""
+    """The number of the request, from 0."""
     at: float
-    """Seconds, monotonic."""
+    """The time of arrival in seconds, from a monotonic clock."""
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
 
     @property
     def prompt(self) -> str:
-        """All that it shows to the model."""
+        """The text that the model is given."""
         if "prompt" in self.body:
             return str(self.body["prompt"])
         return "\n".join(message["content"] for message in self.body["messages"])
@@ -34,22 +34,22 @@ class Seen:
 
 @dataclass(frozen=True)
 class Say:
-    """What to send back."""
+    """A response to send."""
 
     body: Any = None
-    """An object, or bytes as they are."""
+    """The body, as an object or as raw bytes."""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     claims: int = 0
-    """Bytes more than there are that Content-Length promises; then the connection is closed."""
+    """The number of bytes by which Content-Length is too large. The connection is then closed."""
     delay: float = 0.0
-    """Seconds before."""
+    """Seconds to wait before the response."""
     hangs_up: bool = False
-    """Closes the connection without a word."""
+    """Whether to close the connection without a response."""
 
 
 def chat(text: Any, finish: str = "stop", **message: Any) -> Say:
-    """An answer of the chat API."""
+    """Return an answer in the format of the chat API."""
     choice = {
         "index": 0,
         "finish_reason": finish,
@@ -59,12 +59,12 @@ def chat(text: Any, finish: str = "stop", **message: Any) -> Say:
 
 
 def fault(status: int, message: str, headers: dict[str, str] | None = None, **error: Any) -> Say:
-    """An error as OpenAI words it."""
+    """Return an error in OpenAI's format."""
     return Say({"error": {"message": message, **error}}, status, headers or {})
 
 
 def words(count_words: int, text: str = "yes") -> Say:
-    """An answer whose prompt was so many tokens."""
+    """Return an answer whose usage has this number of prompt tokens."""
     choice = {"finish_reason": "stop", "message": {"content": text}}
     return Say({"choices": [choice], "usage": {"prompt_tokens": count_words, "completion_tokens": 1}})
 
@@ -76,21 +76,21 @@ class Server:
     url: str
     seen: list[Seen] = field(default_factory=list)
     at_once: int = 0
-    """The most requests that were in work together."""
+    """The highest number of simultaneous requests."""
     is_gone: bool = False
-    """Whether it has ended: connections that are still open then break off."""
+    """Whether the server has stopped, which breaks open connections."""
     _busy: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def asked(self) -> list[Seen]:
-        """The requests for answers."""
+        """Return the requests for answers."""
         return [seen for seen in self.seen if seen.body]
 
 
 @contextmanager
 def serving(respond: Callable[[Seen], Say], port: int = 0) -> Iterator[Server]:
-    """Serves on this machine until the block ends; `respond` says what each request gets."""
+    """Run a local server until the block ends. `respond` returns the response to each request."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -131,14 +131,14 @@ def serving(respond: Callable[[Seen], Say], port: int = 0) -> Iterator[Server]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     class Quiet(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 128
 
         def handle_error(self, *_: Any) -> None:
-            """A client that has gone is no news."""
+            """Ignore clients that have disconnected."""
 
     with Quiet(("127.0.0.1", port), Handler) as http:
         server = Server(f"http://127.0.0.1:{http.server_address[1]}/v1")

@@ -1,4 +1,4 @@
-"""A server that misbehaves: what is asked again, after how long, and what is said when it stays so."""
+"""Servers that misbehave: retries, waiting times and error messages."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def at(url, waits, **options):
 
 
 def in_turn(*says):
-    """Each once, in this order, and then a good answer for ever."""
+    """Give each of these responses once, in this order, and then good answers."""
     return lambda seen: says[seen.number] if seen.number < len(says) else chat("fine")
 
 
@@ -121,7 +121,7 @@ def test_a_retry_after_that_says_nothing(waits, header):
 
 
 def test_too_many_requests_pauses_all():
-    """In real time: after the 429 nobody asks until the pause is over, but those that were on their way."""
+    """In real time: after status 429, no new request is sent until the pause is over."""
 
     def respond(seen):
         slow = Say(chat("fine").body, delay=0.15 if seen.number < 4 else 0)
@@ -146,7 +146,7 @@ def test_tries_end(waits):
 
 
 def test_a_server_that_drips_is_given_up(waits):
-    """Every byte in time, and the whole reply never: the timeout is for the whole."""
+    """Each byte arrives in time, but the reply never ends. The timeout applies to the whole reply."""
     stop = threading.Event()
 
     def drip(listener):
@@ -187,11 +187,11 @@ def test_nobody_there_stops_the_run(waits):
     ) as caught:
         outcomes(at(url, waits, retries=1), questions(5))
     assert str(caught.value).endswith("Check that the server is running.")
-    assert len(waits.slept) <= 2  # the others were not tried at all
+    assert len(waits.slept) <= 2  # the other questions were not tried
 
 
 def test_a_server_that_dies_and_comes_back():
-    """In real time, with the answers of before, while it is away, and after."""
+    """In real time, with answers from before, during and after the outage."""
     with serving(lambda seen: chat("before")) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         made = backend(server.url, ModelOptions(model="m", concurrency=2, retries=20))
@@ -225,7 +225,7 @@ def test_max_completion_tokens_where_max_tokens_is_refused(waits):
         found = outcomes(at(server.url, waits), questions(3))
     assert all(outcome.text == "fine" for outcome in found.values())
     refused = [seen for seen in server.seen if "max_tokens" in seen.body]
-    assert len(server.seen) == len(refused) + 3 and len(refused) < 3  # it is remembered
+    assert len(server.seen) == len(refused) + 3 and len(refused) < 3  # the rejected parameter is remembered
     assert server.seen[-1].body["max_completion_tokens"] == 16
 
 
@@ -255,7 +255,7 @@ def test_a_key_that_is_refused_stops_the_run(waits, monkeypatch, status):
 
 
 def test_the_key_is_nowhere(waits, monkeypatch, caplog, capfd, tmp_path):
-    """A server that echoes the key in every way that it can: not an outcome, a log or a message has it."""
+    """The server echoes the key in every possible way, but no outcome, log or message contains it."""
     monkeypatch.setenv("DECABENCH_API_KEY", CANARY)
     caplog.set_level(logging.DEBUG)
     escaped = CANARY.replace("/", "\\/").encode()

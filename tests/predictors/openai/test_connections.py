@@ -1,4 +1,4 @@
-"""Replies in every framing of HTTP/1.1, connections that end, and proxies, against the sockets of a scripted server."""
+"""HTTP/1.1 framing, closed connections and proxies, tested with the sockets of a scripted server."""
 
 import asyncio
 import base64
@@ -26,7 +26,10 @@ def environment(monkeypatch):
 def run(
     says: list[bytes | None], ask: Callable[[str], Connections], times: int = 1
 ) -> tuple[list, list[list[bytes]]]:
-    """Ask a server that says these in turn, None for closing; return the replies, and the requests by connection."""
+    """Send requests to a server that gives these replies in turn, where None closes the connection.
+
+    Return the replies, and the requests of each connection.
+    """
     left, heads = iter(says), []
 
     async def serve(reader, writer):
@@ -49,7 +52,7 @@ def run(
         try:
             for _ in range(times):
                 found.append(await connections.exchange("POST", "/chat", b'{"a": 1}'))
-                await asyncio.sleep(0.01)  # so that the end of the connection arrives
+                await asyncio.sleep(0.01)  # let the client notice the closed connection
             return found
         finally:
             connections.close()
@@ -60,7 +63,7 @@ def run(
 
 
 def in_a_thread(work: Coroutine[Any, Any, list]) -> list:
-    """Run a coroutine in a thread of its own: an open browser keeps a loop running in the one of the tests."""
+    """Run a coroutine in its own thread, because an open browser keeps a loop running in the tests' thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
 
@@ -122,7 +125,7 @@ def test_no_proxy_is_respected(monkeypatch):
 
 
 def test_a_proxy_makes_a_tunnel_for_https(monkeypatch):
-    """The server behind it speaks no TLS here: it sees that the handshake begins after the tunnel is open."""
+    """The server behind the proxy doesn't support TLS. It only sees the handshake begin once the tunnel is open."""
 
     def ask(url):
         monkeypatch.setenv("https_proxy", url)

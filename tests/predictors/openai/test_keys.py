@@ -1,4 +1,4 @@
-"""Which key goes to which server, and what is said where others could read it."""
+"""Which key is sent to which server, and warnings about unencrypted connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://eu.api.openai.com/v1", {"OPENAI_API_KEY": "a"}, "a"),
         (OPENAI, {"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": "b\n"}, "b"),
         (OPENAI, {"OPENAI_API_KEY": "a", "DECABENCH_API_KEY": ""}, ""),
-        # OpenAI's key is for OpenAI alone, and is never sent in the open
+        # OpenAI's key is only sent to OpenAI, and never unencrypted
         (OTHER, {"OPENAI_API_KEY": "a"}, ""),
         ("http://localhost:8000/v1", {"OPENAI_API_KEY": "a"}, ""),
         ("http://api.openai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
@@ -33,7 +33,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://notopenai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
         ("https://example.org/api.openai.com/v1", {"OPENAI_API_KEY": "a"}, ""),
         ("https://m.openai.azure.com/openai/v1", {"OPENAI_API_KEY": "a"}, ""),
-        # the other is for whatever server is named
+        # the other key is sent to any server that the user names
         (OTHER, {"DECABENCH_API_KEY": "b"}, "b"),
         ("http://localhost:8000/v1", {"DECABENCH_API_KEY": "b"}, "b"),
     ],

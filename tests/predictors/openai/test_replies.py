@@ -1,4 +1,4 @@
-"""The words in which servers say that a prompt is too long, that a filter stopped it, or what they do not take."""
+"""Messages of real servers about prompts that are too long, content filters and unsupported parameters."""
 
 import json
 
@@ -102,7 +102,7 @@ def reply(message, status=400, **error):
             13055,
         ),
         (ServerReply(400, '{"error": "Reached context length of 4096 tokens with this model"}'), 4096, None),
-        # Gemini: a list; and as its gateway for OpenAI's API passes it on, a text in a text
+        # Gemini: a list, and nested text from its gateway for OpenAI's API
         (
             ServerReply(
                 400,
@@ -129,7 +129,7 @@ def reply(message, status=400, **error):
         ),
         # Bedrock
         (ServerReply(400, '{"message": "Input is too long for requested model."}'), None, None),
-        # DeepInfra answers with 500
+        # DeepInfra uses status 500
         (reply("Requested input length 99009 exceeds maximum input length 8192", 500), 8192, 99009),
         # Together
         (
@@ -183,10 +183,10 @@ def reply(message, status=400, **error):
             4096,
             4900,
         ),
-        # Ollama, where it does not cut in silence
+        # Ollama, when it doesn't silently cut the prompt
         (reply("the input length exceeds the context length", 500), None, None),
         (reply("prompt too long; exceeded max context length by 1200 tokens"), None, None),
-        # vLLM, newer than those above
+        # newer versions of vLLM
         (
             reply(
                 "This model's maximum context length is 200 tokens. However, your request has 203 input tokens. Please "
@@ -256,7 +256,7 @@ def reply(message, status=400, **error):
             272000,
             509178,
         ),
-        # OpenRouter, which passes on what it was told
+        # OpenRouter, which passes on other servers' messages
         (
             reply(
                 "Provider returned error",
@@ -280,7 +280,7 @@ def test_too_long(found, limit, prompt):
         reply("Your request is taking too long", 504),
         reply("Extra inputs are not permitted", 422),
         reply("context deadline exceeded", 500),
-        # Groq: what an account may ask for in a minute, which a shorter context would hide
+        # Groq: a limit on tokens per minute, which cutting the context would hide
         reply(
             "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7123, please reduce "
             "your message size and try again.",
@@ -310,7 +310,7 @@ SENT = ("temperature", "seed", "top_p", "stop", "max_tokens")
         (reply("'max_tokens' is too large: 5"), ""),
         (reply("Unsupported parameter: 'logprobs'"), ""),
         (reply("Unsupported parameter: 'top_p'. Use temperature instead."), "top_p"),
-        # Mistral, in three versions: what pydantic says, in an object, in a text, and bare
+        # Mistral, in three versions: pydantic's errors in an object, in a text, and alone
         (
             ServerReply(
                 422,
@@ -367,7 +367,7 @@ def test_what_a_server_does_not_take(found, parameter):
     assert found.find_refused(SENT) == parameter
 
 
-FILTERED = [  # each is one server's; the texts are as they were seen
+FILTERED = [  # one per server, with the original messages
     reply(
         "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
         param="prompt",
@@ -426,7 +426,7 @@ def test_filtered(found):
         reply("Access denied due to invalid subscription key or wrong API endpoint.", 403),
         reply("You have no permission to access this resource", 403),
         reply("Access terminated. Review our Community Guidelines", 403, type="access_terminated_error"),
-        # Azure's, of an account and not of a prompt
+        # Azure: about the account, not about a prompt
         reply(
             "Your resource has been temporarily blocked because we detected behavior that may violate our content "
             "policy.",

@@ -1,4 +1,4 @@
-"""A model behind a server: what it is asked, what is made of its answers, and how many it is asked at once."""
+"""A model behind a server: requests, answers and the number of simultaneous requests."""
 
 import json
 import pickle
@@ -86,7 +86,7 @@ def test_what_is_made_of_an_answer(say, answer):
 
 
 def test_the_choice_of_index_0_counts(caplog):
-    """vLLM and TGI may send several in the order in which they were done."""
+    """vLLM and TGI may send several choices in the order in which they were finished."""
     choices = [
         {"index": at, "message": {"content": text}, "finish_reason": "stop"}
         for at, text in ((1, "b"), (0, "a"))
@@ -140,7 +140,7 @@ def test_a_server_that_cuts_long_prompts_without_a_word(caplog, tokens, is_said)
 
 
 def completion(body, text):
-    """The reply of a server for completions, which cuts the text that a model would write."""
+    """Return a completion server's reply, which cuts the text that the model would write."""
     ends = [text.index(stop) for stop in body.get("stop", []) if stop in text]
     choice = {"text": text[: min(ends)] if ends else text, "finish_reason": "stop" if ends else "length"}
     return Say({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}})
@@ -152,12 +152,12 @@ def completion(body, text):
         ("positive\n\nMore", Answer("positive"), 1),
         ("\n\npositive\n\nMore", Answer("\n\npositive"), 2),
         ("\n\n\npositive, and so on", Answer("\n\n\npositive, and so on", "length"), 2),
-        ("\n\n\nReview: more", Answer("\n\n"), 2),  # nothing but another example
+        ("\n\n\nReview: more", Answer("\n\n"), 2),  # only another example
         ("\nReview: more", Answer(""), 2),
     ],
 )
 def test_an_empty_line_ends_no_answer_before_it_begins(caplog, written, answer, asked):
-    """The server cuts at the template's empty line; some models begin with one."""
+    """The server stops at the template's empty line, and some models start with an empty line."""
     with serving(lambda seen: completion(seen.body, written)) as server:
         prompting = replace(PROMPTING, template=replace(PROMPTING.template, stop=("\n\n", "\nReview:")))
         found = outcomes(at(server, api="completions"), questions(1), setting(prompting))["q0"]
@@ -193,12 +193,12 @@ def test_another_model_than_the_one_that_was_asked_for(caplog, asked, served, sa
         found = outcomes(at(server, model=asked), questions(3))
     assert {outcome.served_by for outcome in found.values()} == {f"{served} (fp_1)"}
     warned = [record for record in caplog.records if "Check --model" in record.getMessage()]
-    assert len(warned) == (0 if same else 1)  # once, and not for each answer
+    assert len(warned) == (0 if same else 1)  # once instead of once per answer
 
 
 @pytest.mark.parametrize("concurrency", [1, 5])
 def test_no_more_in_flight_than_allowed(concurrency):
-    def respond(seen):  # the first wait for each other, however slowly they come
+    def respond(seen):  # the first requests wait for each other, however slowly they arrive
         return Say(chat("fine").body, delay=1.0 if seen.number < concurrency else 0.02)
 
     with serving(respond) as server:
@@ -224,7 +224,7 @@ def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
         assert time.monotonic() - begun < 30
         assert not [thread for thread in threading.enumerate() if thread.name == "decabench-requests"]
         release.set()
-        assert len(server.seen) <= 1 + 2 * 4  # each may be asked again, where a connection broke
+        assert len(server.seen) <= 1 + 2 * 4  # each question may be retried if a connection breaks
     assert {thread for thread in threading.enumerate() if not thread.daemon} <= before
 
 

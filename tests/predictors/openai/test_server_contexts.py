@@ -1,4 +1,4 @@
-"""Contexts that are cut where a server has no room, and never without a word of it."""
+"""Contexts are cut if they don't fit a server's limit, and cuts are always reported."""
 
 from dataclasses import replace
 
@@ -90,7 +90,7 @@ WORDINGS = [openai, vllm, vllm_at_least, llama_cpp, old_llama_cpp, in_a_good_rep
 
 
 def with_room_for(limit, wording, per_word=2):
-    """A server that counts so many tokens a word."""
+    """Return a server that counts this number of tokens per word."""
 
     def respond(seen):
         prompt, new = per_word * len(seen.prompt.split()), seen.body["max_tokens"]
@@ -110,7 +110,7 @@ def test_a_context_that_is_too_long_is_cut(wording, api):
     assert LONG[end] == " "
     assert found.prompt_tokens <= 800 - 16
     if "least" not in wording.__name__ and "old" not in wording.__name__:
-        assert found.prompt_tokens > 0.85 * (800 - 16)  # no more was cut than had to be
+        assert found.prompt_tokens > 0.85 * (800 - 16)  # no more was cut than necessary
         assert len(server.seen) <= 4
 
 
@@ -135,7 +135,7 @@ def test_max_prompt_tokens_is_by_the_servers_count():
         found = asked(server, max_prompt_tokens=300)
     counted = [2 * len(seen.prompt.split()) for seen in server.seen]
     assert 200 < counted[-1] <= 300
-    assert found.prompt_tokens == sum(counted)  # all requests are paid for
+    assert found.prompt_tokens == sum(counted)  # all requests cost tokens
     assert found.context_kept[1] < len(LONG)
     assert len(server.seen) <= 3
 
@@ -147,7 +147,7 @@ def test_max_prompt_tokens_without_a_count_is_a_guess():
     assert len(server.seen) == 1
     assert (
         1150 < len(server.seen[0].prompt) <= 1200 + 1
-    )  # four characters a token; and the line break between turns
+    )  # four characters per token, and the line break between turns
     assert found.context_kept == (0, found.context_kept[1])
 
 
@@ -160,7 +160,7 @@ def test_max_prompt_tokens_that_cannot_be_met():
 
 @pytest.mark.parametrize(("tokens", "is_answer"), [(2051, False), (6000, True), (None, True), (0, True)])
 def test_a_server_that_cuts_the_prompt_and_does_not_say_so(tokens, is_answer):
-    """Ollama answers with status 200, and with half of its window as the number of tokens."""
+    """Ollama replies with status 200, and reports half of its window as the number of tokens."""
     with serving(lambda seen: words(tokens)) as server:
         found = asked(server, " ".join([LONG] * 4))
     assert isinstance(found, Answer) == is_answer

@@ -1,4 +1,4 @@
-"""Servers as they are: each reply is read right, refused or retried, and none stops the run that should not."""
+"""Replies of real servers are read correctly, refused or retried, and stop the run only if they must."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_reply(case: Case, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_no_reply_ends_in_a_traceback() -> None:
-    """Replies damaged at random: each is an answer or says what it is instead."""
+    """Each randomly damaged reply becomes an answer or a clear error."""
     rng = random.Random(1)
     bodies = [case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode() for case in CASES]
     for number in range(3_000):

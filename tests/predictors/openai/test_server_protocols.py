@@ -1,4 +1,4 @@
-"""Likelihoods and schemas from servers, and the next protocol if a server refuses one."""
+"""Likelihoods and schemas from servers, and the fallback if a server refuses a protocol."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(home, tmp_path):
 
 
 def likelihoods(body):
-    """Echo the prompts as vLLM does: a token a word, -1 for `negative` at the end, and one more token."""
+    """Echo prompts like vLLM: one token per word, -1 for a final `negative`, and one more token."""
     made = []
     for at, prompt in enumerate(body["prompt"]):
         *words, last = prompt.split(" ")

@@ -1,4 +1,4 @@
-"""A whole `decabench predict` against a server: what is in the folder, and what must not be."""
+"""Complete runs of `decabench predict` with a server: files that are written, and secrets that are not."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def run(home, tmp_path):
 
 
 def test_the_key_is_in_no_file(run, tmp_path, capfd):
-    """The server echoes it in every third answer, and in the errors of others."""
+    """The server echoes the key in every third answer and in its errors."""
     echo = f"positive {CANARY}"
 
     def respond(seen):
@@ -66,12 +66,12 @@ def lines_of(folder):
 
 
 def test_a_filtered_prompt_is_wrong_and_the_model_is_ranked(run, home):
-    """Azure's filter refuses every eighth prompt: each is asked once, is scored as wrong, and leaves no hole."""
+    """Azure's filter refuses every eighth prompt. Each is sent once and scored as wrong, and the run is complete."""
     filtered = fault(400, "The response was filtered.", code="content_filter", param="prompt")
     with serving(lambda seen: chat("positive") if seen.number % 8 else filtered) as server:
         folder = run(server, concurrency=1)
         asked = len(server.seen)
-        assert run(server) == folder and len(server.seen) == asked  # a refusal is not asked for again
+        assert run(server) == folder and len(server.seen) == asked  # refused prompts are not retried
     golds = {example.id: example.answers[0] for example in Store(home).examples("sst", "validation")}
     lines = lines_of(folder)
     assert len(lines) == len(golds) and sum(line.get("finish") == "refused" for line in lines) == 4
@@ -97,7 +97,7 @@ def test_a_filtered_prompt_is_wrong_and_the_model_is_ranked(run, home):
     ],
 )
 def test_answers_that_are_none_are_counted_for_what_they_are(home, tmp_path, say, counts, example):
-    """And none of them shows an empty text as an example, with the advice to change the prompt."""
+    """The message doesn't quote an empty answer or suggest changing the prompt."""
     with serving(lambda seen: say) as server:
         given = ModelOptions(model="m", retries=0)
         asked = Run(
