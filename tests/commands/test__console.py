@@ -117,7 +117,7 @@ TOML_HOSTILE = json.dumps(HOSTILE)  # ASCII escapes, which TOML reads the same w
 
 
 class Says:
-    """Answers alike."""
+    """Always gives the same answer."""
 
     def __init__(self, setting: object) -> None: ...
 
@@ -126,14 +126,14 @@ class Says:
 
 
 class SaysOther(Says):
-    """Answers something else, which is as hostile."""
+    """Gives another hostile answer."""
 
     def predict(self, questions: Sequence[Question]) -> list[str]:
         return ["\x1b[2J other" for _ in questions]
 
 
 class Fails:
-    """Never answers."""
+    """Fails on every question."""
 
     def __init__(self, setting: object) -> None: ...
 
@@ -142,7 +142,7 @@ class Fails:
 
 
 def run(*arguments: object, code: int | None = 0) -> str:
-    """Run a command, check what it printed, and return that; a `code` of None is any failure but a bug."""
+    """Run a command, check its output and return it. With `code` None, any failure except a bug is accepted."""
     done = CliRunner(catch_exceptions=False).invoke(cli, list(map(str, arguments)))
     printed = done.stdout + done.stderr
     assert done.exit_code == code or (code is None and 1 <= done.exit_code <= 4), printed
@@ -153,13 +153,13 @@ def run(*arguments: object, code: int | None = 0) -> str:
 
 @pytest.fixture(autouse=True)
 def no_debug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What --debug sets goes away with the test."""
+    """Undo the effects of --debug after the test."""
     monkeypatch.setenv("DECABENCH_DEBUG", "")
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a hostile task, suite and template, prepared data, and two submissions that answer it."""
+    """A folder with a hostile task, suite and template, prepared data, and two submissions."""
     place = tmp_path_factory.mktemp("hostile")
     rows = [
         {"key": f"{number}", "q": HOSTILE, "c": f"{HOSTILE} {number}", "a": HOSTILE} for number in range(30)
@@ -265,7 +265,7 @@ def test_results(place: Path, options: tuple[object, ...], tmp_path: Path) -> No
     run("verify", "--submission", place / "says", "--results", tmp_path / "results.json", *options, code=1)
     run(
         "leaderboard", "--submissions", tmp_path, "--output", tmp_path / "board", code=1
-    )  # none is of the suite
+    )  # no task belongs to the suite
 
 
 def test_failures(place: Path, options: tuple[object, ...], tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def refuse(constant):
 
 
 def parsed(text):
-    """The document; NaN and Infinity, which Python would take, are none."""
+    """Return the parsed document. NaN and Infinity, which Python accepts, are errors."""
     return json.loads(text, parse_constant=refuse)
 
 
@@ -58,12 +58,12 @@ def validate(document, command):
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
-    groups = {"decabench", "export", "review", "vectors"}  # which do nothing by themselves
+    groups = {"decabench", "export", "review", "vectors"}  # commands that only group others
     assert {name.partition(" --")[0] for name in DOCUMENTS} - {"error"} == commands - groups
 
 
 def runs(home, submit, place):
-    """Case to its arguments; the first words name its document in DOCUMENTS."""
+    """The arguments by case. The first words of a case name its document in DOCUMENTS."""
     a, b = submit("majority", ["sst", "schema"]), submit("first-choice", ["sst", "schema"])
     (place / "words.txt").write_text("the 0.5 0.25\nsmall 0.125 1.0\n")
     (first,) = islice(Store(home).examples("sst", "validation"), 1)

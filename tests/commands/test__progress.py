@@ -21,9 +21,9 @@ def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
     lines = Lines()
     lines.begin(tally(answered=0, resumed=7))
     for _ in range(3):
-        lines.update(tally())  # 60 examples are left, at half a second each
+        lines.update(tally())  # 60 examples remain, at half a second each
     lines.end(tally(failed=2, resumed=58))
-    lines.end(tally(answered=0, resumed=100))  # nothing was asked
+    lines.end(tally(answered=0, resumed=100))  # no question was sent
     assert capsys.readouterr().err.splitlines() == [
         "sst: 7 of 100 answers are in the journal",
         "sst: 40 of 100, 2.0 examples/s, 0:00:30 left",
@@ -44,7 +44,7 @@ def test_a_bar_says_whose_it_is(capsys, monkeypatch):
 
 
 def screen(command: list[str], columns: int, folder: Path) -> tuple[list[str], str]:
-    """Run a command in a terminal; return its lines, those that scrolled away included, and all that it wrote."""
+    """Run a command in a terminal. Return its lines, including those that scrolled away, and all of its output."""
     code, written = in_terminal(command, columns, folder)
     assert code == 0, written.decode()
     shown = pyte.HistoryScreen(columns, 24, history=1_000)
@@ -74,7 +74,7 @@ def test_the_last_screen_of_a_run(home: Path, tmp_path: Path, columns: int) -> N
     )
     lines, written = screen([sys.executable, "-m", "decabench", "run", "run.toml"], columns, tmp_path)
     text = "\n".join(lines)
-    assert "━" in written and "slow: sst" in written  # there were bars
+    assert "━" in written and "slow: sst" in written  # bars were drawn
     assert "━" not in text and "0:00" not in text and "Comparison" not in text
     assert lines[0] == "slow against majority, validation"
     heading = lines[1].split()

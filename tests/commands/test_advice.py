@@ -140,7 +140,7 @@ def test_predictors_as_they_are_often_written(command, home, tmp_path, monkeypat
 
 @pytest.fixture
 def other_data(home, tmp_path) -> Path:
-    """A submission to data with other ids, as if made for the whole dataset or another version."""
+    """A submission with ids that don't match, as if made for the whole dataset or another version."""
     lines = [(f"dev-{number}", "positive") for number in range(840)]
     write_submission(tmp_path / "other", "other", {("sst", "validation"): lines})
     return tmp_path / "other"
@@ -198,7 +198,7 @@ def test_a_handmade_submission_is_told_everything_at_once(command, home, tmp_pat
 
 
 def options_of_all_commands():
-    """Every option of every command, with the words that name the command."""
+    """Yield every option of every command, with the words that name the command."""
 
     def within(found, words):
         for option in found.get_params(click.Context(found, help_option_names=["-h", "--help"])):

@@ -1,4 +1,4 @@
-"""`decabench check`: exit codes, needs and output. The faults themselves: tests/submission/test_checker.py."""
+"""`decabench check`: exit codes, required data and output. tests/submission/test_checker.py tests the faults."""
 
 import json
 
@@ -90,7 +90,7 @@ def test_what_was_asked_for(command, home, submit, options, code, said):
 
 
 def test_only_the_ids_of_what_was_answered_are_read(command, home, submit, monkeypatch):
-    """The training data has a million ids; a submission rarely answers it."""
+    """Training data can have a million ids, and submissions rarely include answers to it."""
     read = []
     ids = Store.ids
     monkeypatch.setattr(Store, "ids", lambda self, *split: read.append(split) or ids(self, *split))
@@ -99,7 +99,7 @@ def test_only_the_ids_of_what_was_answered_are_read(command, home, submit, monke
 
 
 def write_labels(folder, home, change):
-    """Answers to sst: each gold label, changed."""
+    """Write answers to sst, each made from the gold label."""
     lines = [(each.id, change(each.answers[0])) for each in Store(home).examples("sst", "validation")]
     write_submission(folder, "labels", {("sst", "validation"): lines})
     return folder
@@ -119,7 +119,7 @@ FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong: 
         (lambda label: f"The sentiment is {label}.", f"{FORM}a sentence around the label (32)"),
         (lambda label: "1", "no-label: 32 of 32 answers give none of the labels ("),
         (str, ""),
-        (str.upper, ""),  # the metric takes it
+        (str.upper, ""),  # the metric ignores case
     ],
 )
 def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):
@@ -129,7 +129,7 @@ def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, s
 
 
 def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp_path):
-    """Found by a reader: `check` called valid what `evaluate` did not score."""
+    """Before, `check` accepted files that `evaluate` did not score."""
     folder = write_labels(tmp_path / "s", home, str)
     answers = folder / "predictions" / "sst.validation.jsonl"
     for number in (1, 9):
@@ -146,7 +146,7 @@ def test_answers_to_a_wording_that_the_task_lacks_are_a_fault(command, home, tmp
 
 
 def test_a_file_of_an_unknown_task_is_the_only_fault(command, home, submit):
-    """It was said that there is no file, too."""
+    """Before, a second message said that the file was missing."""
     folder = submit("oracle", ["sst"])
     path = folder / "predictions" / "sst.validation.jsonl"
     path.rename(path.with_name("sstt.validation.jsonl"))
@@ -166,7 +166,7 @@ def test_faults_are_folded_in_a_terminal(command, home, submit, monkeypatch):
 
 
 def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, tmp_path):
-    """Of check, import, evaluate and predict; gold answers as SentencePiece's pieces scored 0.22 without a word."""
+    """check, import, evaluate and predict warn. Gold answers in SentencePiece's pieces silently scored 0.22 before."""
     folder = submit("oracle", ["iwslt.en.de"])
     path = folder / "predictions" / "iwslt.en.de.validation.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -199,7 +199,7 @@ def test_what_answers_look_like_is_a_warning_everywhere(command, home, submit, t
 
 
 def test_gold_answers_of_a_hidden_split_are_not_compared(home, submit):
-    """A check for other people must not reveal, not even by a score, what the hidden answers are."""
+    """A check must not reveal hidden answers to others, not even through a score."""
     from dataclasses import replace
 
     from decabench.submission import check_submission

@@ -40,7 +40,7 @@ def test_a_folder_stands_for_the_submissions_in_it(command, home, pair):
     done = command("compare", folder, "--home", home, "--flips", "1")
     assert done.exit_code == 0
     swapped = command("compare", *reversed(pair), "--home", home, "--flips", "1")
-    assert done.stdout == swapped.stdout  # in the order of their names
+    assert done.stdout == swapped.stdout  # sorted by name
 
 
 def test_json_is_all_of_standard_output(command, home, pair, tmp_path):
@@ -67,7 +67,7 @@ def test_an_improvement_is_no_regression(command, home, pair):
 
 
 def test_a_loss_that_may_be_chance_fails_no_gate(command, home, submit):
-    """A tie in most answers: the loss is 3 points of sst's 32 examples, p is 1."""
+    """Most answers are equal. The loss is 3 points on sst's 32 examples, and p is 1."""
     a, b = submit("majority", ["sst"], "a"), submit("majority", ["sst"], "b")
     path = b / "predictions" / "sst.validation.jsonl"
     gold = {row["id"]: row["answers"][0] for row in Store(home).read("sst", "validation", ("id", "answers"))}
@@ -113,7 +113,7 @@ def test_the_page_escapes_names_and_asks_no_host(command, home, tmp_path):
 
 
 def test_the_total_has_no_corrected_p_and_no_wins(command, home, submit, tmp_path):
-    """JSON and page said that each wins no example, and gave the p as corrected."""
+    """Before, JSON and page reported zero wins and a corrected p for the total."""
     page = tmp_path / "page.html"
     options = ("--home", home, "--json", "--html", page, "--flips", "0")
     done = command("compare", submit("majority"), submit("lead-3"), *options)

@@ -72,7 +72,7 @@ def test_tasks_of_your_own(own_task, monkeypatch) -> None:
 
 
 def ask_bash(line: str) -> str:
-    """What bash would offer for a line, by the script that the README's line evaluates."""
+    """Return bash's completions of a line, using the script that the README's line evaluates."""
     script = (
         f'eval "$(_DECABENCH_COMPLETE=bash_source decabench)"; COMP_WORDS=({line}); '
         'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _decabench_completion decabench; echo "${COMPREPLY[@]}"'

@@ -1,4 +1,4 @@
-"""`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/scoring/test_evaluator.py."""
+"""`decabench evaluate`: output, files and exit codes. tests/scoring/test_evaluator.py tests the numbers."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def spoil(folder, task):
 
 
 def rows(done):
-    """Cells by task; columns stand two spaces apart."""
+    """Return the cells of each task's row. Columns are separated by two spaces."""
     table = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines() if line.startswith(" ")]
     return {task: cells for task, *cells in table}
 
@@ -169,7 +169,7 @@ def test_one_group_has_no_interval(command, tmp_path):
 
 
 def with_marks(folder, **marks):
-    """What submission.toml says after a limited run or one with failures."""
+    """Add the marks that a limited run or failed questions leave in submission.toml."""
     tables = "".join(
         f'[{table}."{key}"]\n' + "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
         for table, (key, fields) in marks.items()
@@ -306,7 +306,7 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     )
 
 
-@pytest.mark.parametrize(("task", "count"), [("sst", 32), ("schema", 82)])  # whose questions name the labels
+@pytest.mark.parametrize(("task", "count"), [("sst", 32), ("schema", 82)])  # the questions name the labels
 def test_labels_in_another_form_are_pointed_out(command, home, tmp_path, task, count):
     examples = list(Store(home).examples(task, "validation"))
     lines = [(each.id, f"{each.answers[0].capitalize()}.") for each in examples]
@@ -339,7 +339,7 @@ def test_a_submission_by_position_comes_before_one_from_a_variable(command, home
 
 
 def test_an_answer_of_hundreds_of_digits_is_unreadable_and_the_rest_is_scored(command, home, submit):
-    """It was taken for a gold answer, which is an error, and no task of the submission had a score."""
+    """Before, it was treated as a faulty gold answer, and the whole submission had no score."""
     folder = submit("oracle", ["sick.relatedness", "sst", "schema"], "s")
     path = folder / "predictions" / "sick.relatedness.validation.jsonl"
     first, *others = path.read_text().splitlines()
@@ -356,7 +356,7 @@ def test_an_answer_of_hundreds_of_digits_is_unreadable_and_the_rest_is_scored(co
 
 
 def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):
-    """Found by a reader: a misspelled file was left out without a word."""
+    """Before, a misspelled file was silently ignored."""
     folder = submit("oracle", ("sst", "schema"))
     (folder / "predictions" / "schema.validation.jsonl").rename(
         folder / "predictions" / "shcema.validation.jsonl"
@@ -366,7 +366,7 @@ def test_files_of_tasks_that_nobody_knows_are_named(command, home, submit):
     content = json.loads(command("--json", "evaluate", folder, "--home", home).stdout)
     assert any("shcema" in sentence for sentence in content["remarks"])
     assert "shcema" not in json.dumps(content["results"])
-    alone = command("evaluate", folder, "--home", home, "--tasks", "sst")  # the others are not looked at
+    alone = command("evaluate", folder, "--home", home, "--tasks", "sst")  # other tasks are not read
     assert "shcema" not in alone.stdout
 
 
@@ -381,7 +381,7 @@ def test_confusions_are_in_the_json_too(command, home, submit):
 
 
 def test_a_file_that_may_not_be_read_is_a_fault_of_its_task(command, home, submit, unreadable):
-    """It ended the whole command as a bug (found by a reader)."""
+    """Before, the whole command ended with a traceback."""
     folder = submit("majority", ("sst", "schema"))
     assert command("evaluate", folder, "--home", home).exit_code == 0
     unreadable(folder / "predictions" / "sst.validation.jsonl")
@@ -393,14 +393,14 @@ def test_a_file_that_may_not_be_read_is_a_fault_of_its_task(command, home, submi
 
 
 def test_tasks_without_confusions_are_named(command, home, submit):
-    """Nothing was printed (found by a reader)."""
+    """Before, nothing was printed."""
     done = command("evaluate", submit("majority", ("sst", "squad")), "--home", home, "--confusion")
     assert "No confusions: the answers to squad are neither labels nor tags." in done.stdout
     assert "sst: classes" in done.stdout
 
 
 def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command, own_task, home, tmp_path):
-    """It says so; the submission was made for the data that are prepared, and other tasks keep their results."""
+    """A warning is printed. The submission was made for the prepared data, and other tasks keep their results."""
     options = ("--include", own_task(["1", "2"]), "--home", tmp_path / "home")
     assert command("prepare", "own", *options).exit_code == 0
     folder = tmp_path / "s"

@@ -2,7 +2,7 @@
 
 
 def test_the_choices_of_a_missing_option_are_one_sentence(command, tmp_path):
-    """Tabs and line ends were printed as such (found by a reader)."""
+    """Before, tabs and line ends were printed literally."""
     done = command("export", "tasks", "sst", "--output", tmp_path / "t")
     assert "Error: Missing option '--for'. Choose from: lm-eval, inspect.\n" in done.stderr
 

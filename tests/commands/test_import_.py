@@ -9,7 +9,7 @@ from decabench.tasks import Store
 
 @pytest.fixture
 def predictions(home, tmp_path):
-    """A file of SQuAD predictions, all right, and its content."""
+    """Return a file of correct SQuAD predictions, and its content."""
     gold = {row.id: row.answers[0] for row in Store(home).examples("squad", "validation")}
     path = tmp_path / "predictions.json"
     path.write_text(json.dumps(gold))
@@ -96,7 +96,7 @@ def test_data_that_is_not_prepared(command, predictions, tmp_path):
 
 
 def test_labels_that_no_answer_has_are_named(command, home, tmp_path):
-    """It was said that they were replaced."""
+    """Before, the message said that they were replaced."""
     path = tmp_path / "b.csv"
     path.write_text("id,answer\n" + "".join(f"{id_},1\n" for id_ in Store(home).ids("sst", "validation")))
     options = ("--task", "sst", "--output", tmp_path / "out", "--name", "x", "--home", home, "--force")

@@ -27,8 +27,8 @@ CALLS = "rename,renameat,renameat2,unlink,unlinkat,fsync,fdatasync,mkdir,mkdirat
 REFUSALS = ("ENOSPC", "EIO")
 TIMES_OF_RUNS = re.compile(r"(^|/)(train\.csv|validation\.csv|curves\.png)$")
 NOT_OURS = re.compile(r"tmp/[a-z0-9_]{8}|.*/events\.out\.[^/]*|(.*/)?run\.json")
-"""How Python finds out whether a folder takes temporary files; logs of TensorBoard, whose names tell the time; and the
-times of a run, which no command needs."""
+"""Files that may differ: Python's check of the temporary folder, TensorBoard's logs, whose names contain the time,
+and the times of a run, which no command needs."""
 DATES = re.compile(rb'"[a-z_]*(date|time|seconds|prepared)[a-z_]*": ?("[^"]*"|[0-9.]+)')
 PREDICT = "predict --predictor majority --tasks sst --output out"
 TRAIN = (
@@ -39,7 +39,7 @@ TRAIN = (
 
 @dataclass(frozen=True)
 class Writer:
-    """A command that writes files, and what there is before it."""
+    """A command that writes files, and the files that exist before it."""
 
     command: str
     before: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ description = "Two tasks."
 
 
 def run(command: str, folder: Path, *tracing: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder that holds all it reads and writes, perhaps below strace; end what it leaves behind."""
+    """Run a command, optionally under strace, in a folder with all its files, and kill leftover processes."""
     (folder / "tmp").mkdir(exist_ok=True)
     environment = {
         **os.environ,
@@ -139,7 +139,7 @@ def run(command: str, folder: Path, *tracing: str) -> subprocess.CompletedProces
 
 
 def contents(folder: Path) -> Mapping[str, str]:
-    """The digest of every file, but for times of runs and dates; of empty folders, their names."""
+    """Return the digest of every file, ignoring times and dates, and the names of empty folders."""
     found = {}
     for here, folders, names in os.walk(folder):
         for name in names:
@@ -161,7 +161,7 @@ def copied(folder: Path, target: Path) -> Path:
 
 @pytest.fixture
 def begun(home: Path, tmp_path: Path) -> Path:
-    """A folder with prepared data and files to read."""
+    """A folder with prepared data and input files."""
     folder = tmp_path / "begun"
     for task in ("sst", "schema"):
         shutil.copytree(home / "tasks" / task, folder / "home" / "tasks" / task)

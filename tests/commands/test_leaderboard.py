@@ -1,4 +1,4 @@
-"""`decabench leaderboard`. The page itself: tests/leaderboard/."""
+"""`decabench leaderboard`. tests/leaderboard/ tests the page."""
 
 import json
 import re
@@ -9,13 +9,13 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def built_again(monkeypatch):
-    """A board is built again although nothing has changed."""
+    """Build boards again even if nothing has changed."""
     monkeypatch.setattr("decabench.leaderboard.site._SETTLED", 1e6)
 
 
 @pytest.fixture
 def given(home, submit, tmp_path):
-    """A folder of submissions with one in it, and the options that score it."""
+    """A folder with one submission, and the options that score it."""
     submit("majority", ["sst", "schema"], "submissions/majority")
     return "--submissions", tmp_path / "submissions", "--output", tmp_path / "site", "--home", home
 
@@ -58,7 +58,7 @@ def test_submissions_that_are_not_there(command, tmp_path):
 
 
 def test_a_folder_without_submissions_publishes_nothing(command, options, tmp_path):
-    """A typo must not replace a board by an empty one."""
+    """A typo must not replace a board with an empty one."""
     (tmp_path / "empty").mkdir()
     done = command("leaderboard", *options, "--submissions", tmp_path / "empty")
     assert done.exit_code == 1 and not (tmp_path / "site").exists() and done.stdout == ""
@@ -101,14 +101,14 @@ def test_rows_without_scores_are_counted(command, home, options, submit, tmp_pat
     failed = submit("majority", ["sst"], "submissions/failed")
     answers = failed / "predictions" / "sst.validation.jsonl"
     answers.write_text(answers.read_text().partition("\n")[0] + "\n")
-    for _ in range(2):  # the second time, nothing is built
+    for _ in range(2):  # the second build has nothing to do
         done = command("leaderboard", *options)
         assert "Results: 1 verified, 1 partial, 1 failed.\n" in done.stdout
         assert re.search(r"^Failed: \S+: sst: .+\.$", done.stderr, re.MULTILINE)
 
 
 def test_a_file_that_may_not_be_read_fails_its_task_alone(command, options, submit, unreadable, tmp_path):
-    """It ended the board of all as a bug (found by a reader)."""
+    """Before, the whole build ended with a traceback."""
     submit("lead-3", ("sst", "schema"), "submissions/lead-3")
     unreadable(tmp_path / "submissions" / "lead-3" / "predictions" / "sst.validation.jsonl")
     assert command("leaderboard", *options).exit_code == 0

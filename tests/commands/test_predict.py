@@ -97,7 +97,7 @@ def test_a_model_of_ones_own(command, home, tmp_path, monkeypatch):
     assert json.loads(first)["answer"].startswith("SCHEMA: ")
 
 
-SERVER = ["--predictor", "openai:http://localhost:9/v1", "--model", "m"]  # never asked in these tests
+SERVER = ["--predictor", "openai:http://localhost:9/v1", "--model", "m"]  # no test sends a request
 
 
 def test_what_would_be_sent_is_shown(command, home):
@@ -147,7 +147,9 @@ def test_a_dry_run_knows_the_journal_and_the_speed(command, home, tmp_path):
     (tmp_path / "s" / "run.json").write_text(json.dumps(record))
     done = command("predict", *options, "--dry-run")
     cells = next(line for line in done.stdout.splitlines() if line.strip().startswith("sst")).split()
-    assert cells[1:3] == ["32", "10"] and " ".join(cells[5:7]) == "44.0 s"  # 22 more, at 2 s each
+    assert (
+        cells[1:3] == ["32", "10"] and " ".join(cells[5:7]) == "44.0 s"
+    )  # 22 remaining questions at 2 s each
 
 
 def test_examples_that_failed_end_with_4(command, home, tmp_path, monkeypatch):
@@ -312,14 +314,14 @@ def test_answers_that_are_none_are_counted(counts, sentences):
 
 @pytest.mark.parametrize("wording", ["0", "2", "all"])
 def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp_path, wording):
-    """The remark was looked for under the task's name, which is not that of a wording."""
+    """Before, the remark was only found for the original wording."""
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--limit", "5"]
     done = command("predict", "--predictor", "majority", *options, "--question-variant", wording)
     assert "Partial: sst (limit 5): its score is not ranked." in " ".join(done.stdout.split())
 
 
 def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
-    """Ten answers replaced a complete file of 32 without a word (found by a reader)."""
+    """Before, ten answers silently replaced a complete file of 32."""
     given = ["predict", "--predictor", "majority", "--home", home, "--output", tmp_path / "s"]
     assert command(*given, "--tasks", "sst,schema").exit_code == 0
     path = tmp_path / "s" / "predictions" / "sst.validation.jsonl"
@@ -330,8 +332,8 @@ def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
     assert f"{sentence}. Choose another folder" in done.stderr
     assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
     assert len(path.read_text().splitlines()) == 10
-    assert command(*given, "--tasks", "sst", "--limit", "10").exit_code == 0  # as many
-    assert command(*given, "--tasks", "sst", "--limit", "12").exit_code == 0  # more
+    assert command(*given, "--tasks", "sst", "--limit", "10").exit_code == 0  # the same number
+    assert command(*given, "--tasks", "sst", "--limit", "12").exit_code == 0  # more answers
 
 
 def test_results_that_are_removed_are_said(command, home, tmp_path):
@@ -363,7 +365,7 @@ def test_typical_mistakes(command, home, tmp_path, predictor, more, sentence):
 
 
 def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):
-    """It said that the tokens are those of 500 examples, of a task of 32 (found by a reader)."""
+    """Before, it said that the tokens were counted on 500 examples of a task that has 32."""
     given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--dry-run"]
     done = command("predict", "--predictor", "openai:http://127.0.0.1:9/v1", "--model", "m", *given)
     assert "tokens in (at four characters per token), " in done.stdout
@@ -376,7 +378,7 @@ def test_an_id_that_one_task_lacks(command, home, tmp_path):
     assert done.exit_code == 2 and "that sst (validation) does not have: 'nobody'" in done.stderr
 
 
-# A predictor that takes its process with it: the run can be continued
+# A predictor that kills its process: the run can be resumed
 
 
 MODEL = """

@@ -23,7 +23,7 @@ def test_the_sample(command, tmp_path):
 
 
 def test_all_ten_by_default(command, home):
-    done = command("prepare", "--sample", "--home", home)  # they are there: nothing is written
+    done = command("prepare", "--sample", "--home", home)  # already prepared, so nothing is written
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.stdout.splitlines()[1:11]] == list(DECATHLON.tasks)
     assert done.stdout.count("was ready") == 10

@@ -1,4 +1,4 @@
-"""`decabench review`. The workflows around it: tests/test_workflows.py."""
+"""`decabench review`. tests/test_workflows.py tests the workflows."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def git(folder, *arguments, **options):
 
 @pytest.fixture
 def board(home, submit, tmp_path):
-    """A clone of a board with a submission of alice's; its `request` is made on a branch."""
+    """A clone of a board with a submission by alice. A `request` is made on a branch."""
     submit("majority", ["sst"], "board/submissions/alice")
     folder = tmp_path / "board"
     (folder / "README.md").write_text("A board.\n")
@@ -35,7 +35,7 @@ def commit(folder):
 
 @pytest.fixture
 def review(command, board, home, tmp_path, monkeypatch):
-    """Commits what the request changes, reviews it and returns the outcome; `summary` has what GitHub shows."""
+    """Commit the changes of the request, review it and return the outcome. GitHub shows the file `summary`."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
 
     def run(*options):
@@ -79,7 +79,7 @@ def test_a_request_without_a_submission(board, review):
 
 
 def test_only_what_the_request_itself_changes_counts(board, review, submit):
-    """Others' merges since it was begun are not its doing."""
+    """Changes merged by others since the branch was created don't count."""
     submit("first-choice", ["sst"], "board/submissions/bob")
     commit(board)
     git(board, "checkout", "--quiet", "main")
@@ -92,7 +92,7 @@ def test_only_what_the_request_itself_changes_counts(board, review, submit):
 
 
 def test_a_request_is_data(board, review, tmp_path):
-    """No name or text of a request ends a workflow command or a cell, runs, or is followed."""
+    """No name or text in a request can end a workflow command or a table cell, run code, or become a link."""
     place = board / "submissions" / "alice" / "predictions"
     (place / "$(touch ran)\n::error::forged|`x`.jsonl").write_text("")
     (board / "submissions" / "alice" / ".gitattributes").write_text("* filter=evil export-ignore\n")
@@ -151,13 +151,13 @@ def test_scores_stand_next_to_those_before_and_of_the_best_other(board, review, 
     assert found["path"] == "alice" and not found["faults"] and found["place"].startswith("not ranked")
     [sst] = [each for each in found["scores"] if each["task"] == "sst"]
     assert sst["before"] == "59.4" and sst["counts"] == "32 answers, 0 empty"
-    assert sst["best"] == "40.6"  # carol's, not that of the submission that is replaced
+    assert sst["best"] == "40.6"  # carol's score, not the score of the replaced submission
     assert float(sst["difference"]) == pytest.approx(float(sst["score"]) - 40.6, abs=0.051)
     assert 0 <= float(sst["p"]) <= 1
 
 
 def rewrite(board, folder, name, answer_of):
-    """Give a submission other answers, by a model that is no baseline."""
+    """Give a submission different answers, from a model that isn't a baseline."""
     place = board / "submissions" / folder
     (place / "submission.toml").write_text(f'format = "decabench.submission/1"\nname = "{name}"\n')
     path = place / "predictions" / "sst.validation.jsonl"
@@ -263,7 +263,7 @@ def test_an_interrupted_queue_goes_on(queue, submit, tmp_path):
 
 
 def test_without_data_nothing_is_refused(queue, submit, tmp_path):
-    """Missing data is the keeper's fault: what was sent waits."""
+    """Missing data is the keeper's problem, so submissions wait in the queue."""
     submit("majority", ["sst"], "queue/alice/mine")
     done = queue("--home", tmp_path / "empty")
     assert done.exit_code == 3 and "decabench prepare --suite decathlon" in done.stderr

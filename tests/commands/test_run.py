@@ -1,4 +1,4 @@
-"""`decabench run`, and options from variables."""
+"""`decabench run`, and options from environment variables."""
 
 import json
 import sys
@@ -35,12 +35,12 @@ def test_a_summary(command, file, tmp_path, monkeypatch):
     assert (tmp_path / "site" / "index.html").exists()
     advice = [line.split(": decabench ")[1].split() for line in more.splitlines()[:-1]]
     assert [words[0] for words in advice] == ["show", "evaluate"]
-    for words in advice:  # as pasted
+    for words in advice:  # paste each command
         assert command(*words).exit_code == 0
 
 
 def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
-    """The file is named from another folder, and its paths are relative to that folder."""
+    """The command runs in another folder, and the file's paths are relative to the file's folder."""
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     model = (
@@ -57,7 +57,7 @@ def test_a_model_next_to_the_file(command, file, tmp_path, monkeypatch):
 
 def test_json(command, file):
     done = command("run", str(file), "--json")
-    assert str(file.parent) not in sys.path  # only for a model that the file names
+    assert str(file.parent) not in sys.path  # only added for a model that the file names
     content = json.loads(done.stdout)
     assert content["format"] == "decabench.outcome/1"
     assert content["results"]["tasks"]["sst"]["score"] == 40.625
@@ -71,7 +71,7 @@ def test_a_dry_run(command, file, tmp_path):
 
 
 def test_a_dry_run_after_a_run_knows_its_speed(command, home, tmp_path):
-    """Only `decabench predict` wrote run.json, so that the time stayed unknown."""
+    """Before, only `decabench predict` wrote run.json, so the time was unknown."""
     settings = [f"--set={pair}" for pair in (f"output={tmp_path / 'a'}", "tasks=sst", f"home={home}")]
     assert command("run", "--set=predictor=majority", *settings).exit_code == 0
     content = json.loads((tmp_path / "a" / "run.json").read_text())
@@ -81,7 +81,7 @@ def test_a_dry_run_after_a_run_knows_its_speed(command, home, tmp_path):
     assert done.exit_code == 0 and "Time: unknown" not in done.stdout
     assert (
         command("run", "--set=predictor=majority", *settings).exit_code == 0
-    )  # asks nothing, and says nothing new
+    )  # sends no questions and prints nothing new
     assert json.loads((tmp_path / "a" / "run.json").read_text()) == content
 
 
@@ -137,6 +137,6 @@ def test_several_models(command, home, tmp_path):
         "random-seed2",
     ]
     assert len(json.loads(command("run", path, "--json").stdout)["rows"]) == 2
-    assert command("run", tmp_path / "runs" / "majority" / "run.toml").exit_code == 0  # a file of its own
+    assert command("run", tmp_path / "runs" / "majority" / "run.toml").exit_code == 0  # the run's own file
     path.write_text(path.read_text() + '\n[[models]]\npredictor = "majority"')
     assert "Several models would write to" in command("run", path).stderr

@@ -1,4 +1,4 @@
-"""`decabench show`: what a submission got right and wrong, in the terminal, as JSON and as a page."""
+"""`decabench show`: right and wrong answers in the terminal, as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = "</script>\x1b[31mred\x1b[0m\u202etxt.exe\x07"
 
 @pytest.fixture
 def wrong_and_right(home: Path, tmp_path: Path) -> Path:
-    """Answers to squad: every third is right, every third is hostile, every third a part of the gold answer."""
+    """Answers to squad: one third right, one third hostile, and one third part of the gold answer."""
     lines = []
     for number, example in enumerate(Store(home).examples("squad", "validation")):
         text = (example.answers[0], HOSTILE, f"about {example.answers[0]} or so")[number % 3]
@@ -60,7 +60,7 @@ def test_hostile_answers_do_nothing(command: Command, home: Path, wrong_and_righ
     assert "\\u001b[31mred" in done.stdout
     assert not set(done.stdout) & set("\x1b\x07\u202e")
     content = shown(command("show", wrong_and_right, "--json", "--limit", "0", "--home", home))
-    assert HOSTILE in {one["prediction"] for one in content["shown"]}  # the same text, in ASCII escapes
+    assert HOSTILE in {one["prediction"] for one in content["shown"]}  # the same text, as ASCII escapes
 
 
 def test_orders(command: Command, home: Path, wrong_and_right: Path) -> None:
@@ -164,13 +164,13 @@ DIALOGUE = """
 
 
 def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_path: Path) -> None:
-    """Of 178 wrong answers of a model to woz.en, 103 equal gold: an earlier turn lost the goal, and nothing said so."""
+    """A wrong answer can equal gold, because an earlier turn lost the goal. The page says so."""
     lines = [(each.id, each.answers[0]) for each in Store(home).examples("woz.en", "validation")]
     wrong = {"en_1_0": "area: east;", "en_1_2": "area: west, price range: dontcare, food: thai;"}
     write_submission(
         tmp_path / "s", "s", {("woz.en", "validation"): [(id_, wrong.get(id_, text)) for id_, text in lines]}
     )
-    for _ in range(2):  # scored for this, and then as evaluate left it
+    for _ in range(2):  # scored by show, and then read from evaluate's files
         done = command("show", tmp_path / "s", "--wrong", "--home", home)
         assert DIALOGUE in done.stdout, done.output
         assert "3/3  en_1_2  wrong" in done.stdout and "parted     here\n" in done.stdout
@@ -188,7 +188,7 @@ def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_p
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a terminal of 80 columns")
 def test_whole_at_80_columns(home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
-    """In a terminal of 80 columns no line is longer, and no id is cut."""
+    """In a terminal with 80 columns, no line is longer and no id is cut."""
     command = [sys.executable, "-m", "decabench", "show", wrong_and_right, "--limit", "6", "--home", home]
     code, read = in_terminal(command, 80, tmp_path)
     assert code == 0, read.decode()
@@ -222,7 +222,7 @@ def test_a_page_is_opened(
 def test_a_page_begins_with_the_filters_that_were_given(
     command: Command, home: Path, wrong_and_right: Path, tmp_path: Path
 ) -> None:
-    """Found by a reader: `--output` took the filters and left them out."""
+    """Before, `--output` ignored the filters."""
     page = ("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
     address = (tmp_path / "page/index.html").as_uri()
     done = command(*page, "--wrong", "--sort", "loss", "--search", "a & b", "--flag", "empty")
@@ -241,7 +241,7 @@ def test_a_page_begins_with_the_filters_that_were_given(
 def test_a_page_against_another_begins_with_what_differs(
     command: Command, home: Path, wrong_and_right: Path, submit: Submit, tmp_path: Path
 ) -> None:
-    """It began with all examples, where the terminal shows those that one of the two has right."""
+    """Before, the page began with all examples. The terminal shows those that only one of the two has right."""
     page = ("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
     page += ("--against", submit("majority", ["squad"]))
     first = next(iter(Store(home).read("squad", "validation")))["id"]

@@ -11,7 +11,7 @@ TAGGING = ROOT / "examples" / "tagging"
 
 @pytest.fixture
 def tagging(command, monkeypatch, tmp_path):
-    """The example's task and suite are included, and prepared in an empty home."""
+    """Include the example's task and suite, and prepare its data in an empty home."""
     monkeypatch.setenv("DECABENCH_INCLUDE", f"{TAGGING / 'pos.toml'}:{TAGGING / 'suite.toml'}")
     done = command("prepare", "--suite", "tagging-demo", "--home", tmp_path / "home")
     assert done.exit_code == 0, done.output

@@ -245,7 +245,7 @@ def test_ids_of_other_data(command, leaky, tmp_path):
 
 
 def listing(path, ids, task="leaky", split="validation"):
-    """A list written by hand: no fingerprint."""
+    """Write a list of ids without a fingerprint, as if by hand."""
     entry = {"task": task, "split": split, "ids": ids}
     path.write_text(json.dumps({"format": "decabench.ids/1", "splits": [entry]}))
     return path

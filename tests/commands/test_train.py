@@ -172,7 +172,7 @@ def test_a_tracker_gets_the_numbers_and_loses_no_run(run, tmp_path, monkeypatch,
                 raise ConnectionError("no network")
 
     monkeypatch.setattr("decabench.exchange.trackers.TRACKERS", {"wandb": ("json", Notes)})
-    warnings.simplefilter("default")  # the command line prints them
+    warnings.simplefilter("default")  # the command line prints warnings
     done = run("--tasks", "schema", "--log", "wandb")
     assert done.exit_code == 0, done.output
     assert ("The run continues without" in done.stderr) == bool(fails)
@@ -194,7 +194,7 @@ def test_a_task_of_ones_own_without_training_data_says_so(run, command, home, ow
     assert done.exit_code == 3 and "Training requires train data, but own has no train split" in done.stderr
 
 
-# Whose folders `decabench train` writes to: its own, and never one with other files
+# `decabench train` only writes to its own folders, never to a folder with other files
 
 
 pytest.importorskip("torch")

@@ -1,4 +1,4 @@
-"""Families of one file, by the command line alone: trained, killed, resumed, exported, predicted with and scored."""
+"""Each model family on the command line: train, kill, resume, export, predict and evaluate."""
 
 import json
 import os
@@ -28,7 +28,7 @@ SHORT += ("rate=constant", "learning_rate=0.01", "best_by=last")
 
 @pytest.fixture
 def glove(tmp_path, home):
-    """Vectors of words of the sample's reviews, in GloVe's text form."""
+    """Word vectors for the sample's reviews, in GloVe's text format."""
     rows = Store(home).read("sst", "train", ("context",))
     words = sorted({word for row in rows for word in row["context"].lower().split()})
     values = np.random.default_rng(0).standard_normal((len(words), 12)).round(3)
@@ -40,7 +40,7 @@ def glove(tmp_path, home):
 
 @pytest.fixture
 def tagging(command, tmp_path):
-    """A home with the example's task."""
+    """A home with the data of the example's task."""
     done = command("prepare", "pos", "--include", POS, "--home", tmp_path / "home")
     assert done.exit_code == 0, done.output
     return tmp_path / "home"
@@ -52,9 +52,9 @@ def settings(*values):
 
 
 def kill_and_resume(command, arguments, tmp_path, longer="steps=100000"):
-    """Train a run whole, and another that is killed in the middle and resumed; return their folders.
+    """Train one run without interruption, and kill and resume another. Return their folders.
 
-    `longer` is the setting of a run that begins in the same way and cannot be done before it is killed.
+    `longer` is a setting that makes the second run too long to finish before it is killed.
     """
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     done = command(*arguments, "--output", whole)
@@ -85,7 +85,7 @@ def tensors(output, name):
 
 
 def assert_same(whole, killed):
-    """Weights and the optimizer's state, bit for bit, and the losses in the log."""
+    """Compare weights, the optimizer's state and the logged losses exactly."""
     for name in ("model.safetensors", "optimizer.safetensors"):
         first, second = tensors(whole, name), tensors(killed, name)
         assert first.keys() == second.keys()
@@ -95,7 +95,7 @@ def assert_same(whole, killed):
 
 
 def export_and_predict(command, run, tmp_path, tasks, home, *include):
-    """Export a run in full precision and predict with both; return the export's answers by task."""
+    """Export a run in full precision, predict with both, and return the export's answers by task."""
     done = command("export", "weights", run, "--output", tmp_path / "export", "--full")
     assert done.exit_code == 0, done.output
     answers = []
@@ -152,7 +152,7 @@ MODULES = (
 
 @pytest.fixture
 def two_tagging_tasks(command, tagging, tmp_path):
-    """The example's task, and its posts in small letters as a second one."""
+    """The example's task, and a second task with the same posts in lower case."""
     text = POS.read_text().replace('name = "pos"', 'name = "pos.low"')
     for path in POS.parent.glob("*"):
         if path.is_file() and path != POS:
@@ -174,7 +174,7 @@ JMT = {
 
 @pytest.fixture
 def levels(command, tmp_path):
-    """Files of five small tasks that build on each other, prepared in a home: `--include` options, and the home."""
+    """Prepare five small tasks that build on each other. Return the `--include` options and the home."""
     random, includes = np.random.default_rng(0), []
     for name, (context, output) in JMT.items():
         for split, size in (("train", 24), ("validation", 8)):
@@ -245,11 +245,11 @@ FAMILIES = {
     "jmt": ("levels", "none:8", (*JOINT, "model.sparse_gradients=true")),
     "jmt, dense gradients": ("levels", "none:8", (*JOINT, "model.sparse_gradients=false")),
 }
-"""The tasks, the vectors, and settings beside SHORT. With epochs, the kill falls between passes over a task."""
+"""The tasks, vectors and settings in addition to SHORT. With epochs, the kill happens between passes over a task."""
 
 
 def prepare_tasks(request, command, home, tmp_path, kind):
-    """The names of the tasks of a kind, and the options that say where their files and data are."""
+    """Return the names of the tasks of a kind, and the options for their files and data."""
     match kind:
         case "labels":
             return "sst,multinli.in.out", (), home
@@ -268,7 +268,7 @@ def prepare_tasks(request, command, home, tmp_path, kind):
 
 
 def is_answer(text, example, output):
-    """Whether a text is an answer of the kind that a task has."""
+    """Return whether a text is a possible answer for a task."""
     match output:
         case Label(names=names):
             return text in names
@@ -281,9 +281,9 @@ def is_answer(text, example, output):
 @pytest.mark.heavy
 @pytest.mark.parametrize("case", FAMILIES)
 def test_a_family(request, command, home, glove, tmp_path, case):
-    """A killed run continues to the same weights, and its export answers as it does, without the vectors' files."""
+    """A resumed run reaches the same weights, and its export gives the same answers without the vector files."""
     kind, vectors, own = FAMILIES[case]
-    if vectors == "few":  # fixed vectors, which an export needs a file for
+    if vectors == "few":  # fixed vectors, whose file an export needs
         glove.write_text("the 1 0 0 1\nof 0 1 0 1\n, 0 0 1 1\n. 1 1 1 0\n")
     vectors = vectors if vectors.startswith("none") else glove
     tasks, include, home = prepare_tasks(request, command, home, tmp_path, kind)
@@ -305,7 +305,7 @@ def test_a_family(request, command, home, glove, tmp_path, case):
 
 @pytest.mark.slow
 def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, tmp_path):
-    """As the paper transfers it: learned on other tasks, frozen, and a new task learns its own part."""
+    """As in the paper, the meta network is trained on other tasks and frozen, and a new task learns its own part."""
     task = copy_of_sst(tmp_path)
     assert command("prepare", "sst.copy", "--include", task, "--home", home).exit_code == 0
     shared = ("--home", home, "--include", task, "--device", "cpu")
@@ -336,7 +336,7 @@ def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, 
 
 @pytest.mark.slow
 def test_a_new_task_learns_on_modules_of_others(command, two_tagging_tasks, tmp_path):
-    """RMN_tr: the encoder and its policies stay as they are; the new task has an LSTM and a decoder of its own."""
+    """RMN_tr: the encoder and its policies are frozen, and the new task has its own LSTM and decoder."""
     home, include = two_tagging_tasks
     own = settings(*MODULES, "model.extension=rmn", 'vectors=["none:12"]', "steps=12", "train_examples=64")
     shared = ("--model", "ns-mtl", "--home", home, *include, "--device", "cpu", *own)

@@ -1,4 +1,4 @@
-"""`decabench vectors`, from text to vectors that train."""
+"""`decabench vectors`: training vectors from text."""
 
 import json
 
@@ -30,14 +30,14 @@ def corpus(command, tmp_path):
 
 @pytest.fixture
 def train(command, corpus):
-    """Trains n-grams on that task into a file."""
+    """Train n-gram vectors on that task and write them to a file."""
     pytest.importorskip("torch").set_num_threads(1)
     small = ("--dimension", 12, "--steps", 300, "--batch", 128, "--window", 2, "--frequent", 0)
     return lambda output, *more: command("vectors", "ngrams", *corpus, *small, "--output", output, *more)
 
 
 def margin(path):
-    """How much nearer words of the same ending, and of the same surroundings, are than words of the same stem."""
+    """Return how much closer words with the same ending and context are than words with the same stem."""
     rows = open_vectors(str(path)).rows([" pusking ", " helking ", " pusness ", " zulking "])
     one, alike, other, unseen = (row / np.linalg.norm(row) for row in rows)
     return min(one @ alike - one @ other, unseen @ one - unseen @ other)
@@ -47,7 +47,7 @@ def test_words_of_like_form_and_use_are_near(train, tmp_path):
     trained, begun = tmp_path / "n.safetensors", tmp_path / "begun.safetensors"
     done = train(trained)
     assert done.exit_code == 0, done.output
-    assert done.stderr == ""  # no terminal, no bar
+    assert done.stderr == ""  # without a terminal, there is no progress bar
     assert done.stdout.count("\n") == 1
     assert (
         f"n-grams of dimension 12 to {trained}, trained on 2,601 tokens (17 distinct) of 1 task in"

@@ -21,7 +21,7 @@ def test_without_results(command, home, tmp_path):
 
 
 def test_data_that_was_prepared_anew(command, tmp_path):
-    """Answers for the sample, and then other data in its place: the change is named, with 3."""
+    """The sample is replaced by other data. The change is named, and the exit code is 3."""
     home, folder = tmp_path / "home", tmp_path / "s"
     mirror = tmp_path / "mirror"
     command("prepare", "schema", "--sample", "--home", home)
@@ -38,7 +38,7 @@ def test_data_that_was_prepared_anew(command, tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_a_difference(command, home, submit, unreadable):
-    """It ended the command as a bug (found by a reader)."""
+    """Before, the command ended with a traceback."""
     folder = submit("majority", ("sst", "schema"))
     assert command("evaluate", folder, "--home", home).exit_code == 0
     unreadable(folder / "predictions" / "sst.validation.jsonl")

@@ -38,7 +38,7 @@ validation = "rows.jsonl"
     ids=["long", "longest"],
 )
 def place(request, tmp_path_factory):
-    """A folder with data of a task with a long name and of sst, submissions of two baselines, and the task's file."""
+    """A folder with data for sst and a task with a long name, two baseline submissions, and the task's file."""
     from decabench.runs import predict
     from decabench.scoring import ScoringOptions, results_folder, score_submission, write_results
     from decabench.tasks import prepare
@@ -64,7 +64,7 @@ def place(request, tmp_path_factory):
 
 
 def cases(place: Path, name: str) -> dict[str, list[object]]:
-    """Command to its arguments: every command, but those of training, whose lines have no tables."""
+    """The arguments by command, for all commands except those for training, which print no tables."""
     majority, random = (place / "submissions" / each for each in ("majority", "random"))
     data = ["--home", place / "home", "--include", place / "own.toml", "--include", place / "suite.toml"]
     tasks = ["--tasks", f"sst,{name}"]
@@ -125,7 +125,7 @@ WITHOUT_TASKS = (
     "vectors convert",
     "export results",
 )
-"""Commands that name no task, or, in Markdown, with a backslash before each underscore."""
+"""Commands whose output doesn't contain the task's name as it is."""
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -136,7 +136,7 @@ def test_tables_fit_and_names_are_whole(command, monkeypatch, place, width):
         done = command(*arguments)
         assert done.exit_code in (0, 1), (case, done.output)
         for line in done.stdout.splitlines():
-            is_row = re.match(r" \S.* {2,}\S", line)  # a sentence, which the terminal wraps, has no indent
+            is_row = re.match(r" \S.* {2,}\S", line)  # sentences, which the terminal wraps, are not indented
             assert len(line.rstrip()) <= width or not is_row, (case, line)
         if case not in WITHOUT_TASKS:
             assert name in done.stdout, (case, done.stdout)
@@ -184,7 +184,7 @@ def test_a_real_terminal(place):
 
 
 def shown_in(width: int, *arguments: object, **environment: str) -> str:
-    """What decabench prints in a terminal of this width."""
+    """Return decabench's output in a terminal of this width."""
     command = [sys.executable, "-m", "decabench", *arguments]
     return in_terminal(command, width, ROOT, **environment)[1].decode().replace("\r\n", "\n")
 

@@ -1,4 +1,4 @@
-"""Whole submissions over the bundled sample, made once."""
+"""Submissions to the bundled sample, made once per session."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def made_up(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A site is built again although nothing has changed."""
+    """Build sites again even if nothing has changed."""
     monkeypatch.setattr("decabench.leaderboard.site._SETTLED", 1e6)

@@ -1,4 +1,4 @@
-"""Small results files and the ten columns of the decathlon, for the tests of this folder."""
+"""Small results files for the decathlon's ten tasks, for the tests in this folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = DECATHLON.tasks
 PUBLIC = tuple(name for name in NAMES if not TASKS[name].hidden)
 METRICS = {name: TASKS[name].metric for name in NAMES}
 COUNT = 100
-"""The examples of each task: a score of whole points is a number of right answers."""
+"""The number of examples of each task. Each right answer is one point."""
 
 
 def scored(name: str, score: float, data: str = "a", signature: str = "v:1", **about: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def results(
     about: Mapping[str, Any] | None = None,
     of_data: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One results file: `scores` is one number for all tasks of the split, or a number by task."""
+    """Return a results file. `scores` is one number for all tasks of the split, or a number for each task."""
     if not isinstance(scores, Mapping):
         scores = dict.fromkeys(NAMES if split == "validation" else PUBLIC, scores)
     tasks = {task: scored(task, score, data, signature, **(of_data or {})) for task, score in scores.items()}
@@ -78,7 +78,7 @@ def results(
 
 
 def with_total(file: Mapping[str, Any]) -> dict[str, Any]:
-    """The file with the total that its tasks give, if it is of the decathlon."""
+    """Return the file with the total of its tasks, if it is for the decathlon."""
     if "suite" in file:
         return dict(file)
     tasks = [file["tasks"].get(name, {}) for name in NAMES]
@@ -90,7 +90,7 @@ def with_total(file: Mapping[str, Any]) -> dict[str, Any]:
 def suite_results(
     name: str, suite: Suite, scores: Mapping[str, float], metrics: Mapping[str, str], **about: Any
 ) -> dict[str, Any]:
-    """One results file of another suite than the decathlon."""
+    """Return a results file for a suite other than the decathlon."""
     tasks = {
         task: {**scored(task, score), "metric": metrics[task], "headline": metrics[task]}
         for task, score in scores.items()
@@ -127,7 +127,7 @@ def suite_results(
 
 
 def without(*missing: str, score: float = 50.0) -> dict[str, float]:
-    """The same score for all tasks but some."""
+    """Return the same score for all tasks, without the named tasks."""
     return {task: score for task in NAMES if task not in missing}
 
 
@@ -137,7 +137,7 @@ def entry(
     kind: Kind = "verified",
     find: Callable[[str, str, float, Metric], Sample | None] | None = None,
 ) -> Entry:
-    """The entry of a file, as if it were scored here; `find` gives statistics by name, task, score and metric."""
+    """Return a file's entry as if it had been scored here. `find` returns statistics by name, task, score and metric."""
     read = Results.from_json(json.dumps(with_total(file)))
     evidence = {}
     for task, result in read.tasks.items():
@@ -159,13 +159,13 @@ def entry(
 
 
 def alike(name: str, task: str, score: float, metric: Metric) -> Sample:
-    """A sample of units that are all alike: different scores differ significantly."""
+    """Return a sample of identical units, so that different scores always differ significantly."""
     row = [row_of(metric, score)[column] for column in metric.columns]
     return Sample.of_levels(metric, np.array([row] * 10), np.arange(10)[:, None], task)
 
 
 def board(*files: Mapping[str, Any]) -> Board:
-    """The decathlon's board of some results files."""
+    """Return the decathlon's board for some results files."""
     entries = [entry(file, f"{number}/x", find=alike) for number, file in enumerate(files)]
     entries = [replace(one, apart="other wording") if one.wording else one for one in entries]
     return rank_suite(DECATHLON, entries, TASKS)
@@ -180,7 +180,7 @@ def ranking(table: Standings) -> list[tuple[int | None, str]]:
 
 
 def write(folder: Path, files: Sequence[Mapping[str, Any]], with_statistics: bool = True) -> Path:
-    """Write results files, with statistics that give their scores."""
+    """Write results files, with statistics that lead to their scores."""
     for number, file in enumerate(files):
         target = folder / f"submission-{number}" / "results" / f"{file['split']}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def write(folder: Path, files: Sequence[Mapping[str, Any]], with_statistics: boo
 
 
 def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
-    """Write statistics beside a results file from which the scores of its tasks follow."""
+    """Write statistics next to a results file that lead to the scores of its tasks."""
     for name, task in file["tasks"].items():
         if task["status"] != "scored" or task["metric"] not in ALL_METRICS or "/" in name:
             continue
@@ -205,7 +205,7 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
 
 
 def rows_of(metric: Metric, score: float, count: int) -> list[dict[str, float]]:
-    """Rows that answers may have and that give a score: so many are right, and the others wrong."""
+    """Return rows of right and wrong answers that lead to a score."""
     if metric.name == "pearson":
         return correlated(score / 100, count)
     if metric.name == "relatedness":
@@ -218,7 +218,7 @@ def rows_of(metric: Metric, score: float, count: int) -> list[dict[str, float]]:
 
 
 def correlated(share: float, count: int) -> list[dict[str, float]]:
-    """Rows of an even number of pairs whose correlation is `share`: x, and a part of x beside a part without x."""
+    """Return rows of pairs with the correlation `share`. Needs an even number of pairs."""
     half = count // 2
     paired = half - half % 2
     without = [math.sqrt(half / paired) * (-1) ** index if index < paired else 0.0 for index in range(half)]
@@ -232,11 +232,11 @@ def correlated(share: float, count: int) -> list[dict[str, float]]:
 
 @cache
 def row_of(metric: Metric, score: float) -> dict[str, float]:
-    """A row whose sums give a score: between the rows of a perfect and of an empty answer, which no answer is."""
+    """Return a row whose sums lead to a score, interpolated between a perfect and an empty answer."""
     if metric.name == "mse":
         return {"n": 1.0, "squares": score, "unreadable": 0.0}
     low, high = 0.0, 1.0
-    for _ in range(100):  # every score grows with the share of perfect rows
+    for _ in range(100):  # scores increase with the share of perfect rows
         share = (low + high) / 2
         row = row_between(metric, share)
         low, high = (share, high) if metric.score(row)[metric.headline] < score else (low, share)
@@ -244,7 +244,7 @@ def row_of(metric: Metric, score: float) -> dict[str, float]:
 
 
 def row_between(metric: Metric, share: float) -> dict[str, float]:
-    """The row of a perfect answer (1), of an empty one (0), or a mixture."""
+    """Return the row of a perfect answer (1), of an empty answer (0), or a mixture."""
     part = {
         "gold",
         "answered",

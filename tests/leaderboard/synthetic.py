@@ -1,4 +1,4 @@
-"""Whole submissions made up over the bundled sample, for tests and demos.
+"""Synthetic submissions to the bundled sample, for tests and demos.
 
 python -m tests.leaderboard.synthetic HOME FOLDER COUNT      (HOME has the prepared sample)
 """
@@ -21,7 +21,7 @@ HOSTILE_ANSWER = "</script><script>alert(1)</script> ]]> \u2028 -->"
 
 
 def submissions(home: Path, folder: Path, count: int) -> Path:
-    """`count` systems, the oracle and a baseline; the second system is hostile, the last one partial."""
+    """Write `count` systems, the oracle and a baseline. The second system has hostile texts; the last is partial."""
     store = Store(home)
     data = {task: list(store.examples(task, "validation")) for task in DECATHLON.tasks}
 
@@ -61,7 +61,7 @@ def _info(number: int) -> SubmissionInfo:
 
 
 def _answers(examples: Sequence[Example], skill: float, generator: random.Random, number: int) -> list[str]:
-    """Gold with the chance of the skill (hard examples are hard for all), else part of it, another's, or nothing."""
+    """Yield answers: gold with a probability given by the skill and the example's difficulty, else a wrong answer."""
     made = []
     for index, example in enumerate(examples):
         hard = hashlib.sha256(example.id.encode()).digest()[0] / 255 - 0.5

@@ -1,4 +1,4 @@
-"""What changed since the last build, and what other pages show of a board."""
+"""The page of changes since the last build, and the files that other sites can embed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTILE = '<b>&"x\uffff</b>'
 
 
 def built(folder: Path, *files: dict[str, object], **options: bool) -> list[dict[str, object]]:
-    """The builds of a site, after another build."""
+    """Build the site again, and return all recorded builds."""
     write(folder / "in", files)
     write_leaderboard(folder / "in", folder / "site", rank_reported=True, **options)
     found: list[dict[str, object]] = json.loads((folder / "site/changes.json").read_text())["builds"]

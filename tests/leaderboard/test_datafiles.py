@@ -1,4 +1,4 @@
-"""Data files: scripts that can only be data; CSV and JSON with the table's numbers, and no formulas."""
+"""Data files: scripts that contain only data, and CSV and JSON with the table's numbers and without formulas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_both_say_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["=1+1", "-1", "@SUM(A1)", " =1", "\uff1dcmd|'/C calc'!A0", " \uff0bx"])
 def test_no_name_is_a_formula(name: str) -> None:
-    """Spreadsheets of East Asian languages read full-width signs as the usual ones."""
+    """East Asian versions of spreadsheets treat full-width signs as ordinary signs."""
     found = board(results(name, 60.0))
     (line,) = csv.DictReader(io.StringIO(board_csv(found, {found.tables[0].rows[0].entry.path: "x"})))
     assert line["name"].startswith("'")

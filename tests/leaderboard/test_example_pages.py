@@ -1,6 +1,6 @@
-"""The examples behind scores, on a board and on the page of `decabench show`: what is in their files, and when none.
+"""The examples behind scores, on boards and on the page of `decabench show`, and the cases without examples.
 
-In a browser: tests/browser/test_examples.py.
+tests/browser/test_examples.py tests them in a browser.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Submit = Callable[..., Path]
 
 
 def parse(script: bytes) -> Any:
-    """The value of a data file."""
+    """Return the value in a data file."""
     found = re.fullmatch(r'decabench\.put\("[a-z0-9/.-]+",(".*")\);\n', script.decode("ascii"))
     assert found is not None
     return json.loads(json.loads(found[1]))
 
 
 def read(files: Iterable[File], name: str) -> tuple[dict[str, Any], list[Any]]:
-    """An index, and the rows of all of its pieces."""
+    """Return an index and the rows of all its shards."""
     given = {path: content if isinstance(content, bytes) else content.read_bytes() for path, content in files}
     index = parse(given[f"data/{name}.js"])
     pieces = [parse(given[f"data/{name}-{number}.js"]) for number in range(index.get("pieces", 0))]
@@ -61,7 +61,7 @@ class Shown:
 
 
 def copy_of(made_up: Path, tmp_path: Path, *names: str) -> Path:
-    """Some of the submissions, in a folder that a test may change."""
+    """Copy some submissions to a folder that a test may change."""
     for name in names:
         shutil.copytree(made_up / name, tmp_path / "submissions" / name)
     return tmp_path / "submissions"
@@ -119,7 +119,7 @@ def test_every_example_is_shown_with_its_verdict(made_up: Path, home: Path) -> N
 def test_answers_are_those_of_the_submission(
     made_up: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In pieces as small as can be, too."""
+    """Also with shards of the smallest size."""
     monkeypatch.setattr(example_pages, "_PIECE", 500)
     found = shown(made_up, home)
     assert HOSTILE_ANSWER in {example["answer"] for example in found["system-01"]["squad"].rows}
@@ -158,7 +158,7 @@ def test_flags_and_whole_outputs_are_shown(home: Path, tmp_path: Path) -> None:
 
 
 def test_examples_have_fields_to_filter_by(made_up: Path, home: Path, tmp_path: Path) -> None:
-    """And how many systems, baselines apart, have each of them right."""
+    """Also by the number of systems, without baselines, that have the example right."""
     write_leaderboard(made_up, tmp_path / "site", home=home)
 
     def index(name: str) -> dict[str, Any]:
@@ -198,14 +198,14 @@ def test_files_of_unchanged_answers_are_used_again(
     monkeypatch.undo()
     write_leaderboard(folder, tmp_path / "new", home=home)
     files = [each.relative_to(site) for each in site.rglob("*") if each.is_file()]
-    files = [each for each in files if each.stem not in ("changes", "site")]  # the new site has no history
+    files = [each for each in files if each.stem not in ("changes", "site")]  # a new site has no history
     assert len(files) > 80 and all(
         (site / each).read_bytes() == (tmp_path / "new" / each).read_bytes() for each in files
     )
 
 
 def test_a_dialogue_has_its_states(made_up: Path, home: Path) -> None:
-    """An answer that equals gold is wrong if an earlier turn lost the goal; then the page says which."""
+    """An answer that equals gold is wrong if an earlier turn lost the goal. The page names the turn."""
     turns = {each.id: each for each in Store(home).examples("woz.en", "validation")}
     seen = set()
     for one in shown(made_up, home)["system-03"]["woz.en"].rows:

@@ -1,4 +1,4 @@
-"""Rank groups and the ranks a system may have, case by case."""
+"""Rank groups and the possible ranks of a system, case by case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from decabench.scoring import PairTests
 def made_tests(
     p: Mapping[tuple[int, int], float | None], scores: list[float], others: float = 1.0
 ) -> PairTests:
-    """Tests of systems with these scores: adjusted p by pair, None for a pair that cannot be tested."""
+    """Return tests of systems with these scores, given the adjusted p of each pair, or None if it can't be tested."""
     count = len(scores)
     adjusted = np.full((count, count), others)
     for (a, b), value in p.items():
@@ -45,7 +45,7 @@ def test_a_group_ends_where_a_system_differs_from_its_first() -> None:
 
 
 def test_no_two_systems_of_a_group_differ() -> None:
-    """The first and the third do not differ, but the second and the third do: they may not share a rank."""
+    """The first and third don't differ, but the second and third do, so not all three can share a rank."""
     assert [place[:2] for place in places("9 8 7", {(1, 2): 0.01})] == [(1, 1), (1, 1), (3, 2)]
 
 
@@ -78,7 +78,7 @@ def test_one_without_statistics_rules_no_rank_out() -> None:
 
 
 def test_a_test_decides_whatever_the_digits_shown() -> None:
-    """Equal as displayed, but adjusted p 0.005: rank, verdict and rank interval all say that they differ."""
+    """The displayed scores are equal, but the adjusted p is 0.005, so rank, verdict and rank interval all differ."""
     assert places("9 9", {(0, 1): 0.005}) == [(1, 1, ""), (2, 2, "")]
     assert [place[:2] for place in places("9 8 8", {(1, 2): 0.005, (0, 2): 0.005})] == [
         (1, 1),
@@ -95,7 +95,7 @@ def test_systems_that_are_not_tested_share_a_rank_without_a_p() -> None:
 
 
 def test_equals_go_together_to_a_new_group() -> None:
-    """One of two equals differs from the first: both move, so that no two of a group differ."""
+    """If one of two tied systems differs from the first, both move to a new group."""
     assert [place[:2] for place in places("9 8 8", {(0, 2): 0.001})] == [(1, 1), (2, 2), (2, 2)]
 
 

@@ -1,4 +1,4 @@
-"""A site is replaced as a whole, or not at all; nothing else is ever touched."""
+"""A site is replaced completely or not at all, and no other files are changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from decabench.leaderboard.publishing import MARKER, publish
 
 
 def site_of(number: int, pages: int = 3) -> list[tuple[str, bytes]]:
-    """A site of which every page says which build it is from."""
+    """Write a site whose pages all name their build."""
     names = ["index.html", *(f"submissions/s-{index}.html" for index in range(pages))]
     return [(name, f"build {number}".encode()) for name in names]
 
@@ -167,7 +167,7 @@ def test_builds_that_are_killed_leave_a_whole_site_and_the_next_removes_the_rest
 
 
 def test_a_build_that_is_killed_between_its_two_renames_loses_nothing(tmp_path: Path) -> None:
-    """The earlier site is put back by the next build, even if that fails."""
+    """The next build restores the earlier site, even if that build fails."""
     site = tmp_path / "site"
     publish(site_of(1), site)
     site.rename(tmp_path / ".decabench-site.before")
@@ -221,7 +221,7 @@ def test_boards_are_built_where_files_cannot_be_locked(
 def test_a_site_of_the_same_inputs_is_left_as_it_is(
     made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is built again if a file is damaged, an option changes, or an answer does."""
+    """The site is built again if a file is damaged, or if an option or an answer changes."""
     monkeypatch.setattr(site_module, "_SETTLED", 0.0)
     folder, site = tmp_path / "submissions", tmp_path / "site"
     for name in ("system-02", "system-03"):
@@ -241,7 +241,7 @@ def test_a_site_of_the_same_inputs_is_left_as_it_is(
     answers.write_text(answers.read_text(encoding="utf-8").replace("positive", "negative"), encoding="utf-8")
     write_leaderboard(folder, site, home=home)
     assert index.read_bytes() != before[index]
-    monkeypatch.setattr(site_module, "_SETTLED", 3600.0)  # files of a moment ago may change again
+    monkeypatch.setattr(site_module, "_SETTLED", 3600.0)  # recently written files may change again
     index.write_text("", encoding="utf-8")
     for _ in range(2):
         write_leaderboard(folder, site, home=home)

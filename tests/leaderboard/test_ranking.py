@@ -185,7 +185,7 @@ def test_a_submission_without_tasks_is_shown() -> None:
 
 
 def find_sample(name: str, task: str, score: float, metric: Metric) -> Sample | None:
-    """Statistics of systems a, b and c on 200 examples, of which a and b have about 60 % right, and c half."""
+    """Return statistics of systems a, b and c on 200 examples. About 60%, 60% and 50% of their answers are right."""
     share = {"a": 0.6, "b": 0.59, "c": 0.5}.get(name)
     if share is None:
         return None
@@ -226,7 +226,7 @@ def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
 
 
 def skewed_sample(name: str, task: str, score: float, metric: Metric) -> Sample | None:
-    """Two systems that differ on 40 of 400 examples, by 28 to 12, and baselines that have other shares right."""
+    """Return statistics of two systems that differ on 40 of 400 examples, 28 to 12, and of baselines."""
     random = np.random.default_rng(5)
     base = random.random(400) < 0.7
     differ = random.permutation(400)[:40]
@@ -239,7 +239,7 @@ def skewed_sample(name: str, task: str, score: float, metric: Metric) -> Sample 
 
 @pytest.mark.parametrize("predictor", ["majority", "oracle"])
 def test_baselines_and_ceilings_do_not_count_among_the_pairs_of_others(predictor: str) -> None:
-    """Adjusted for 21 pairs instead of one, the difference of the two systems would not be significant."""
+    """If p were adjusted for 21 pairs instead of one, the two systems would not differ significantly."""
     suite = Suite("one", "One", ("sst",), "sum", "sum")
     about = {"predictor": {"name": predictor}}
 
@@ -297,7 +297,7 @@ def test_intervals_are_shown_where_they_are_known() -> None:
 
 
 def of_a_limited_run(name: str, *tasks: str) -> dict[str, Any]:
-    """A file with 99 on every task, of which `tasks` are of limited runs."""
+    """Return a results file with 99 on every task, where `tasks` are limited runs."""
     file = {**results(name, 99.0), "decascore": None}
     for task in tasks:
         file["tasks"][task] |= {"status": "partial", "n": 5, "partial": {"answered": 5, "of": 10}}
@@ -351,7 +351,7 @@ def test_reported_scores_stand_apart_whatever_they_are() -> None:
 
 
 def on(data: str, name: str, score: float, **given: Any) -> Entry:
-    """An entry on some data, which the keeper ranks."""
+    """Return an entry for some data that the keeper ranks."""
     return replace(entry(results(name, score, data=data), f"{name}/x", find=alike, **given), apart="")
 
 

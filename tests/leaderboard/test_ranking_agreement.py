@@ -1,6 +1,6 @@
 """The overview, a task's places and `decabench compare` never contradict each other.
 
-That pages which compute in the browser agree with them: tests/browser/test_pairs.py.
+tests/browser/test_pairs.py checks that pages which compute in the browser agree with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ USED = dict.fromkeys(PAIR.tasks, "em")
 
 
 def draw_table(seed: int, systems: int = 10) -> tuple[dict[tuple[str, str], Sample], list[Entry]]:
-    """Systems of different skill on two tasks; a good one on the small task may be bad on the large one."""
+    """Return systems with different skills on two tasks. Skills on the two tasks are independent."""
     generator = np.random.default_rng(seed)
     samples: dict[tuple[str, str], Sample] = {}
     entries = []
@@ -69,7 +69,7 @@ def test_no_two_pages_contradict_each_other(seed: int) -> None:
                     assert ranks[kind][better][1][0] < ranks[kind][worse][1][1]
                 if (a + b) % 5:
                     continue
-                # The command line has the same resamples, so the same figures.
+                # The command line uses the same resamples, so its figures are the same.
                 tasks = PAIR.tasks if kind == "total" else [kind]
                 command = compare_pairs(
                     [flip_signs([samples[one, task], samples[other, task]]) for task in tasks]

@@ -71,7 +71,7 @@ def test_a_suite_without_a_total_has_no_ranks() -> None:
 
 
 def test_the_split_on_which_most_tasks_are_scored_is_first() -> None:
-    """Most zero-shot tasks have a test split alone: a validation table first would be a table of dashes."""
+    """Most zero-shot tasks only have a test split, so a validation table would be full of dashes."""
     test = mixed("one", 80.0, 0.5) | {"split": "test"}
     assert [table.split for table in board(MIXED, mixed("one", 70.0), test).tables] == ["test", "validation"]
     assert [table.split for table in board(MIXED, mixed("one", 70.0, 0.5), test).tables] == [

@@ -1,4 +1,4 @@
-"""Submissions are found and scored; what comes without answers is reported, and forgeries cannot rank."""
+"""Submissions are found and scored, results without answers are *reported*, and forged files cannot rank."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(folder: Path, home: Path, suite: Suite = PAIR, **options: Any) -> tuple
 
 
 def row_of(folder: Path, home: Path, **options: Any) -> Row:
-    """The only row of a board, and nothing is left out."""
+    """Return the only row of a board. Nothing may be left out."""
     entries, refused = read(folder, home, **options)
     assert refused == []
     (table,) = rank_suite(PAIR, entries, TASKS).tables
@@ -173,7 +173,7 @@ def test_other_files_of_decabench_are_not_results(tmp_path: Path) -> None:
 
 @pytest.fixture
 def home_alone(home: Path, tmp_path: Path) -> Path:
-    """The prepared sample in a home of its own."""
+    """A separate home with the prepared sample."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "tasks").symlink_to(home / "tasks")
     return tmp_path / "home"
@@ -181,7 +181,7 @@ def home_alone(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def one(made_up: Path, home: Path, tmp_path: Path) -> Path:
-    """A folder with one submission: answers, results and statistics."""
+    """A folder with one submission, with answers, results and statistics."""
     place = tmp_path / "in" / "system"
     shutil.copytree(made_up / "system-00", place)
     add_results(place, home)
@@ -262,7 +262,7 @@ def test_forged_statistics_cannot_rank(one: Path, home: Path) -> None:
 def test_a_forged_ledger_cannot_rank(
     one: Path, home: Path, home_alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ledger with better scores for the same answers is believed in a home, and nowhere else."""
+    """A forged ledger works only in the keeper's own home, not next to a submission."""
     honest, keep = scores(row_of(one.parent, home)), Ledger.keep
     forged = tmp_path / "forged"
     forged.mkdir()
@@ -324,7 +324,7 @@ def test_damaged_statistics_are_refused(one: Path, home: Path, spoil: Callable[[
 
 
 def test_what_is_not_here_is_said_and_does_not_count(one: Path, home: Path) -> None:
-    """A task whose answers are missing leaves a row of the others, with its number in a remark."""
+    """If the answers to a task are missing, the row has the other tasks, and a remark gives the reported score."""
     (one / "predictions" / "sst.validation.jsonl").unlink()
     row = row_of(one.parent, home)
     assert (row.rank, row.entry.kind, row.entry.apart) == (None, "verified", "")
@@ -387,7 +387,7 @@ def test_several_processes_score_new_submissions(
 ) -> None:
     for name in ("another", "faulty", "invalid"):
         shutil.copytree(one, one.with_name(name))
-    add_text(one.with_name("another") / "predictions" / "sst.validation.jsonl", "\n")  # its digest is another
+    add_text(one.with_name("another") / "predictions" / "sst.validation.jsonl", "\n")  # the digest changes
     add_text(one.with_name("faulty") / "predictions" / "sst.validation.jsonl", "{")
     (one.with_name("invalid") / "predictions" / "README.md").touch()
     expected = read(one.parent, home_alone)

@@ -1,4 +1,4 @@
-"""The site: true, escaped, whole, and quiet on the network."""
+"""The site is correct, escaped and complete, and loads nothing from the network."""
 
 from __future__ import annotations
 

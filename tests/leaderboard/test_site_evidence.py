@@ -1,4 +1,4 @@
-"""What rows rest on, on every page and in every file of the site."""
+"""The evidence behind each row, on every page and in every file of the site."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_data(site: Path, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def site(made_up: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two scored submissions, higher scores that are stated, and a damaged file."""
+    """A site with two scored submissions, a file that reports higher scores, and a damaged file."""
     folder = tmp_path_factory.mktemp("evidence")
     files = [
         results("stated", 97.0),
@@ -39,7 +39,7 @@ def site(made_up: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def names(page: Page) -> list[str]:
-    """The names of the submissions in the table."""
+    """Return the names of the submissions in the table."""
     links = (str(link["href"]) for link in page.named("a"))
     return [link[12:-16] for link in links if link.startswith("submissions/")]
 

@@ -1,7 +1,7 @@
-"""Hidden labels: a keeper's board ranks by them, and nothing that it publishes or prints holds one.
+"""Hidden labels: a keeper's board ranks by them, but nothing that it publishes or prints contains one.
 
-Every byte of the site, of what `evaluate` writes and of what commands print is searched for gold answers, as they stand
-and behind the escapes of JSON, HTML, addresses and gzip.
+The site, the files of `evaluate` and the output of commands are searched for gold answers, also in the encodings of
+JSON, HTML, URLs and gzip.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ PIECES = (
     "=SUM",
     "\u202eevil",
 )
-"""What gold strings are made of: HTML, escapes, characters beyond the BMP, formulas, marks of direction."""
+"""Parts of gold answers: HTML, escapes, characters outside the BMP, formulas and direction marks."""
 
 
 def golds(task: str) -> list[str]:
-    """Gold answers of a task that occur nowhere else; labels and tags recur, as they do in data."""
+    """Return unique gold answers for a task. Labels and tags repeat, as in real data."""
     match task:
         case "own.text":
             return [f"txt{number}q {PIECES[number % len(PIECES)]} zq{number}e" for number in range(COUNT)]
@@ -82,7 +82,7 @@ TASK = Task("own.meta", "Meta", "Meta", metric="em", hidden=("test",), folder=HE
 
 
 def write_tasks(folder: Path, hidden: bool) -> list[Path]:
-    """Write tasks with a test split each, whose ids, but not whose questions, are found nowhere else."""
+    """Write tasks with a test split each. Their ids occur nowhere else."""
     folder.mkdir()
     files = []
     for name, settings in TASKS.items():
@@ -92,7 +92,7 @@ def write_tasks(folder: Path, hidden: bool) -> list[Path]:
                 "id": f"d{number // 6}-{name}_{number}",
                 "text": f"word{number} more",
                 "gold": gold,
-                # A unit may be named after what is to be found out.
+                # The name of a unit may contain the label.
                 "unit": f"unit {answers[number // 6]}",
             }
             for number, gold in enumerate(answers)
@@ -119,7 +119,7 @@ def write_tasks(folder: Path, hidden: bool) -> list[Path]:
 
 
 def needles() -> set[str]:
-    """The words of gold answers that occur nowhere else."""
+    """Return the unique words in gold answers."""
     found = {gold.strip() for name in ("own.label", "own.number") for gold in golds(name)}
     found |= {f"mta{number}q3" for number in range(COUNT)}
     others = " ".join(text for name in ("own.text", "own.tags", "own.dialogue") for text in golds(name))
@@ -127,7 +127,7 @@ def needles() -> set[str]:
 
 
 def readings(raw: bytes) -> Iterator[str]:
-    """Yield a file's text, and what it says behind its escapes, which may be nested: JSON in a script in a page."""
+    """Yield a file's text, and the text decoded from its escapes, which may be nested, such as JSON in a script."""
     if raw.startswith(b"\x1f\x8b"):
         raw = gzip.decompress(raw)
     text = raw.decode("utf-8", "replace")
@@ -142,7 +142,7 @@ def readings(raw: bytes) -> Iterator[str]:
 
 
 def searched(texts: Iterable[str]) -> set[str]:
-    """Return which of the golds stand in texts, in whichever case."""
+    """Return the gold answers that occur in the texts, ignoring case."""
     within = "\n".join(texts).casefold()
     return {gold for gold in needles() if gold.casefold() in within}
 
@@ -154,7 +154,7 @@ def files_below(folder: Path, *but: str) -> dict[str, bytes]:
 
 
 class Keeper:
-    """A board with hidden labels, and everything that was printed while it was made."""
+    """A board with hidden labels, and the output of all commands that made it."""
 
     def __init__(self, folder: Path, hidden: bool) -> None:
         self.folder, self.home, self.submissions = folder, folder / "home", folder / "submissions"
@@ -171,7 +171,7 @@ class Keeper:
         return done
 
     def submit(self, name: str, right: Callable[[int], bool]) -> Path:
-        """Write answers to all tasks; those that are right equal the gold."""
+        """Write answers to all tasks. Right answers equal gold."""
         store = Store(self.home)
         lines: dict[tuple[str, str], list[Any]] = {}
         for task in self.tasks:
@@ -197,7 +197,7 @@ class Keeper:
 
 @cache
 def shared_board(keeper: Keeper, *options: str) -> Path:
-    """A board of submissions that no test changes, built once."""
+    """A board that no test changes, built once."""
     return keeper.board(*options)
 
 
@@ -222,7 +222,7 @@ def make_keeper(folder: Path, hidden: bool) -> Keeper:
 
 @pytest.fixture(autouse=True)
 def own_debug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What --debug sets goes away with the test."""
+    """Undo the effects of --debug after the test."""
     monkeypatch.setenv("DECABENCH_DEBUG", "")
 
 
@@ -238,7 +238,7 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Keeper:
 
 
 def test_the_search_finds_what_leaks(public: Keeper) -> None:
-    """The same search finds nearly every gold answer in the board of public labels: it can fail."""
+    """The same search finds nearly every gold answer in a board with public labels, so the search works."""
     texts = [text for raw in files_below(shared_board(public)).values() for text in readings(raw)]
     assert len(searched(texts)) == len(needles())
 
@@ -253,7 +253,7 @@ def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
     texts = [text for raw in files.values() for text in readings(raw)]
     assert searched(texts) == set()
     assert searched(unquote(name) for name in files) == set()
-    # Neither is there anything of a single example, from which who sent its answer learns whether that is right.
+    # No data about single examples is published either, because it would tell submitters which answers are right.
     ids = [row["id"] for task in kept.tasks for row in Store(kept.home).read(task, "test", ("id",))]
     assert not [id_ for id_ in ids if any(id_ in text for text in texts)]
     assert "The labels of this split are hidden" in files["submissions/half-test-own.html"].decode()
@@ -262,7 +262,7 @@ def test_no_byte_of_the_site_holds_gold(kept: Keeper, policy: str) -> None:
 def test_data_that_was_prepared_as_hidden_is_hidden_whatever_its_file_says_now(
     kept: Keeper, tmp_path: Path
 ) -> None:
-    """Nothing says `hidden` but the record of the data."""
+    """Only the record of the prepared data says `hidden`."""
     write_tasks(tmp_path / "private", hidden=False)
     include = [part for path in kept.include for part in ("--include", tmp_path / "private" / path.name)]
     line = (
@@ -290,7 +290,7 @@ def test_what_evaluate_writes_holds_no_gold(kept: Keeper) -> None:
 
 
 def test_the_board_ranks_as_one_of_public_labels(kept: Keeper, public: Keeper) -> None:
-    """Ranks, groups and tests are the same; scores differ in digits that no page shows."""
+    """Ranks, groups and tests are the same, and scores differ only in digits that no page shows."""
     for name in ("board.json", "suite-own.json"):
         boards = [json.loads((shared_board(each) / name).read_text()) for each in (kept, public)]
         rows, wanted = (each["submissions"] for each in boards)
@@ -305,7 +305,7 @@ def test_the_board_ranks_as_one_of_public_labels(kept: Keeper, public: Keeper) -
                 assert len(f"{score['score']}".partition(".")[2]) <= 3
                 assert (score["interval"] is None) == (exact["interval"] is None)
                 assert score["units"] == exact["units"] or not exact["units"]
-    assert len({row["rank"] for row in rows}) > 1  # the tests tell systems apart
+    assert len({row["rank"] for row in rows}) > 1  # some systems differ significantly
     assert all(row["evidence"] == "verified" for row in rows)
 
 
@@ -388,7 +388,7 @@ def test_the_site_has_no_digest_of_the_answers_of_a_good_system(kept: Keeper) ->
 
 
 def test_no_command_prints_the_digest_of_the_answers_of_a_good_system(kept: Keeper, tmp_path: Path) -> None:
-    """It is that of the labels, and guesses at few of few classes can all be tried."""
+    """The digest of perfect answers equals the labels', and with few examples, all guesses could be tried."""
     sent = shutil.copytree(kept.submissions / "knows", tmp_path / "knows")
     path = sent / "results" / "test-own" / "results.json"
     pattern = r'"predictions": "(sha256:\w+)"'
@@ -413,7 +413,7 @@ def test_python_shows_no_example_either(kept: Keeper) -> None:
 
 
 def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
-    """The score of a run on one example says whether that answer is right, and how far off a number is."""
+    """A score on one example reveals whether the answer is right, and how far off a number is."""
     examples = list(Store(kept.home).examples("own.text", "test"))
     limited = {"own.text.test": {"answered": 1, "of": COUNT, "chosen": "limit 1"}}
     info = SubmissionInfo("few", partial=limited)
@@ -427,7 +427,7 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
 
 
 def test_a_results_file_does_not_choose_what_is_scored(kept: Keeper, tmp_path: Path) -> None:
-    """The ids to leave out come from the file, which an author may send along: all but one tell that one's label."""
+    """If a submitted file could choose the ids to leave out, a score on a single id would reveal its label."""
     lines: dict[tuple[str, str], list[Any]] = {
         (task, "test"): [(id_, "0") for id_ in Store(kept.home).ids(task, "test")]
         for task in ("own.text", "own.label", "own.number")
@@ -472,7 +472,7 @@ def test_nothing_is_scored_without_some_examples(kept: Keeper, tmp_path: Path) -
 
 
 def long_numbers(texts: Iterable[str]) -> set[str]:
-    """Numbers beyond a million that have more than five digits besides zeros at the end."""
+    """Return numbers above a million with more than five significant digits."""
     found = {
         number
         for text in texts
@@ -487,7 +487,7 @@ def long_numbers(texts: Iterable[str]) -> set[str]:
 
 
 def test_a_large_answer_does_not_carry_a_label(kept: Keeper, tmp_path: Path) -> None:
-    """A squared error of 1e9 less the label was shown to the third decimal, and had the label in its digits."""
+    """Before, a squared error of an answer of 1e9 was shown to three decimals, which reveal the label."""
     ids = list(Store(kept.home).ids("own.number", "test"))
     for name, first in (("large", "1e9"), ("small", "0"), ("other", "1")):
         lines = [(id_, "0" if number else first) for number, id_ in enumerate(ids)]
@@ -517,14 +517,16 @@ def test_a_large_answer_does_not_carry_a_label(kept: Keeper, tmp_path: Path) -> 
     ]
     whole = "".join(texts)
     assert "4.167e+16" in whole
-    board = re.search("numbers-test-([0-9a-f]{8})", whole)  # a digest of salted data, which may be all digits
+    board = re.search(
+        "numbers-test-([0-9a-f]{8})", whole
+    )  # a digest of salted data, which may consist of digits only
     assert board is not None
     assert long_numbers(text.replace(board[1], "") for text in (*texts, *kept.printed)) == set()
 
 
 @pytest.mark.parametrize("hidden", [True, False])
 def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: bool) -> None:
-    """A number in words was said to stand for the gold answer, and tags that no gold answer has were counted."""
+    """Before, warnings compared numbers in words and unknown tags with the gold answers."""
     keeper = Keeper(tmp_path / "keeper", hidden)
     private = keeper.folder / "private"
     number = private / "own.number.toml"
@@ -550,7 +552,7 @@ def test_no_advice_on_the_form_of_answers_rests_on_gold(tmp_path: Path, hidden: 
 
 @pytest.mark.parametrize("hidden", [True, False])
 def test_no_remark_on_the_format_of_answers_rests_on_gold(tmp_path: Path, hidden: bool) -> None:
-    """It tells the score of decoded answers, or whose gold answer an answer resembles: an oracle for hidden labels."""
+    """Warnings about formats use gold answers, so on hidden labels they would be an oracle."""
     keeper = Keeper(tmp_path / "keeper", hidden)
     keeper.run("prepare", "own.text")
     ids, texts = Store(keeper.home).ids("own.text", "test"), golds("own.text")
@@ -571,7 +573,7 @@ def test_no_remark_on_the_format_of_answers_rests_on_gold(tmp_path: Path, hidden
 
 @pytest.mark.parametrize("hidden", [True, False])
 def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool) -> None:
-    """An author says how much of a context a model was shown; whether gold is in that part would place it."""
+    """Authors state how much of the context a model saw. Whether gold is in that part would reveal its position."""
     keeper = Keeper(tmp_path / "keeper", hidden)
     path = keeper.folder / "private" / "own.text.toml"
     spans = 'output = { kind = "text", extractive = true }\ncontext = "{text}"'
@@ -589,7 +591,7 @@ def test_where_gold_is_in_a_context_is_not_counted(tmp_path: Path, hidden: bool)
 
 
 def said_unquoted(keeper: Keeper) -> None:
-    """No gold stands in what was printed and written."""
+    """Check that no gold answer was printed or written."""
     files = files_below(keeper.folder, "private/", "home/", "static/", "/predictions/").values()
     texts = [text for raw in files for text in readings(raw)] + keeper.printed
     assert searched(texts) == set() and "True" not in "".join(keeper.printed)
@@ -639,7 +641,7 @@ METRIC = replace(accuracy, name="odd", signature="odd|v:1", statistics=statistic
 def test_a_metric_fails_without_a_quotation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, debug: tuple[str, ...]
 ) -> None:
-    """Whatever it raises, which may be published as the reason why a task failed."""
+    """The error is published as the reason of a failed task, so it must not quote gold answers."""
     (tmp_path / f"odd_{kind.lower()}.py").write_text(METRIC.replace("KIND", kind))
     monkeypatch.syspath_prepend(tmp_path)
     keeper = Keeper(tmp_path / "keeper", hidden=True)
@@ -660,7 +662,7 @@ def test_a_metric_fails_without_a_quotation(
 
 
 def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path: Path) -> None:
-    """Its fingerprint had no secret; nothing is scored on it until it has."""
+    """The old fingerprint has no secret, so nothing is scored until the split is prepared again."""
     keeper = Keeper(tmp_path / "later", hidden=False)
     for name in ("home", "submissions"):
         shutil.copytree(public.folder / name, keeper.folder / name)
@@ -676,14 +678,14 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
         files = files_below(keeper.board("--examples", "all"), "static/").values()
         return any(fingerprint.encode() in raw for raw in files)
 
-    assert not is_published(before.fingerprint)  # of results from before it was marked
+    assert not is_published(before.fingerprint)  # the fingerprint in results from before the mark
     keeper.run("prepare", "own.text", "own.meta")
     assert Store(keeper.home).record("own.meta", "test").salt
     after = Store(keeper.home).record("own.text", "test")
     assert after.salt and after.fingerprint != before.fingerprint
     assert not is_published(before.fingerprint)
     keeper.run("prepare", "own.text", "--force")
-    assert Store(keeper.home).record("own.text", "test") == after  # the secret stays, and so do results
+    assert Store(keeper.home).record("own.text", "test") == after  # the secret and the results stay
     keeper.evaluate("half")
     assert is_published(after.fingerprint)
     statistics = keeper.submissions / "half" / "results" / "test-own"
@@ -693,7 +695,7 @@ def test_a_split_that_is_marked_later_is_prepared_again(public: Keeper, tmp_path
 
 
 def test_elsewhere_the_split_has_no_labels(kept: Keeper, tmp_path: Path) -> None:
-    """The same task file without the file of labels: the split is as a built-in task's whose labels are not public."""
+    """With the same task file but without the file of labels, the split has no public labels."""
     author = Keeper(tmp_path / "author", hidden=True)
     shutil.copytree(kept.submissions, author.submissions)
     for path in (author.folder / "private").glob("*.jsonl"):
@@ -705,7 +707,7 @@ def test_elsewhere_the_split_has_no_labels(kept: Keeper, tmp_path: Path) -> None
 
 
 def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None:
-    """The same task file and tables without the column of answers: enough to answer and to check, not to score."""
+    """The same task file and tables without the column of answers allow answering and checking, but not scoring."""
     author = Keeper(tmp_path / "author", hidden=True)
     author.tasks = [*TASKS]
     for name in TASKS:
@@ -731,7 +733,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
     for task in author.tasks:
         assert "(hidden)" in author.run("tasks", "show", task, "--split", "test").stdout
     assert lacking in author.run("tasks", "validate", "own.text", "--split", "test", code=3).stderr
-    # The keeper finds that they answer the same questions.
+    # The keeper recognizes the same questions.
     kept.run("check", sent)
     kept.run("evaluate", sent, "--split", "test", "--suite", "numbers")
     author.run("leaderboard", "--submissions", tmp_path / "sent", "--output", tmp_path / "site")
@@ -755,7 +757,7 @@ def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> Non
 def test_statistics_that_come_along_do_not_count(
     kept: Keeper, public: Keeper, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """Only the keeper can have scored hidden labels: a row that was not verified here is not ranked."""
+    """Only the keeper can score hidden labels, so a row that was not verified here is not ranked."""
     shutil.copytree(kept.submissions / "half", tmp_path / "in" / "half")
     for name in ("own", "numbers"):
         place = tmp_path / "in" / "half" / "results" / f"test-{name}"

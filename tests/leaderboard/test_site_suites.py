@@ -1,4 +1,4 @@
-"""A site with several suites: the tagging task of the examples from its data to its board, and suites of files."""
+"""Sites with several suites: the example's tagging task from data to board, and suites defined in files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(*arguments: object) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Prepared data, three submissions for the tagging suite, one for the decathlon, and the site of them all."""
+    """Prepared data, three submissions to the tagging suite, one to the decathlon, and a site with all of them."""
     folder = tmp_path_factory.mktemp("tagging")
     (folder / "noun_tagger.py").write_text(TAGGER, encoding="utf-8")
     sys.path.insert(0, str(folder))
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def rows(page: Page) -> list[list[str]]:
-    """The cells of the rows that have a name and numbers."""
+    """Return the cells of rows with a name and numbers."""
     return [[" ".join(text.split()) for _, _, text in row] for row in page.rows if row[0][0] == "td"]
 
 
@@ -131,7 +131,7 @@ def test_a_site_of_some_suites(folder: Path, tmp_path: Path) -> None:
 
 
 def own_suite(folder: Path, total: str, title: str = "Own") -> Path:
-    """The file of a suite of two tasks, which are defined next to it."""
+    """Return the file of a suite with two tasks, which are defined in files next to it."""
     for name, metric in (("errors", "mse"), ("points", "em")):
         rows = "".join(json.dumps({"n": n, "answer": str(n)}) + "\n" for n in range(4))
         (folder / f"{name}.jsonl").write_text(rows)
@@ -147,7 +147,7 @@ def own_suite(folder: Path, total: str, title: str = "Own") -> Path:
 
 
 def own_site(folder: Path, title: str = "Own") -> Path:
-    """A site of two reported results of the suite, which has no total; one of them is of the decathlon, too."""
+    """A site with two reported results for the suite, which has no total. One also has results for the decathlon."""
     suite = Suite("own", "Own", ("errors", "points"))
     used = {"errors": "mse", "points": "em"}
     files = [
@@ -184,7 +184,7 @@ def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:
 
 
 def test_a_results_file_defines_no_suite(tmp_path: Path) -> None:
-    """Its tasks count on the boards that the keeper named, and its own suite, total and words nowhere."""
+    """Its tasks count on the boards that the keeper named. Its own suite, total and texts are ignored."""
     forged = Suite("mine", "Forged", ("sst",), "sum", "decaScore")
     file = suite_results("forged", forged, {"sst": 99.0}, {"sst": "em"})
     page = Page(

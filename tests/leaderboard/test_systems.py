@@ -1,4 +1,4 @@
-"""Runs of one system that differ only in their seeds are one row, with their means and the spread between them."""
+"""Runs of a system that differ only in their seeds share a row with means and standard deviations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PAIR = Suite("pair", "Pair", ("sst", "schema"), "sum", "sum")
 
 
 def write(home: Path, folder: Path, name: str, right: float, number: int, **about: Any) -> None:
-    """A submission with that share of right answers, which ones depends on the number."""
+    """Write a submission with this share of right answers. The number determines which ones are right."""
     store, generator = Store(home), np.random.default_rng(number)
     answers = {}
     for task in PAIR.tasks:
@@ -56,17 +56,17 @@ def write_suite(path: Path) -> Path:
 
 
 def sampled(seed: int, **more: Any) -> dict[str, Any]:
-    """The record of a model that samples its answers."""
+    """Return the record of a model that samples its answers."""
     return {"name": "hf:model", "seed": seed, "backend": {"weights": "sha256:1", "seed": seed}, **more}
 
 
 def served(seed: int, *names: str, key: str = "sst.validation") -> dict[str, Any]:
-    """The record of a model behind a server."""
+    """Return the record of a model behind a server."""
     return sampled(seed, served_by={key: list(names)})
 
 
 def trained(seed: int, **config: Any) -> dict[str, Any]:
-    """The record of a model of `decabench train`, which was asked with the default seed."""
+    """Return the record of a model trained by `decabench train`, asked with the default seed."""
     backend = {
         "model": "mqan",
         "weights": f"sha256:{seed}",
@@ -85,7 +85,7 @@ def read(folder: Path, home: Path, rank_reported: bool = False) -> tuple[list[En
 
 
 def systems(folder: Path, home: Path) -> list[list[str]]:
-    """The submissions of each row."""
+    """Return the submissions of each row."""
     entries, keeper = read(folder, home)
     return [[run.submission for run in entry.runs or (entry,)] for entry in group_runs(entries, keeper)]
 
@@ -125,7 +125,10 @@ def site(folder: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         ([sampled(1), sampled(2)], [["m-0", "m-1"]]),
         ([trained(1), trained(2)], [["m-0", "m-1"]]),
         ([trained(1), trained(2, steps=300)], [["m-0"], ["m-1"]]),
-        ([trained(1), {**trained(1), "seed": 1}], [["m-0"], ["m-1"]]),  # the same weights, asked twice
+        (
+            [trained(1), {**trained(1), "seed": 1}],
+            [["m-0"], ["m-1"]],
+        ),  # the same weights, asked with two seeds
         ([sampled(1), sampled(1), sampled(2)], [["m-0", "m-2"], ["m-1"]]),
         ([sampled(1), sampled(2, prompts={"shots": 5})], [["m-0"], ["m-1"]]),
         ([sampled(1), sampled(2, decabench="9.9", fingerprint="sha256:3")], [["m-0", "m-1"]]),
@@ -240,7 +243,9 @@ def test_it_is_ranked_and_tested_as_one_system(board: Board) -> None:
     assert tests is not None
     assert np.array_equal(tests.p[:3, :3], alone.p, equal_nan=True)
     assert np.array_equal(tests.adjusted[:3, :3], alone.adjusted, equal_nan=True)
-    assert tests.is_tested(0, 3)  # the best system and a run, whose pairs adjust nothing
+    assert tests.is_tested(
+        0, 3
+    )  # the best system and a single run, whose pairs don't count in the adjustment
 
 
 def test_runs_on_other_data_stay_apart_one_by_one(folder: Path, home: Path) -> None:
@@ -328,7 +333,7 @@ def test_a_review_ranks_a_further_run_with_its_system(folder: Path, home: Path, 
     assert review.place.startswith("rank 2") and review.place.endswith("of 3, as the mean of 4 runs")
     total, *_ = review.scores
     assert float(total.difference) == pytest.approx(float(total.score) - float(total.best), abs=0.11)
-    assert total.p  # of this run and the best other system
+    assert total.p  # between this run and the best other system
 
 
 def test_a_review_chooses_among_equal_seeds_as_the_board_does(home: Path, tmp_path: Path) -> None:
@@ -336,7 +341,7 @@ def test_a_review_chooses_among_equal_seeds_as_the_board_does(home: Path, tmp_pa
         write(home, tmp_path / "in", name, right, seed, predictor=sampled(seed))
     write(
         home, tmp_path / "sent", "a", 0.9, 3, predictor=sampled(1)
-    )  # comes before b, which has the same seed
+    )  # a comes before b, which has the same seed
     options = BoardOptions(home, suites="pair", include=write_suite(tmp_path / "pair.toml"))
     (review,) = review_submissions(tmp_path / "sent", "a", tmp_path / "in", "validation", options, 300)
     assert review.place == "rank 1 of 2, as the mean of 2 runs"
