@@ -137,7 +137,7 @@ def entry(
     kind: Kind = "verified",
     find: Callable[[str, str, float, Metric], Sample | None] | None = None,
 ) -> Entry:
-    """Return a file's entry as if it had been scored here. `find` returns statistics by name, task, score and metric."""
+    """Return a file's entry as if scored here. `find` returns statistics by name, task, score and metric."""
     read = Results.from_json(json.dumps(with_total(file)))
     evidence = {}
     for task, result in read.tasks.items():

@@ -63,9 +63,7 @@ def test_any_stated_wording_is_another(variant: object, wording: str, more: dict
     "text", ["plain text", " two  spaces ", "x" * 300, "tab\there", "caf\u00e9", "a\u202eb", "\u2028"]
 )
 def test_a_line_is_short_and_printable(text: str) -> None:
-    assert printable_line(text, 50) == printable_line(
-        f"{text}\u200e", 50
-    )  # the cut doesn't depend on invisible characters
+    assert printable_line(text, 50) == printable_line(f"{text}\u200e", 50)  # invisible characters don't count
     assert printable_line(text, 50).isprintable() and len(printable_line(text, 50)) <= 50
 
 
