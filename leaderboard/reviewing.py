@@ -80,7 +80,7 @@ class Problem:
     path: str
     """The path of the affected file or folder in the repository."""
     message: str
-    """What is wrong, and how to fix it."""
+    """A description of the problem, and how to fix it."""
 
 
 @dataclass(frozen=True)

@@ -420,8 +420,8 @@ def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str =
 
 
 def show_difference(interval: tuple[float, float] | None, same: bool, digits: int = 2) -> str:
-    """Return the interval of a difference, with signs, or `nothing differs` if all units are equal."""
-    return "nothing differs" if same else show_interval(interval, digits, sign="+")
+    """Return the interval of a difference, with signs, or `no differences` if all units are equal."""
+    return "no differences" if same else show_interval(interval, digits, sign="+")
 
 
 def show_p(p: float | None) -> str:

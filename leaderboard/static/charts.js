@@ -1,8 +1,8 @@
-// Charts as SVG, in the colours of the page, each with links to its SVG and to its numbers as CSV.
+// Draws charts as SVG in the colors of the page, with links to download each chart as SVG and its numbers as CSV.
 (function () {
   "use strict";
   const { element, points } = decabench;
-  const SPACE = "http://www.w3.org/2000/svg"; // a name: nothing is loaded from there
+  const SPACE = "http://www.w3.org/2000/svg"; // only a name: nothing is loaded from this address
   const COLOURS = [1, 2, 3, 4, 5].map((number) => "var(--series-" + number + ")");
   const ROW = 22;
 
@@ -19,7 +19,7 @@
   const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
   const tip = (mark, text) => draw(mark, "title", {}, text);
 
-  // About so many round numbers from low to high.
+  // Returns about `count` round numbers between `low` and `high`.
   function ticks(low, high, count = 6) {
     const raw = (high - low || 1) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
@@ -38,7 +38,7 @@
     return Object.assign((value) => from + ((value - low) / (high - low)) * (to - from), { low, high });
   }
 
-  // Puts a chart into a figure: `paint` draws on the SVG for a width and returns the height; `table` has the numbers.
+  // Shows a chart in a figure. `paint` draws the SVG for a given width and returns its height. `table` contains the numbers.
   function show(figure, name, words, paint, table) {
     const width = Math.max(300, (figure.clientWidth || 900) - 26);
     const picture = document.createElementNS(SPACE, "svg");
@@ -55,7 +55,7 @@
     figure.hidden = false;
   }
 
-  // The numbers of a chart, made when they are asked for.
+  // Returns a collapsed table with the numbers of a chart. The table is built when the reader opens it.
   function asTable(rows, words) {
     const details = element("details");
     details.append(element("summary", "As a table"));
@@ -82,7 +82,7 @@
     return details;
   }
 
-  // A link whose file is made when it is followed.
+  // Returns a download link. The file is made when the reader follows the link.
   function download(words, name, type, make) {
     const link = element("a", words);
     link.href = "#";
@@ -96,7 +96,7 @@
     return link;
   }
 
-  // Text that a spreadsheet would take for a formula gets an apostrophe in front.
+  // Returns a value for a CSV file. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
   function quoted(value) {
     if (typeof value === "number") return String(value);
     const text = value === null || value === undefined ? "" : String(value);
@@ -126,7 +126,7 @@
     }
   }
 
-  // Values with intervals, a line for each: { name, value, low, high, colour, aside }.
+  // Draws values with intervals, one per line. Each item is { name, value, low, high, colour, aside }.
   function forest(figure, name, words, items, digits) {
     const paint = (picture, width) => {
       const room = Math.min(width * 0.36, 260);
@@ -149,7 +149,7 @@
     show(figure, name, words, paint, [["name", "value", "low", "high", "rank"], ...items.map((item) => [item.name, item.value, item.low, item.high, item.aside])]);
   }
 
-  // A table of coloured cells: `cells` has { text, share (0 to 1) or null, colour, title } by row.
+  // Draws a table of colored cells. `cells` contains rows of { text, colour, title }, or null for an empty cell.
   function grid(figure, name, words, rows, columns, cells, table) {
     const paint = (picture, width) => {
       const room = Math.min(width * 0.3, 220);
@@ -181,7 +181,7 @@
     picture.setAttribute("viewBox", "0 0 " + wide + " " + picture.getAttribute("height"));
   }
 
-  // Points: { name, x, y, colour }; x on a logarithm if `isLog`.
+  // Draws points. Each item is { name, x, y, colour }. The x axis is logarithmic if `isLog` is set.
   function scatter(figure, name, words, items, { isLog, showX, digits }) {
     const to = (x) => (isLog ? Math.log10(x) : x);
     const paint = (picture, width) => {
@@ -208,7 +208,7 @@
     show(figure, name, words, paint, [["name", "x", "y"], ...items.map((item) => [item.name, item.x, item.y])]);
   }
 
-  // Bars in groups: `series` has { name, values, intervals, colours, isLine }.
+  // Draws groups of bars. Each series is { name, values, intervals, colour, colours, isLine }.
   function bars(figure, name, words, labels, series, { fixed = [0], unit = "", digits = 1 } = {}) {
     const paint = (picture, width) => {
       const tall = Math.max(...labels.map((one) => one.length)) * 5.2 + 12;

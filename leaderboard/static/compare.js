@@ -1,16 +1,16 @@
-// Two to eight systems of one table: scores, differences from one of them, and tests from the resamples of the pages.
+// Compares two to eight systems of one table: scores, differences from the first system, and tests.
 (function () {
   "use strict";
   const { load, element, say, fixed, points, state, pairs, charts } = decabench;
   const MOST = 8;
-  const NAMES = { floor: "baseline", ceiling: "ceiling", run: "one run" };
+  const NAMES = { floor: "baseline", ceiling: "ceiling", run: "single run" };
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
   const side = document.querySelector("[data-examples]");
   const examples = decabench.browse(side, () => chosen.map((row) => ({ answers: "answers/" + (row.runs ? row.runs[0] : row.page), name: row.name + (row.runs ? " (first run)" : "") })));
   const boards = JSON.parse(form.dataset.boards); // [[file, title]]
   let tables = [];
-  let chosen = []; // rows of one table; the first is the one that others are compared with
+  let chosen = []; // rows of one table; the first row is compared with each of the others
   let turn = 0;
 
   const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + fixed(Math.abs(value), digits);
@@ -31,14 +31,14 @@
       }));
       return group;
     });
-    form.add.replaceChildren(new Option(chosen.length < MOST ? "Add a system …" : "At most eight", ""), ...groups);
+    form.add.replaceChildren(new Option(chosen.length < MOST ? "Add a system …" : "At most eight systems", ""), ...groups);
     form.add.disabled = chosen.length >= MOST;
     form.querySelector("[data-chosen]").replaceChildren(...chosen.map(chip));
   }
 
   function chip(row, index) {
     const made = element("li");
-    const first = element("button", index ? "Make first" : "Compared with");
+    const first = element("button", index ? "Make first" : "First");
     const drop = element("button", "Remove");
     for (const button of [first, drop]) button.type = "button";
     first.disabled = !index;
@@ -57,7 +57,7 @@
     show().catch((error) => tell("The comparison could not be loaded: " + error.message + "."));
   }
 
-  // A link may name submissions that have gone, were renamed, or stand apart.
+  // Shows a message, or hides it if it is empty. For example, a link can refer to submissions that were withdrawn.
   function tell(words) {
     const place = document.querySelector("[data-missing]");
     place.hidden = !words;
@@ -72,11 +72,11 @@
     const table = rows.find(Boolean) ? tableOf(rows.find(Boolean)) : tables[0];
     const found = rows.filter((row) => row && table.rows.includes(row)).slice(0, MOST);
     for (const row of table.rows) if (found.length < 2 && row.kind !== "run" && !found.includes(row)) found.push(row);
-    tell(gone.length ? "This link names " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results." : "");
+    tell(gone.length ? "This link refers to submissions that were withdrawn or renamed, or that are listed separately and cannot be compared: " + gone.join(", ") + "." : "");
     choose(found);
   }
 
-  // The tests: of hidden labels, those that were computed when the site was built
+  // Tests. For hidden labels, the tests were computed when the site was built.
 
   function tester(table, data) {
     const tests = new pairs.Tests(data);
@@ -157,9 +157,9 @@
       const cell = element("td", points(b, line.digits), "num");
       const verdict = a === null || b === null ? "not both scored" : reading(found, line.higherIsBetter);
       const difference = a === null || b === null ? "" : signed(b - a, line.digits);
-      const interval = found && found.interval ? " (" + found.interval.map((end) => signed(end, line.digits)).join(" to ") + ")" : found && found.isSame ? " (nothing differs)" : "";
+      const interval = found && found.interval ? " (" + found.interval.map((end) => signed(end, line.digits)).join(" to ") + ")" : found && found.isSame ? " (no differences)" : "";
       cell.append(element("span", difference + interval, "unit"));
-      if (found) cell.append(element("span", "p " + share(found.p) + ", all pairs " + share(found.adjusted), "unit"));
+      if (found) cell.append(element("span", "p " + share(found.p) + ", adjusted " + share(found.adjusted), "unit"));
       cell.append(element("span", verdict, "unit " + (verdict === "clearly better" ? "good" : verdict === "clearly worse" ? "bad" : "")));
       made.append(cell);
     });
@@ -173,14 +173,14 @@
       const [a, b] = [line.values[0], line.values[index + 1]];
       words.push(index ? "; " : "", element("bdi", row.name), " against ", element("bdi", chosen[0].name));
       if (line.task) words.push(": the suite has no total, so they are compared task by task");
-      else if (a === null || b === null) words.push(": one of them is not complete, so there is no total to compare");
+      else if (a === null || b === null) words.push(": there is no total to compare, because not all tasks are scored");
       else words.push(": " + signed(b - a, line.digits) + ", " + reading(line.found[index], line.higherIsBetter));
     });
     target.replaceChildren(...words, ".");
     say(target.textContent);
   }
 
-  // Differences in points, or those of other scales where there are no points.
+  // Draws the differences of tasks that are scored in points, or of all tasks if there are no such tasks.
   function draw(lines) {
     const figure = result.querySelector("[data-difference-chart]");
     const isInPoints = (line) => line.task.high === 100 && line.task.low !== null;
@@ -196,11 +196,11 @@
       colour: charts.COLOURS[index % charts.COLOURS.length],
       colours: isPair ? drawn.map((line) => charts.COLOURS[line.values[1] - line.values[0] >= 0 === line.higherIsBetter ? 0 : 1]) : null,
     }));
-    const left = drawn.length < known.length ? " Tasks on other scales are only in the table." : "";
-    charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95 % intervals." + (isPair ? " Blue is better, orange worse." : "") + left, drawn.map((line) => line.name), series);
+    const left = drawn.length < known.length ? " Tasks on other scales are shown only in the table." : "";
+    charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95 % intervals." + (isPair ? " Blue is better, orange is worse." : "") + left, drawn.map((line) => line.name), series);
   }
 
-  // Every pair of those chosen, by the total.
+  // Draws the tests of the totals for all pairs of the chosen systems.
   function matrix(tester_, table) {
     const target = result.querySelector("[data-matrix]");
     target.hidden = chosen.length < 3 || !table.total;
@@ -214,10 +214,10 @@
     }));
     const names = chosen.map((one) => one.name);
     const numbers = chosen.flatMap((one, i) => chosen.slice(i + 1).map((other, j) => [one.name, other.name, cells[i][i + 1 + j] ? cells[i][i + 1 + j].text : ""]));
-    charts.grid(target, "pairs", "p of each pair, adjusted for all pairs in the table. Blue: the row is clearly better than the column.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
+    charts.grid(target, "pairs", "p of each pair, adjusted for all pairs in the table. Blue: the row is clearly better than the column; orange: it is clearly worse.", names, names, cells, [["name", "other", "adjusted p"], ...numbers]);
   }
 
-  // Examples, side by side, of the tasks that all of them answer
+  // Examples, for the tasks that all chosen systems have scores on
 
   function chooseTasks({ board, split }) {
     const { task: field } = side.querySelector("form");

@@ -1,5 +1,5 @@
-// The registry of data files, and helpers for all pages.
-// Data comes as script files because browsers do not fetch JSON from file://.
+// Loads data files, and defines helpers for all pages.
+// Data files are scripts, because browsers do not fetch JSON from file:// addresses.
 (function () {
   "use strict";
   const values = new Map();
@@ -9,7 +9,7 @@
     values.set(name, JSON.parse(text));
   }
 
-  // The value of data/<name>.js, loaded once and only on request.
+  // Returns a promise of the value in data/<name>.js. The file is loaded only once, by the first call.
   function load(name) {
     if (!loading.has(name)) {
       loading.set(
@@ -18,9 +18,9 @@
           const script = document.createElement("script");
           script.src = document.body.dataset.root + "data/" + name + ".js";
           script.addEventListener("load", () =>
-            values.has(name) ? resolve(values.get(name)) : reject(new Error(name + " is empty")),
+            values.has(name) ? resolve(values.get(name)) : reject(new Error("data/" + name + ".js contains no data")),
           );
-          script.addEventListener("error", () => reject(new Error(name + " could not be loaded")));
+          script.addEventListener("error", () => reject(new Error("data/" + name + ".js could not be read")));
           document.head.append(script);
         }),
       );
@@ -28,7 +28,7 @@
     return loading.get(name);
   }
 
-  // An element with text, never markup.
+  // Returns an element with text, which is never interpreted as markup.
   function element(tag, text, className) {
     const made = document.createElement(tag);
     if (text !== undefined && text !== null) made.textContent = text;
@@ -36,7 +36,7 @@
     return made;
   }
 
-  // A term and its description, in a list of them.
+  // Returns a term and its description, for a description list.
   function line(name, content, className) {
     const made = element("div", null, className);
     made.append(element("dt", name));
@@ -52,8 +52,8 @@
     document.querySelector("[data-status]").textContent = text;
   }
 
-  // As Python rounds: a number halfway between two, such as 46.25, goes to the even one. A tie is a multiple of a power
-  // of two, so that it is found exactly.
+  // Rounds like Python: a number that is halfway between two others, such as 46.25, is rounded to the even digit.
+  // Such a number is a multiple of a power of two, so it is recognized exactly.
   function fixed(value, digits) {
     const scaled = Math.abs(value) * 10 ** digits;
     if (!Number.isInteger(value * 2 ** (digits + 1)) || scaled % 1 !== 0.5) return value.toFixed(digits);

@@ -1,4 +1,5 @@
-// How an answer differs from gold: marks at words beyond the longest common subsequence, tags under tokens, arcs of trees.
+// Shows how an answer differs from the gold answer: marks words that are not in the longest common subsequence, shows tags
+// under their tokens, and draws trees as arcs.
 (function () {
   "use strict";
   const { element } = decabench;
@@ -6,7 +7,7 @@
 
   const key = (word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
 
-  // For each word of both texts whether the other has it, in order.
+  // Returns, for each word of both texts, whether it is part of their longest common subsequence.
   function common(left, right) {
     const [a, b] = [left.map(key), right.map(key)];
     const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
@@ -28,7 +29,7 @@
 
   const CLAUSES = ["FROM", "WHERE", "AND", "OR", "ORDER", "GROUP", "HAVING", "LIMIT"];
 
-  // Clauses of a query stand below each other.
+  // Returns the words, with the words that are not common marked. Each clause of a query starts on a new line.
   function marked(list, isCommon, tag) {
     const made = element("span");
     const isQuery = list[0] === "SELECT";
@@ -39,7 +40,7 @@
     return made;
   }
 
-  // The gold that has most in common, and both texts with their own words marked.
+  // Returns an answer and the most similar gold answer, with the words that only one of them has marked.
   function difference(answer, golds) {
     const given = words(answer);
     const found = golds.map((gold) => ({ gold: words(gold), ...common(given, words(gold)) }));
@@ -51,7 +52,7 @@
     };
   }
 
-  // Answers that have an entry for each token of the context: null for others.
+  // Draws tags or trees, which have an entry for each token of the context. Returns null for other kinds of answers.
   function draw(output, context, golds, answers, names) {
     if (output !== "Tags" && output !== "Tree") return null;
     const tokens = context.split(" ");
@@ -70,7 +71,7 @@
     return made;
   }
 
-  // Heads as arcs over the tokens: those of gold, and in another colour those of answers that differ from it.
+  // Draws the heads of the gold tree as arcs over the tokens, and the differing heads of answers in another color.
   function arcs(tokens, rows) {
     const make = (tag, attributes, text) => {
       const one = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -1,4 +1,4 @@
-// The examples behind scores, of one system or several: filters work on indexes, and texts come in pieces.
+// Shows the examples behind the scores of one or several systems. Filters need only the indexes. Texts are loaded in pieces.
 (function () {
   "use strict";
   const { load, element, line, say, points, state } = decabench;
@@ -7,7 +7,7 @@
   const MOST_WORDS = 200;
   const MOST_GROUPS = 24;
 
-  // What would act on the text around it, or cannot be seen, is written as its code.
+  // Replaces characters that are invisible, or that affect the text around them, by their codes.
   const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
   const visible = (text) => text.replace(hidden, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
   const number = (value) => value.toLocaleString("en");
@@ -21,7 +21,7 @@
     return button;
   }
 
-  // A text whose end is shown on request.
+  // Returns a text. If it is long, only its beginning is shown, with a button to show all of it.
   function folding(text) {
     if (text.length <= LONG) return visible(text);
     const made = element("span");
@@ -31,7 +31,8 @@
 
   const isWord = (text) => /[\p{L}\p{N}]/u.test(text);
 
-  // Where a gold stands in a text from a place on, not within a word or number: "5" is not in "1517".
+  // Returns the position of a gold answer in a text, searching from `from`, or -1. A match within a word or number does not
+  // count: "5" is not found in "1517".
   function placeOf(text, gold, from) {
     for (let where = text.indexOf(gold, from); where >= 0; where = text.indexOf(gold, where + 1)) {
       const end = where + gold.length;
@@ -41,7 +42,7 @@
     return -1;
   }
 
-  // The part of a context around the first gold in it, with golds marked; all of it on request.
+  // Returns the part of a context around its first gold answer, with all gold answers marked and a button to show the rest.
   function context(text, given, whole) {
     const golds = given.filter((gold) => gold.trim());
     const places = golds.map((gold) => placeOf(text, gold, 0)).filter((where) => where >= 0);
@@ -66,7 +67,7 @@
     return made;
   }
 
-  // Filters: of each system whether it is right (1), wrong (0), or has no score of its own (-)
+  // Filters. They receive the verdict on each system's answer: right (1), wrong (0), or no individual score (-).
 
   const KINDS = {
     all: () => true,
@@ -77,7 +78,7 @@
     other: ([mine, ...others]) => mine === "0" && others.includes("1"),
     none: (all) => !all.includes("1"),
   };
-  const VERDICTS = { 1: "right", 0: "wrong", "-": "no score of its own" };
+  const VERDICTS = { 1: "right", 0: "wrong", "-": "no individual score" };
   const FIELDS = { gold: "Gold answer", question: "Question word", length: "Length of the gold answer", turn: "Turn", unit: "Source, relation or article" };
 
   // The 95 % interval of a share (Wilson 1927), in percent.
@@ -88,17 +89,18 @@
     return [100 * Math.max(0, middle - reach), 100 * Math.min(1, middle + reach)];
   }
 
-  // `systems` gives [{ answers, name }] with the folder of each one's answers. A task's option names its files and scale.
+  // `systems` returns [{ answers, name }], with the folder of each system's answers. The <option> of a task contains the
+  // names of its files and its scale.
   function browse(section, systems) {
     const form = section.querySelector("form");
     const list = section.querySelector("[data-list]");
     const count = section.querySelector("[data-count]");
     const pager = section.querySelector("[data-pager]");
-    let texts = null; // the index of the texts, and one for each system
-    let answers = [];
+    let texts = null; // the index of the texts
+    let answers = []; // the index of each system's answers
     let found = [];
     let at = 0;
-    let turn = 0; // of the last request: an older search that ends later changes nothing
+    let turn = 0; // the number of the last request; results of earlier requests are ignored
     let only = "";
 
     const option = () => form.task.selectedOptions[0].dataset;
@@ -126,7 +128,7 @@
 
     const isShort = (text) => text.split(/\s+/).length <= MOST_WORDS;
 
-    // An answer with the words that no gold has, and that gold with the words that the answer lacks.
+    // Returns a wrong answer and the most similar gold answer, with the differing words marked.
     function compared(right, answer, golds) {
       const near = golds.filter(isShort).map(visible);
       return right === "0" && answer && isShort(answer) && near.length ? decabench.difference(visible(answer), near) : { answer: answer ? folding(answer) : "(empty)" };
@@ -148,22 +150,22 @@
       if (texts.right && texts.systems > 1) head.append(element("span", "right: " + texts.right[place] + " of " + texts.systems + " systems", "score"));
       const body = element("dl", null, "example");
       body.append(line("Question", visible(text.question)));
-      if (text.before && text.before.length) body.append(line("Before", folding(text.before.join("\n")), "context"));
+      if (text.before && text.before.length) body.append(line("Earlier turns", folding(text.before.join("\n")), "context"));
       const names = given.map((_, index) => (isOne() ? "Answer" : systems()[index].name));
       const drawn = decabench.draw(option().output, text.context, golds, given.map((one) => one.answer), names);
-      if (drawn) body.append(line("Drawn", drawn));
+      if (drawn) body.append(line("Diagram", drawn));
       else {
         body.append(line("Context", context(text.context, option().output === "Text" ? golds : [], Boolean(only)), "context"));
         const differences = given.map((one, index) => compared(rights[index], one.answer, golds));
         body.append(line("Gold", (isOne() && differences[0].gold) || folding(golds.join("\n"))));
         given.forEach((one, index) => body.append(line(isOne() ? "Answer" : names[index] + " (" + words[index] + ")", differences[index].answer, one.answer ? "kind-" + VERDICTS[rights[index]] : "none")));
-        if (isOne() && differences[0].gold && golds.length > 1) body.append(line("All golds", folding(golds.join("\n"))));
+        if (isOne() && differences[0].gold && golds.length > 1) body.append(line("All gold answers", folding(golds.join("\n"))));
       }
       if (text.goldState !== undefined) {
         const states = given.map((one) => compared(text.goldState === one.state ? "1" : "0", one.state, [text.goldState || "(empty)"]));
         body.append(line("Gold state", (isOne() && states[0].gold) || text.goldState || "(empty)"));
         given.forEach((one, index) => body.append(line(isOne() ? "State" : "State of " + names[index], states[index].answer)));
-        given.forEach((one, index) => one.parted && body.append(line(isOne() ? "Parted" : names[index] + " parted", folding(one.parted))));
+        given.forEach((one, index) => one.parted && body.append(line(isOne() ? "Diverged" : names[index] + " diverged", folding(one.parted))));
       }
       given.forEach((one, index) => {
         const whose = isOne() ? "" : " of " + names[index];
@@ -189,7 +191,7 @@
       pager.querySelector("[data-previous]").disabled = at === 0;
       pager.querySelector("[data-next]").disabled = at + PAGE >= found.length;
       const of = number(texts.ids.length) + (form.task.options.length > 1 ? " examples of " + form.task.value : " examples");
-      count.textContent = only ? (found.length ? "One example of " : "There is no example " + only + " among ") + of + ". " : number(found.length) + " of " + of;
+      count.textContent = only ? (found.length ? "One of " : "There is no example " + only + " among ") + of + ". " : number(found.length) + " of " + of;
       if (only) {
         const back = element("a", "Show all");
         back.href = "#" + new URLSearchParams([...state.read()].filter(([key]) => key !== "id").concat([["all", "1"]]));
@@ -216,7 +218,7 @@
       if (form.by.selectedOptions[0].disabled) form.by.value = "";
     }
 
-    // Fills a list after its first option; what was chosen stays, even if nothing has it.
+    // Replaces all options of a list except the first. The chosen value is kept, even if no example has it.
     function offer(select, groups) {
       const { value } = select;
       const made = groups.map(([name, pairs]) => {
@@ -291,7 +293,7 @@
       }
     }
 
-    // The share of right answers by a property of the examples, and for labels also which were taken for which.
+    // Shows the share of right answers by a property of the examples and, for labels, a confusion matrix.
     async function breakDown() {
       const figures = [...section.querySelectorAll("figure")];
       for (const figure of figures) figure.hidden = true;
@@ -309,12 +311,12 @@
         }),
       );
       const left = field.labels.length - MOST_GROUPS;
-      const about = "Right answers in percent, with 95 % intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
+      const about = "Percentage of right answers, with 95 % intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
       decabench.charts.forest(figures[0], "breakdown", about, items, 1);
       if (form.by.value === "gold" && isOne() && field.labels.length <= 12) await confusion(figures[1], field);
     }
 
-    // How many of the scores are in each of ten equal bins; the last one has the highest score.
+    // Shows the distribution of scores in ten bins of equal width. The last bin includes the highest score.
     function distribution(figure) {
       const scores = answers.map((one) => one.score.filter((score) => score !== null));
       const all = [Number(option().best || 0), 0, ...scores.map((each) => Math.max(...each)), ...scores.map((each) => Math.min(...each))].filter(Number.isFinite);
@@ -327,7 +329,7 @@
         colour: decabench.charts.COLOURS[index % 5],
       }));
       const labels = bins.map((bin) => Number(bin.toPrecision(3)) + " to " + Number((bin + (high - low) / 10).toPrecision(3)));
-      decabench.charts.bars(figure, "distribution", "Share of the examples by their score, in percent.", labels, series, { unit: " %" });
+      decabench.charts.bars(figure, "distribution", "Percentage of examples by score.", labels, series, { unit: " %" });
     }
 
     async function confusion(figure, { labels, codes }) {
@@ -343,7 +345,7 @@
         const sum = row.reduce((a, b) => a + b, 0);
         return row.map((one, column) => ({ text: String(one), colour: "rgb(var(--heat) / " + ((0.5 * one) / (sum || 1)).toFixed(2) + ")", title: "gold " + labels[gold] + ", answer " + columns[column] + ": " + one }));
       });
-      decabench.charts.grid(figure, "confusion", "Gold answers (rows) and the answers given (columns).", labels, columns, cells, [["gold", ...columns], ...labels.map((label, index) => [label, ...counts[index]])]);
+      decabench.charts.grid(figure, "confusion", "Gold answers (rows) and submitted answers (columns).", labels, columns, cells, [["gold", ...columns], ...labels.map((label, index) => [label, ...counts[index]])]);
     }
 
     // The address
@@ -357,7 +359,7 @@
       state.update({ ...kept, page: at ? String(at / PAGE + 1) : "", id: only, all: "" });
     }
 
-    // Shows what the address asks for, if it asks for examples.
+    // Shows the examples that the address selects, if it selects any.
     function recall(always) {
       const kept = state.read();
       const [task, id] = [kept.get("task"), kept.get("id") || ""];
@@ -408,7 +410,7 @@
 
   decabench.browse = browse;
 
-  // The page of `decabench show` has one task of one or two submissions, and shows it at once.
+  // The page of `decabench show` has a single task and one or two submissions. It shows the examples immediately.
   const alone = document.querySelector("[data-alone]");
   if (!alone) return;
   const names = JSON.parse(alone.dataset.alone);

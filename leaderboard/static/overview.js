@@ -1,20 +1,20 @@
-// Sorting, search, filters, the choice of tasks and views of the overview. The page has the table; scripts rearrange its
-// rows, and take numbers from data/boards.
+// Sorts, searches and filters the overview, and handles the choice of tasks and views. The page contains the table. This
+// script rearranges its rows, and reads the numbers from data/boards.
 (function () {
   "use strict";
   const { load, say, state, pairs, points } = decabench;
   const form = document.querySelector("[data-controls]");
   const note = document.querySelector("[data-note]");
-  const STEP = 60; // rows at once: more come as the reader scrolls
+  const STEP = 60; // rows drawn at once; more are added as the reader scrolls
   const boxes = [...form.querySelectorAll("[name=task]")];
   const FIELDS = ["q", "size", "year", "evidence", "view"];
-  const TICKS = { baselines: true, papers: true, complete: false, open: false, intervals: false }; // by default
+  const TICKS = { baselines: true, papers: true, complete: false, open: false, intervals: false }; // the defaults
   const languageNames = new Intl.DisplayNames("en", { type: "language" });
   let board;
   let tables = [];
   let sort = { key: "", dir: "" };
   const opened = new Set(); // the pages of systems whose runs are shown
-  let turn = 0; // of the last choice of tasks: ranks of an earlier one are not shown
+  let turn = 0; // the number of the last choice of tasks; ranks for earlier choices are discarded
 
   // Setting up
 
@@ -41,7 +41,7 @@
     update(false);
   }
 
-  // A row as the page has it, and what is shown of it for the chosen tasks.
+  // Returns a row of the page, with its cells and numbers. Its total and rank change with the chosen tasks.
   function adopt(table, element, place) {
     const row = { ...table.rows[place], element, place, isComplete: !["partial", "failed", "nothing"].includes(element.classList[0]) };
     const cells = [...element.cells];
@@ -54,7 +54,7 @@
     return row;
   }
 
-  // The runs of a system, which follow its row when it is opened.
+  // Connects a system's row with its runs, and adds a button that shows the runs below the row.
   function unite(row, rows) {
     row.runs = rows.filter((each) => row.runs.includes(each.page));
     for (const run of row.runs) run.system = row;
@@ -70,7 +70,7 @@
     row.button = button;
   }
 
-  // Further columns, such as calibration, which readers switch on
+  // Optional columns, such as calibration
 
   function addHead(section, { name, title }) {
     const head = decabench.element("th", title.split(/[,:]/)[0]);
@@ -109,12 +109,12 @@
   function languageOf(code) {
     try {
       return languageNames.of(code);
-    } catch { // no code of BCP 47, such as "hi-en-gu"
+    } catch { // not a BCP 47 code, for example "hi-en-gu"
       return code;
     }
   }
 
-  // For example "English", or "English and German" for translation in either direction.
+  // Returns, for example, "English", or "English and German" for translation in either direction.
   function languagesOf(task) {
     return task.languages.map(languageOf).sort().join(" and ");
   }
@@ -150,7 +150,7 @@
     unit(table, null);
     if (isWhole(tasks) || !table.total) return;
     const names = tasks.map((task) => task.name).filter((name) => table.counted.includes(name));
-    note.textContent = "The total of " + names.length + " of " + board.tasks.length + " tasks. ";
+    note.textContent = "The total covers " + names.length + " of " + board.tasks.length + " tasks. ";
     const places = names.map((name) => board.tasks.findIndex((task) => task.name === name));
     for (const row of table.rows) {
       const scores = places.map((place) => row.scores[place] ?? null);
@@ -184,7 +184,7 @@
       return;
     }
     const text = note.textContent;
-    note.textContent = text + "Ranks are being computed …";
+    note.textContent = text + "Computing ranks …";
     const tests = new pairs.Tests(data);
     await tests.load(ranked.map((row) => row.page));
     const found = mine === turn && (await tests.family(ranked.map((row) => row.page), names, () => mine === turn));
@@ -194,7 +194,7 @@
       Object.assign(ranked[index], { rank: place.rank, range: [place.best, place.worst] });
       showTotal(ranked[index]);
     });
-    note.textContent = text + "Intervals, ranks and rank ranges are for these tasks, from the same resamples as the others.";
+    note.textContent = text + "Intervals, ranks and rank ranges are for these tasks, and use the same resamples as the ranking of all tasks.";
     refresh(table);
     say(note.textContent);
   }
@@ -206,7 +206,7 @@
     row.totalCell.replaceChildren(...row.built[1]);
   }
 
-  // The standard deviation between runs.
+  // Returns the standard deviation across runs.
   function deviation(values) {
     const mean = pairs.sum(values) / values.length;
     return Math.sqrt(pairs.sum(values.map((value) => (value - mean) ** 2)) / (values.length - 1));
@@ -231,7 +231,7 @@
     shown.textContent = tasks ? (board.isMean ? "mean of " : "sum of ") + tasks + " · 95 %" : shown.dataset.built;
   }
 
-  // Which rows, in which order
+  // Filtering and sorting the rows
 
   function value(row, key) {
     if (key === "name") return row.name.toLowerCase();
@@ -296,7 +296,7 @@
     if (table.drawn < table.shown.length) table.body.append(table.sentinel);
   }
 
-  // Tints, hidden columns and intervals of a row, when it is drawn.
+  // Sets the tints, intervals and hidden cells of a row before it is drawn.
   function dress(table, row) {
     table.scales ??= board.tasks.map((task, index) => scale(table, task, index));
     const more = added();
@@ -317,7 +317,7 @@
       if (interval) interval.hidden = !form.intervals.checked;
       const text = cell.firstChild;
       if (row.page && !row.runs && text && text.nodeType === 3 && typeof row.scores[index] === "number" && row.evidence === "verified") {
-        const link = document.createElement("a"); // for the mouse: by keyboard, the system's page has the same links
+        const link = document.createElement("a"); // for mouse users; keyboard users find the same links on the system's page
         Object.assign(link, { href: "submissions/" + row.page + ".html#task=" + task.name, tabIndex: -1, textContent: text.data });
         text.replaceWith(link);
       }
@@ -326,7 +326,8 @@
     });
   }
 
-  // Places a score between the worst and the best of its column: 0 to 8. The full tint covers a tenth of the scale.
+  // Returns a function that gives a score's tint, from 0 for the worst score of its column to 8 for the best. If all scores
+  // lie within a tenth of the scale, the best score has a lighter tint.
   function scale(table, task, index) {
     const good = (score) => (task.higherIsBetter ? score : -score);
     const scores = table.rows.filter((row) => ["system", "run", "floor", "paper"].includes(row.kind)).map((row) => row.scores[index]);
@@ -407,7 +408,7 @@
 
   form.addEventListener("submit", (event) => event.preventDefault());
   form.querySelector("button[type=reset]").addEventListener("click", (event) => {
-    event.preventDefault(); // the browser would empty the fields only after this
+    event.preventDefault(); // the browser would reset the fields only after this function
     const view = form.view.value;
     form.reset();
     form.view.value = view;

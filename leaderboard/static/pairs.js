@@ -1,5 +1,5 @@
-// Tests of pairs of systems, and totals, intervals and ranks over chosen tasks, from the same flips of signs as those of
-// the pages. It follows decabench/scoring/pairs.py and significance.py, which say why; names are the same.
+// Tests pairs of systems, and computes totals, intervals and ranks for chosen tasks, with the same sign flips as the build.
+// The code follows decabench/scoring/pairs.py and significance.py, which explain the methods and use the same names.
 (function () {
   "use strict";
   const { load } = decabench;
@@ -13,7 +13,7 @@
 
   const bytes = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 
-  // Compensated, so that a total has the digits of Python's.
+  // Returns a compensated sum, so that totals have the same digits as in Python.
   function sum(values) {
     let total = 0;
     let rest = 0;
@@ -25,7 +25,7 @@
     return total + rest;
   }
 
-  // The bytes of numpy's SFC64 from a state of eight words, low ones first.
+  // Returns random bytes as NumPy's SFC64 does. The state consists of four 64-bit words, each as a low and a high half.
   function randomBytes(state, count) {
     let [al, ah, bl, bh, cl, ch, wl, wh] = state;
     const words = new Uint32Array(2 * Math.ceil(count / 8));
@@ -49,7 +49,7 @@
     return new Uint8Array(words.buffer, 0, count);
   }
 
-  // For each resample, the sum of values whose signs it flips.
+  // Returns, for each resample, the sum of the values after it has flipped some of their signs.
   function flip(layout, values) {
     const sums = new Float64Array(RESAMPLES);
     const table = new Float64Array(256);
@@ -67,7 +67,7 @@
 
   const where = (values, strata, stratum) => (strata ? values.map((value, index) => (strata[index] === stratum ? value : 0)) : values);
 
-  // The units of a task: who shares a layout was scored on the same ones.
+  // Prepares the units of a task. Systems with the same layout were scored on the same units.
   function makeLayout(given) {
     const count = given.sizes ? given.sizes.length : given.count;
     const width = Math.ceil(count / 8);
@@ -104,7 +104,7 @@
   }
 
   class Tests {
-    // `table` is what data/tests has of a table.
+    // `table` is the content of data/tests/<table>.js.
     constructor(table) {
       this.table = table;
       this.layouts = new Map();
@@ -120,7 +120,8 @@
       );
     }
 
-    // A system on a task: its units' parts in the score, and what resamples make of them. null without statistics.
+    // Returns what each unit contributes to a system's score on a task, and the effect of each resample on the score.
+    // Returns null if there are no statistics.
     system(page, task) {
       const key = page + " " + task;
       if (!this.found.has(key)) this.found.set(key, this.makeSystem(this.systems.get(page).units[task]));
@@ -142,7 +143,7 @@
       return { layout, parts, blocks, score: given.score };
     }
 
-    // The difference of b and a summed over tasks, before resampling; null if they cannot be tested.
+    // Returns the difference b − a, summed over tasks, before resampling. Returns null if the pair cannot be tested.
     difference(a, b, tasks) {
       const found = [];
       const scores = [];
@@ -163,7 +164,7 @@
       return { difference, variance, observed, found };
     }
 
-    // The squares of how many standard errors a difference moves in each resample, with the null hypothesis imposed.
+    // Returns the difference in each resample, under the null hypothesis, as a squared number of standard errors.
     resample({ difference, variance, found }, into) {
       const { moved, spread } = into;
       moved.fill(0);
@@ -186,7 +187,7 @@
       return moved;
     }
 
-    // The test of b minus a. `highest` are the highest ratios of any pair of the family, for each resample.
+    // Tests b minus a. `highest` contains the highest squared ratio of any pair of the family for each resample.
     pair(a, b, tasks, isMean, highest, areFamily) {
       const found = this.difference(a, b, tasks);
       if (!found) return null;
@@ -212,7 +213,7 @@
       };
     }
 
-    // How much a typical unit that differs moves the difference; 0 if none differs.
+    // Returns how much a typical unit on which the systems differ changes the difference, or 0 if no unit differs.
     size(a, b, tasks) {
       let [squares, fourths] = [0, 0];
       for (const task of tasks) {
@@ -226,8 +227,8 @@
       return squares > 0 ? Math.sqrt(fourths / squares) : 0;
     }
 
-    // The highest ratio of any pair in each resample, and the ratios of the pairs: in slices, as there may be many pairs.
-    // `isWanted` is asked between slices; the answer to what is no longer wanted is null.
+    // Tests all pairs. Returns the highest squared ratio of any pair in each resample, the adjusted p and the differences.
+    // Pauses regularly, because there can be many pairs. Returns null if `isWanted` returns false after a pause.
     async family(pages, tasks, isWanted) {
       const highest = new Float64Array(RESAMPLES);
       const memory = { moved: new Float64Array(RESAMPLES), spread: new Float64Array(RESAMPLES) };
@@ -258,7 +259,7 @@
 
   const least = (observed) => Math.fround(observed * (1 - TIE) ** 2);
 
-  // The share of resamples that reach as far as the data, which count as one of them; equals count.
+  // Returns the share of resamples whose squared ratio is at least `observed`. The data itself counts as a resample.
   function share(reached, observed) {
     if (observed === 0) return 1;
     const from = least(observed);
@@ -279,14 +280,14 @@
     return (sorted.length - low + 1) / (sorted.length + 1);
   }
 
-  // The number of standard errors beyond which `share` is below LEVEL.
+  // Returns the number of standard errors beyond which `share` is below LEVEL.
   function critical(reached) {
     const allowed = Math.ceil(LEVEL * (RESAMPLES + 1)) - 1;
     const square = Float64Array.from(reached).sort()[RESAMPLES - allowed];
     return square < SURE * (1 - TIE) ? Math.sqrt(square) / (1 - TIE) : Infinity;
   }
 
-  // How far the interval of a difference reaches towards 0 and away from it.
+  // Returns how far the interval of a difference extends from the difference towards 0, and away from 0.
   function ends({ difference, variance }, size, errors) {
     const tested = Number.isFinite(errors) ? errors * Math.sqrt(variance) : Infinity;
     const wide = Math.max(errors, NORMAL) * Math.sqrt(variance + 2 * size ** 2);
@@ -294,7 +295,7 @@
     return [tested < distance ? Math.min(wide, (distance + tested) / 2) : wide, wide];
   }
 
-  // The interval of a total, of `spreads` of tasks: [score, variance or 0 if nothing varies, freedom, low, high].
+  // Returns the interval of a total, given for each task [score, variance or 0 if nothing varies, degrees of freedom, low, high].
   function totalInterval(spreads, scales, isMean) {
     if (spreads.some((one) => !one)) return null;
     const halves = [];
@@ -327,7 +328,8 @@
 
   const quantiles = new Map();
 
-  // The two-sided quantile of Student's t at 95 %: with t = sqrt(freedom) tan(angle), the angle's density is cos^(freedom - 1).
+  // Returns the two-sided 95 % quantile of Student's t. With t = sqrt(freedom) tan(angle), the density of the angle is
+  // proportional to cos^(freedom - 1).
   function studentT(given) {
     const freedom = Math.min(Math.max(given, 1), 1e5);
     if (!quantiles.has(freedom)) {
@@ -349,7 +351,7 @@
     return quantiles.get(freedom);
   }
 
-  // The places of systems that are in order, best first, given their scores as shown and all adjusted p.
+  // Returns the places of systems, sorted best first, from their formatted scores and the adjusted p of all pairs.
   function places(shown, adjusted) {
     const differ = (a, b) => adjusted[a][b] < LEVEL;
     const any = (from, to, index) => {

@@ -1,4 +1,4 @@
-// The state that a link keeps: key=value pairs after the #, which work from the disk too.
+// Stores the state of a page in its address, as key=value pairs after the #, which also works for pages opened from disk.
 (function () {
   "use strict";
 

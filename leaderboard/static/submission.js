@@ -1,4 +1,4 @@
-// The chart of a submission, and its examples on request.
+// Draws the chart of a submission, and shows its examples on request.
 (function () {
   "use strict";
   const figure = document.querySelector("[data-profile]");

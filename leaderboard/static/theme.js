@@ -1,9 +1,10 @@
-// Light, dark or the system's own. Runs before the page is drawn, so that nothing flashes.
+// Switches between the light theme, the dark theme and the system's setting. Runs before the page is drawn, so that the
+// wrong theme does not flash.
 (function () {
   "use strict";
   const NAMES = ["auto", "light", "dark"];
   const page = document.documentElement.dataset;
-  let kept = {}; // without storage, the choice lasts as long as the page
+  let kept = {}; // without storage, the choice is lost when the page is closed
   try {
     kept = localStorage;
   } catch {

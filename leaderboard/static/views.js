@@ -1,4 +1,4 @@
-// The views of the overview: they show the rows of the table as it is filtered and sorted, for the chosen tasks.
+// Draws the views of the overview. They show the filtered and sorted rows of the table, for the chosen tasks.
 (function () {
   "use strict";
   const { load, element, points, pairs, charts } = decabench;
@@ -17,7 +17,7 @@
       colour: colour(row),
       aside: row.rank === null ? "" : row.range[0] === row.range[1] ? String(row.rank) : row.rank + " (" + row.range.join("–") + ")",
     }));
-    charts.forest(figure, "intervals", "Totals with 95 % intervals. On the right: ranks, and the range of ranks that each system may have. " + about, items, board.digits);
+    charts.forest(figure, "intervals", "Totals with 95 % intervals. On the right: ranks, and ranges of possible ranks. " + about, items, board.digits);
   }
 
   function heat(figure, { board, table, rows, tasks }) {
@@ -32,17 +32,17 @@
       }),
     );
     const numbers = rows.map((row) => [row.name, ...tasks.map((task) => row.scores[board.tasks.indexOf(task)])]);
-    charts.grid(figure, "heat", "Scores by task, from the worst to the best of each column.", rows.map((row) => row.name), tasks.map((task) => task.name), cells, [["name", ...tasks.map((task) => task.name)], ...numbers]);
+    charts.grid(figure, "heat", "Scores by task, shaded from the worst to the best score of each column.", rows.map((row) => row.name), tasks.map((task) => task.name), cells, [["name", ...tasks.map((task) => task.name)], ...numbers]);
   }
 
   function against(key) {
     return (figure, { board, rows }) => {
       const year = (row) => Number(row.date.slice(0, 4)) + (Number(row.date.slice(5, 7)) || 1) / 12 - 1 / 12;
       const known = rows.filter((row) => row.total !== null && (key === "size" ? row.size > 0 : row.date));
-      if (!known.length) return nothing(figure, "No row with a total states its " + (key === "size" ? "number of parameters." : "date."));
+      if (!known.length) return nothing(figure, "No row with a total gives its " + (key === "size" ? "number of parameters." : "date."));
       const items = known.map((row) => ({ name: row.name, x: key === "size" ? row.size : year(row), y: row.total, colour: colour(row) }));
       const left = rows.filter((row) => row.total !== null).length - known.length;
-      const words = "Total and " + (key === "size" ? "number of parameters" : "date") + ". " + about + (left ? " " + left + " rows do not state it and are left out." : "");
+      const words = "Total by " + (key === "size" ? "number of parameters" : "date") + ". " + about + (left ? " " + left + " rows without this information are left out." : "");
       const options = { isLog: key === "size", showX: key === "size" ? parameters : (value) => String(Math.floor(value + 1e-9)), digits: board.digits };
       charts.scatter(figure, key, words, items, options);
     };
@@ -55,7 +55,7 @@
 
   let turn = 0;
 
-  // Differences of totals between all pairs, with p adjusted for all pairs of complete systems.
+  // Draws the differences between the totals of all pairs, with p adjusted for all pairs of complete systems.
   async function all(figure, { board, table, rows, tasks }) {
     const mine = ++turn;
     const names = tasks.map((task) => task.name).filter((name) => table.counted.includes(name));
@@ -64,7 +64,7 @@
     nothing(figure, "Computing …");
     const data = await load("tests/" + table.id);
     const hidden = names.filter((name) => !(name in data.highest));
-    if (hidden.length) return nothing(figure, "The labels of " + hidden.join(", ") + " are hidden. The comparison of systems has the tests of the total.");
+    if (hidden.length) return nothing(figure, "The labels of " + hidden.join(", ") + " are hidden, so the tests cannot be computed here. The page to compare systems has tests of the total.");
     const tests = new pairs.Tests(data);
     const family = table.rows.filter((row) => row.kind === "system" && row.total !== null).map((row) => row.page);
     await tests.load(family);

@@ -131,7 +131,7 @@ def test_an_example_has_an_address_of_its_own(context: BrowserContext, address: 
     link = page.locator("[data-list] > li .head a").nth(2)
     name = link.inner_text()
     link.click()
-    counted(page, "One example of 32")
+    counted(page, "One of 32")
     assert page.locator("[data-list] > li").count() == 1
     assert page.locator("[data-list] .head a").inner_text() == name
     again = opened(context, address, page.url.partition("index.html")[2])
@@ -177,8 +177,8 @@ def test_a_dialogue_is_shown_with_its_states(browser: Browser, home: Path, tmp_p
     assert text["Gold"] == text["Answer"] == "area: west, price range: dontcare;"
     assert text["Gold state"] == "area: west, food: italian, price range: dontcare"
     assert text["State"] == "area: west, price range: dontcare"
-    assert text["Parted"].startswith("at en_1_0: gold 'food: barbeque;', answer '</script>")
-    assert text["Before"].count("\n") == 1
+    assert text["Diverged"].startswith("at en_1_0: gold 'food: barbeque;', answer '</script>")
+    assert text["Earlier turns"].count("\n") == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
 

@@ -68,7 +68,7 @@ def test_further_columns_are_switched_on(page: Page) -> None:
     head = page.locator("section.table:not([hidden]) th[data-key='+tokens']")
     assert not head.is_visible()
     page.click("summary:has-text('Columns')")
-    page.check("text=Tokens of prompts")
+    page.check("text=Tokens, in thousands")
     page.keyboard.press("Escape")
     head.locator("button").click()
     assert names(page)[0] == "stated" and "more=tokens" in page.url

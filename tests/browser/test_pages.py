@@ -96,9 +96,18 @@ def test_the_difference_of_spans_is_marked(context: BrowserContext, address: str
 def test_a_dialogue_has_its_states(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "submissions/system-03-validation.html")
     show(page, "woz.en", "wrong")
-    later = page.locator("[data-list] li", has=page.locator("dt:text-is('Before')")).first
+    later = page.locator("[data-list] li", has=page.locator("dt:text-is('Earlier turns')")).first
     names = later.locator("dt").all_inner_texts()
-    assert names == ["Question", "Before", "Context", "Gold", "Answer", "Gold state", "State", "Parted"]
+    assert names == [
+        "Question",
+        "Earlier turns",
+        "Context",
+        "Gold",
+        "Answer",
+        "Gold state",
+        "State",
+        "Diverged",
+    ]
     gold, state = (
         later.locator(f"dt:text-is('{name}') + dd").inner_text() for name in ("Gold state", "State")
     )
@@ -167,7 +176,7 @@ def test_compare_some(context: BrowserContext, address: str) -> None:
 def test_only_what_was_scored_here_is_compared(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "compare.html#s=system-00-validation,submission-0-validation")
     page.wait_for_selector("[data-rows] tr")
-    assert "submission-0-validation, which cannot be compared" in page.locator("[data-missing]").inner_text()
+    assert "cannot be compared: submission-0-validation." in page.locator("[data-missing]").inner_text()
     offered = page.locator("select[name=add] option").evaluate_all("all => all.map(one => one.value)")
     assert "submission-0-validation" not in offered and len(offered) == 9
 

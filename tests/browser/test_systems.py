@@ -125,7 +125,7 @@ def test_single_runs_can_be_compared(page: Page, context: BrowserContext, folder
     page.goto(f"{(folder / 'out').as_uri()}/compare.html#s={system},model-1-validation")
     page.locator("[data-verdict]", has_text="no clear difference").wait_for()
     assert "model-1, seed 1 against model-0" in page.locator("[data-verdict]").inner_text()
-    assert "model-2, seed 2 (one run)" in page.locator("select[name=add] option").all_inner_texts()
+    assert "model-2, seed 2 (single run)" in page.locator("select[name=add] option").all_inner_texts()
     page.click("text=Show examples")
     page.locator("[data-list] li").first.wait_for()
     assert "(first run)" in page.locator("[data-list] li").first.inner_text()

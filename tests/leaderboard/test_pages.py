@@ -36,7 +36,7 @@ def test_a_comparison_page_says_in_words_what_has_no_number(tmp_path: Path) -> N
     found = Comparison("a", "b", "validation", {"sst": same, "sick": ranks}, None, {}, 0)
     write_comparison_page(found, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "nothing differs" in page and page.count("<td>–</td><td>–</td>") == 1
+    assert "no differences" in page and page.count("<td>–</td><td>–</td>") == 1
 
 
 def test_a_comparison_page_has_as_many_decimals_as_the_scale_needs(tmp_path: Path) -> None:

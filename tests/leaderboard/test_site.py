@@ -112,7 +112,7 @@ def test_it_says_what_is_missing(site: Path) -> None:
         "ceiling (oracle)",
         "8 of 8 public tasks",
         "so there is no decaScore",
-        "are reported in papers, not verified here",
+        "They are not verified and not ranked.",
     ):
         assert words in text
 
@@ -124,11 +124,11 @@ def test_it_says_what_is_missing(site: Path) -> None:
         ([results("public", 50.0, split="test")], "ranked by the total of 8 public tasks"),
         (
             [results("two", {"sst": 50.0, "schema": 40.0})],
-            "none ranked: a rank requires a score on each of the 10 tasks",
+            "none of them ranked, because a rank requires a score on each of the 10 tasks",
         ),
         (
             [results("floor", 30.0, about={"predictor": {"name": "majority"}})],
-            "none ranked: a rank requires a score on",
+            "none of them ranked, because a rank requires a score on",
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_refused_files_are_listed_with_the_reason(tmp_path: Path) -> None:
 def test_an_empty_folder_says_so(tmp_path: Path) -> None:
     text = made(tmp_path, []).text
     assert "No results yet" in text
-    assert "are reported in papers, not verified here" in text
+    assert "They are not verified and not ranked." in text
 
 
 def test_namesakes_are_told_apart_by_their_files(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_the_columns_of_the_decathlon(site: Path) -> None:
 def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:
     page = Page(site / "site" / "tasks" / "squad.html")
     firsts = [
-        (re.split(":|may have", row[0][2])[0].strip(), row[1][2].strip())
+        (re.split(":|possible places", row[0][2])[0].strip(), row[1][2].strip())
         for row in page.rows
         if len(row) == 6 and row[0][0] == "td"
     ]

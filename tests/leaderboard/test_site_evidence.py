@@ -88,7 +88,7 @@ def test_nothing_apart_takes_a_place_on_a_task_or_is_compared(site: Path) -> Non
         ("–not ranked", "reworded"),
         ("–not ranked", "stated"),
     ]
-    assert "Listed separately: reported, or not the original task" in page.text
+    assert "Listed separately: reported scores, and results for other data or other wordings" in page.text
     assert sorted(path.stem for path in (site / "data" / "units").iterdir()) == [
         "system-00-validation",
         "system-04-validation",
@@ -99,14 +99,14 @@ def test_nothing_apart_takes_a_place_on_a_task_or_is_compared(site: Path) -> Non
 
 def test_pages_say_what_the_kinds_mean(site: Path) -> None:
     text = " ".join(Page(site / "index.html").text.split())
-    assert "<strong>verified</strong>: its answers were scored here, on the data." in text
+    assert "<strong>verified</strong>: this board computed the scores from the answers." in text
     assert "Only verified results are ranked." in text
     assert '<span class="mark evidence paper">paper</span>' in text
     verified, stated = (
         " ".join(Page(site / "submissions" / f"{name}-validation.html").text.split())
         for name in (SYSTEMS[0], APART[-1])
     )
-    assert "This result is verified: its answers were scored here, on the data." in verified
+    assert "This result is verified: this board computed the scores from the answers." in verified
     assert (
         "This result is reported" in stated
         and "reported, because <bdi>the answers are not available" in stated

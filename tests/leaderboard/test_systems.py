@@ -305,7 +305,7 @@ def test_further_columns_are_means(site: Path) -> None:
 
 def test_pages_lead_to_the_runs_and_back(site: Path) -> None:
     index = Page(site / "index.html")
-    assert "mean of 3 runs" in index.text and "± is the standard deviation between the runs" in index.text
+    assert "mean of 3 runs" in index.text and "± is the standard deviation across the runs" in index.text
     (system,) = [page for page in submissions_of(site) if page.path.name.startswith("runs-")]
     links = {link["href"] for link in system.named("a")}
     assert {f"model-{seed}-validation.html" for seed in range(3)} <= links
