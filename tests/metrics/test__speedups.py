@@ -1,4 +1,4 @@
-"""Compiled code counts what Python counts, on odd words, several references and every plane of Unicode."""
+"""Compiled and Python code agree on odd words, several references and all Unicode planes."""
 
 import random
 import re
@@ -25,7 +25,7 @@ WORDS = (
 
 
 def draw_text(drawn, longest=40):
-    """Words and characters of all planes, in any mixture."""
+    """Return a random text of words and characters from all Unicode planes."""
     words = drawn.choices(WORDS, k=drawn.randrange(longest))
     for at in range(len(words)):
         if drawn.random() < 0.1:

@@ -1,4 +1,4 @@
-"""Metrics as values: sums of rows, references of any form, errors, and ranges that no resample leaves."""
+"""Metrics as values: sums of rows, forms of references, errors, and the range of resamples."""
 
 import math
 import pickle
@@ -86,7 +86,7 @@ def test_predictions_and_references_come_in_any_iterable(form):
 
 
 def test_columns_of_a_shuffled_frame_are_read_by_place():
-    """A Series is indexed by label: one of shuffled rows gave other turns to the same answers."""
+    """A pandas Series is indexed by label. Before, a shuffled Series assigned answers to the wrong turns."""
     frame = pd.DataFrame(
         {
             "turn": ["en_0_1", "en_0_2", "en_0_3"],
@@ -121,7 +121,7 @@ SQL = {"sel": 0, "agg": 0, "conds": [[1, 0, "x"]]}
 
 
 def gold(name):
-    """References on which the metric is defined, of many lengths."""
+    """Return valid references for a metric, with many lengths."""
     source = random.Random(name)
     texts = [" ".join(source.choices(WORDS, k=source.randint(5, 30))) for _ in range(61)]
     if name in ("pearson", "spearman", "mse", "relatedness"):

@@ -20,7 +20,7 @@ def test_equals_sacrebleu_on_anything(pairs):
 
 
 def official_row(prediction: str, answers: list[str]) -> tuple[float, ...]:
-    """The counts of sacrebleu itself."""
+    """Return sacrebleu's own counts."""
     row: list[float] = []
     for lowercase in (True, False):
         found = SacreBLEU(lowercase=lowercase, effective_order=True).sentence_score(prediction, answers)
@@ -49,7 +49,7 @@ def test_counts_are_those_of_sacrebleu(texts):
 
 @pytest.mark.parametrize("text", ["ΑΣ.\N{GREEK CAPITAL LETTER BETA} x y z", "ΑΣ,ω", "ΑΣ"])
 def test_a_sigma_in_capitals_ends_a_word_before_it_is_split(text):
-    """Lower case makes it ς at the end of a word, and where a word ends depends on how the text was split."""
+    """Lower-casing gives ς at the end of a word, and the end depends on tokenization."""
     answer = "Ας . β x y z"
     assert bleu.statistics([text], [Item([answer])]) == [official_row(text, [answer])]
 

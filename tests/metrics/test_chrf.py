@@ -18,7 +18,7 @@ SEGMENTS = st.lists(st.tuples(TEXT, st.lists(TEXT, min_size=1, max_size=3)), min
 
 
 def official(name, predictions, references):
-    """sacrebleu's corpus score; None where a segment has fewer references than others."""
+    """Return sacrebleu's corpus score, or None if segments have different numbers of references."""
     most = max(map(len, references))
     streams = [[answers[k] if k < len(answers) else None for answers in references] for k in range(most)]
     return CHRF(word_order=ORDERS[name]).corpus_score(predictions, streams)

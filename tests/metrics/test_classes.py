@@ -26,14 +26,14 @@ LABELS = ["negative", "positive", "very negative", "neutral", "rare"]
 
 
 def draw(seed, size=300, predicted=LABELS):
-    """(predicted, gold): half of the predictions are right, the others anything."""
+    """Return (predicted, gold). Half of the predictions are right, and the others are random."""
     source = random.Random(seed)
     gold = source.choices(LABELS, weights=[5, 3, 2, 2, 0.1], k=size)
     return [label if source.random() < 0.5 else source.choice(predicted) for label in gold], gold
 
 
 def official_f1(predicted, gold, average):
-    """scikit-learn's, over the labels that are gold."""
+    """Return scikit-learn's F1 over the gold labels."""
     found = sklearn.metrics.f1_score(
         gold, predicted, labels=sorted(set(gold)), average=average, zero_division=0
     )
@@ -115,7 +115,7 @@ def test_tags_agree_with_scikit_learn(seed):
 
 
 def read_blocks(path):
-    """The sentences of a file, (word, tag) of each token, with words lower-cased as in GIRNet's code."""
+    """Return the (word, tag) pairs of each sentence in a file, with words lower-cased as in GIRNet's code."""
     blocks, block = [], []
     for line in path.read_text(encoding="utf-8").split("\n"):
         if fields := line.split():
@@ -129,7 +129,7 @@ def read_blocks(path):
 @pytest.mark.mirror
 @pytest.mark.skipif(not HIEN.is_dir(), reason=f"no {HIEN} (set DECABENCH_SHARED)")
 def test_the_most_frequent_tag_of_each_word_on_code_switched_text():
-    """The code-switching paper's data: 68.1 accuracy, 55.6 macro and 67.4 weighted F1."""
+    """On the code-switching paper's data: accuracy 68.1, macro F1 55.6 and weighted F1 67.4."""
     train, test = [], []
     for name in ("FB", "TWT", "WA"):
         blocks = read_blocks(HIEN / f"{name}_HI_EN_CR.txt")
@@ -171,7 +171,7 @@ def test_1000_classes_are_scored():
 
 @pytest.mark.parametrize("metric", [macro_f1, mcc, tag_macro_f1])
 def test_too_many_classes_are_refused_before_rows_are_made(metric):
-    """Rows are as wide as there are classes: 2,000 labels took 475 MB."""
+    """Rows have a column for each class. Before, 2,000 labels took 475 MB."""
     gold = [f"label{number}" for number in range(1_001)]
     with pytest.raises(MetricError, match=r"1,001 different (labels|tags).*at most 1,000. Use accuracy"):
         metric(gold, gold)

@@ -42,7 +42,7 @@ def expected(case):
 
 
 def read(case):
-    """(predictions, references, the rows)."""
+    """Return (predictions, references, rows)."""
     lines = (CASES / f"{case}.jsonl").read_text(encoding="utf-8").strip().split("\n")
     rows = [json.loads(line) for line in lines]
     return [row["prediction"] for row in rows], [row["gold"] for row in rows], rows
@@ -156,7 +156,7 @@ KINDS = ("rouge1", "rouge2", "rougeL")
 
 
 def assert_rows_agree(metric, rows, official):
-    """Each example's F as Perl prints it: the official five decimals, exactly."""
+    """Check that each example's F equals Perl's output to all five decimals."""
     for kind in KINDS:
         column = metric.columns.index(f"{kind}_f")
         worst = max(abs(row[column] - value) for row, value in zip(rows, official[kind], strict=True))
@@ -164,7 +164,7 @@ def assert_rows_agree(metric, rows, official):
 
 
 def assert_printed(scores, wanted):
-    """The averages that Perl prints, to its five decimals of 1."""
+    """Check the averages that Perl prints, to all five decimals."""
     for kind, value in zip(KINDS, wanted.values(), strict=False):
         assert round(scores.details[kind], 3) == pytest.approx(value, abs=1e-9)
 

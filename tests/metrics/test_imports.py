@@ -1,4 +1,4 @@
-"""Importing metrics loads the standard library only, fast, under both names."""
+"""Importing metrics is fast and loads only the standard library, under both names."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
 
 
 def probe(module: str, path: Path) -> tuple[float, set[str]]:
-    """(processor seconds, top-level names of the modules loaded), without site-packages in reach."""
+    """Return (CPU seconds, top-level names of the loaded modules), without site-packages."""
     code = f"import sys; sys.path.insert(0, {str(path)!r})\n" + PROBE.format(module=module)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True

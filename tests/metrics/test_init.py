@@ -1,4 +1,4 @@
-"""The registry, and what every metric in it owes."""
+"""The registry, and requirements for each metric in it."""
 
 import re
 from pathlib import Path
@@ -65,7 +65,7 @@ TABLE = {
 
 
 def scored(name):
-    """The metric on its sample, and the rows of that."""
+    """Return a metric's score and rows on its sample."""
     predictions, answers = SAMPLES.get(name, TEXTS)
     references = [
         Item([answer], id=f"en_{index // 2}_{index % 2}", meta=TABLE) for index, answer in enumerate(answers)

@@ -94,7 +94,7 @@ def test_a_change_without_loss_is_itself_when_it_is_written_again(seed):
     ],
 )
 def test_gold_that_would_be_lost_is_refused_by_name(metric, gold, told):
-    """Values with a colon were lost from gold and prediction: three wrong turns scored 100."""
+    """Before, values with a colon were lost from gold and prediction, so three wrong turns scored 100."""
     with pytest.raises(MetricError, match=told):
         metric(["None", gold, "None"], ["None", gold, "None"], turns=["en_0_0", "en_0_1", "en_1_0"])
     with pytest.raises(MetricError, match=r" In total, 3 gold answers have faults\."):
@@ -167,7 +167,7 @@ def draw_turn(source):
 
 
 def micro_f1(predicted, gold):
-    """scikit-learn's, over one column for each thing that a turn may have."""
+    """Return scikit-learn's micro F1, with a column for each value that a turn can contain."""
     labels = sklearn.preprocessing.MultiLabelBinarizer().fit([*predicted, *gold])
     ours, theirs = labels.transform(predicted), labels.transform(gold)
     return 100 * sklearn.metrics.f1_score(theirs, ours, average="micro", zero_division=0)

@@ -1,4 +1,4 @@
-"""Logical form exact match: scores, queries as decaNLP reads them, and their execution."""
+"""Logical form exact match: scores, queries as decaNLP reads them, and execution."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The normalised score reads SQL as databases take it, and never another query than the model wrote."""
+"""The normalized score reads standard SQL, and never reads a query that the model didn't write."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_long_queries_take_no_time() -> None:
 
 
 def as_databases_take_it(sql: dict[str, object], header: list[str]) -> str:
-    """The gold query in standard SQL: quoted columns and values, and aggregators called."""
+    """Return the gold query in standard SQL, with quoted columns and values and with aggregators as functions."""
     column = f'"{header[sql["sel"]]}"'  # type: ignore[index]
     aggregator = AGGREGATORS[sql["agg"]].upper()  # type: ignore[index]
     tests = [
@@ -136,7 +136,7 @@ def test_gold_queries_of_the_real_data_in_standard_sql(prepared: Prepared) -> No
 
 
 def read_by_patterns(text: str, header: list[str]) -> LogicalForm | None:
-    """The grammar as two regular expressions with the names of all columns in them, which is what it is."""
+    """Parse a query with two regular expressions that contain all column names, an independent form of the grammar."""
     line, names = " ".join(text.lower().split()), [" ".join(name.lower().split()) for name in header]
     longest_first = sorted(filter(None, names), key=len, reverse=True)
     column = rf"[\"'`\[]?(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'})[\"'`\]]?"

@@ -1,4 +1,4 @@
-"""Metrics of words and labels, by hand and against scikit-learn."""
+"""Metrics of words and labels, compared with values by hand and from scikit-learn."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Attachment scores of trees, and faults of form of tags and trees."""
+"""Attachment scores of trees, and malformed tags and trees."""
 
 import random
 
@@ -33,7 +33,7 @@ def test_it_reads_a_parse_as_parsing_ud_does(prediction, tags):
 
 
 def test_tags_decide_what_is_punctuation():
-    """A symbol related as punct counts, and a full stop related otherwise does not."""
+    """Part-of-speech tags decide what is punctuation, not relations: a symbol with `punct` counts."""
     gold, tags = "2:punct 0:root 2:goeswith", "SYM VERB PUNCT"
     assert float(uas_las(["1:punct 0:root 1:x"], [gold], tags=[tags])) == 50
     assert float(uas_las(["1:punct 0:root 1:x"], [gold])) == 50
@@ -62,7 +62,7 @@ RELATIONS = "nsubj obj nmod nmod:poss det case punct aux:pass aux flat conj dep 
 
 
 def draw_tree(source, length):
-    """(head, relation) of each word; no word is its own ancestor, as the evaluator demands."""
+    """Return a random (head, relation) for each word. No word is its own ancestor, as the evaluator requires."""
     order = list(range(1, length + 1))
     source.shuffle(order)
     heads = {order[0]: 0} | {node: source.choice(order[:at]) for at, node in enumerate(order) if at}
@@ -73,7 +73,7 @@ def draw_tree(source, length):
 
 
 def draw_parses(seed):
-    """Gold trees, and predictions of which three in ten are other trees and the others have other relations."""
+    """Return gold trees and predictions. 30% of the predictions have other heads, and the rest other relations."""
     source = random.Random(seed)
     gold = [draw_tree(source, source.randint(1, 15)) for _ in range(40)]
     predicted = []
@@ -99,7 +99,7 @@ OFFICIAL = {
     3: (71.8543046357616, 51.65562913907284, 51.49700598802395),
     4: (79.80132450331125, 55.29801324503312, 54.49101796407185),
 }
-"""UAS, LAS and CLAS of the CoNLL-18 evaluator (udtools 0.2.9) on these parses, by seed."""
+"""UAS, LAS and CLAS by the CoNLL-18 evaluator (udtools 0.2.9) on these parses, by seed."""
 
 
 @pytest.mark.parametrize("seed", OFFICIAL)

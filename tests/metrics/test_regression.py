@@ -48,7 +48,7 @@ def test_no_number_is_the_worst_answer_of_the_gold_range(text):
     ],
 )
 def test_odd_forms_of_numbers(text, number):
-    """As numpy's readers and JSON take them: Python's float alone skips underscores and knows other digits."""
+    """Numbers are read like numpy and JSON. Only Python's float accepts underscores and other scripts' digits."""
     details = mse([text, "1", "5"], ["3", "1", "5"]).details
     assert details["unreadable"] == (pytest.approx(100 / 3) if number is None else 0)
     if number is not None:
@@ -64,12 +64,12 @@ def test_a_gold_answer_that_is_no_number():
 
 
 def drawn(size, resamples, seed=0):
-    """(resamples, examples): how often each example is drawn."""
+    """Return the number of times that each example is drawn, (resamples, examples)."""
     return np.random.default_rng(seed).multinomial(size, [1 / size] * size, resamples)
 
 
 def resampled(metric, predicted, gold, counts):
-    """The headline of each resample, from the rows of the whole data."""
+    """Return the headline score of each resample, from the rows of the full data."""
     rows = np.asarray(metric.statistics([repr(value) for value in predicted], items(list(map(repr, gold)))))
     totals = np.asarray(counts) @ rows
     return metric.score(dict(zip(metric.columns, totals.T, strict=True)))[metric.headline]

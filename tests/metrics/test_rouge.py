@@ -1,4 +1,4 @@
-"""ROUGE: worked examples, stems, the memory of a long answer, and the package rouge-score."""
+"""ROUGE: worked examples, stemming, memory for long answers, and comparison with the package rouge-score."""
 
 import subprocess
 import sys

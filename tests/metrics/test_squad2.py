@@ -48,7 +48,7 @@ def test_questions_with_and_without_an_answer_are_scored_apart():
 
 
 def predict(kind, number, question, context):
-    """Answers good, bad and missing, by a rule that needs no model."""
+    """Return good, bad and missing answers, chosen by a simple rule."""
     words, golds = context.split(), [answer["text"] for answer in question["answers"]]
     if kind == "empty":
         return ""
@@ -85,12 +85,12 @@ OFFICIAL = {
         58.587047939444915,
     ),
 }
-"""exact, f1, HasAns_exact, HasAns_f1 and NoAns_exact by evaluate-v2.0; its NoAns_f1 is the same."""
+"""exact, f1, HasAns_exact, HasAns_f1 and NoAns_exact by evaluate-v2.0. NoAns_f1 equals NoAns_exact."""
 
 
 @pytest.fixture(scope="module")
 def asked():
-    """(question, context) of the development set."""
+    """The (question, context) pairs of the development set."""
     articles = json.loads(DEV.read_text(encoding="utf-8"))["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     return [(question, paragraph["context"]) for paragraph in paragraphs for question in paragraph["qas"]]

@@ -1,4 +1,4 @@
-"""Tags and chunks: in every scheme, by conlleval's rules, as seqeval finds them."""
+"""Tags and chunks in all schemes, compared with conlleval and seqeval."""
 
 import random
 import warnings
@@ -87,11 +87,11 @@ def test_tag_accuracy_agrees_with_seqeval(sentences):
 
 KINDS = ("NP", "VP", "B-x")
 SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOBES": IOBES, "IOE1": IOE2, "IOE2": IOE2}
-"""Ours to seqeval's. Its IOE1 finds no chunk in `O E-NP I-NP`, so that those chunks are spelled in IOE2 for it."""
+"""Our schemes and seqeval's. Its IOE1 finds no chunk in `O E-NP I-NP`, so it gets IOE2 instead."""
 
 
 def draw_spans(source, length):
-    """Non-empty chunks (kind, first, last) that do not overlap, in order."""
+    """Return random chunks (kind, first, last), non-empty, in order and without overlaps."""
     spans, at = [], 0
     while at < length:
         size = min(source.choice([1, 1, 2, 3]), length - at)
@@ -102,7 +102,7 @@ def draw_spans(source, length):
 
 
 def encode(scheme, spans, length):
-    """Tags of chunks; IOB1 and IOE1 mark only the border between two chunks of a kind."""
+    """Return the tags of chunks. IOB1 and IOE1 mark only the border between two chunks of the same kind."""
     tags = ["O"] * length
     ends = {(kind, last) for kind, _, last in spans}
     starts = {(kind, first) for kind, first, _ in spans}
@@ -137,13 +137,13 @@ def test_chunks_of_every_scheme_are_found(scheme, seed):
 
 STARTS = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
 ENDS = {"BB", "BO", "IB", "IO", "EE", "EI", "EO"}
-"""(previous tag, tag) in conlleval's startOfChunk and endOfChunk."""
+"""The (previous tag, tag) pairs in conlleval's startOfChunk and endOfChunk."""
 
 
 def conlleval_counts(predicted, gold):
-    """(right, found, gold chunks) as conlleval of 2004-01-26 counts them, walking over both columns at once.
+    """Return (right, found, gold) chunks as counted by conlleval of 2004-01-26, which reads both columns in parallel.
 
-    A sentence is followed by a boundary, which is outside. What follows is its code line by line.
+    A boundary outside any chunk follows each sentence. The code follows conlleval's line by line.
     """
 
     def split(text):

@@ -27,7 +27,7 @@ TEXTS = [
     ),
     ("translate", "one", "unheard words"),
 ]
-"""(question, context, answer): of the words, some can be pointed at only, some nowhere (`unheard`)."""
+"""(question, context, answer). Some words can only be copied, and some are nowhere (`unheard`)."""
 
 VOCABULARY = "a an is it or good bad the in . , ? said paid film words one".split()
 
@@ -38,7 +38,7 @@ def one_thread() -> None:
 
 
 class Kit:
-    """A lexicon, its vectors, and one model over both."""
+    """A lexicon, its vectors, and a model that uses both."""
 
     def __init__(self, name: str, **sizes: Any) -> None:
         words = [f" {word} " if word.isalpha() else word for word in VOCABULARY]
@@ -64,12 +64,12 @@ class Kit:
         return collate("squad", self.items(texts), self.table, self.config)
 
     def apart(self, text: Any) -> MQANBatch:
-        """One example with its two inputs apart, as the transcription wants it."""
+        """Return one example with separate inputs, as the transcription needs it."""
         name = self.config.name if self.config.parts.coattention else "mqan"
         return collate("squad", self.items([text]), self.table, replace(self.config, name=name))
 
     def trained(self) -> TrainedModel:
-        """The model, ready to answer."""
+        """Return the model, ready to answer."""
         return TrainedModel(FAMILY, self.config, self.model, self.table, {}, {}, torch.device("cpu"))
 
 

@@ -15,8 +15,8 @@ def check_gradients(
 ) -> None:
     """Compare each parameter's gradient with central differences of the loss along a random direction, in float64.
 
-    The direction has a part in every value of the parameter, so a wrong value anywhere shows. `constant` names
-    places, (parameter, index in its flat values), that are never trained.
+    The direction changes every value of the parameter, so any wrong gradient shows. `constant` lists
+    values, as (parameter, flat index), that are never trained.
     """
     loss().backward()
     random = np.random.default_rng(0)

@@ -27,7 +27,7 @@ PIECES = [
 
 
 def write_encoder(folder: Path, **settings: Any) -> Path:
-    """Write config.json, tokenizer.json and model.safetensors of an encoder that knows PIECES; return the folder."""
+    """Write config.json, tokenizer.json and model.safetensors of an encoder for PIECES. Return the folder."""
     tokenizer = Tokenizer(WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.post_processor = TemplateProcessing(

@@ -33,7 +33,7 @@ def trained(run):
 
 
 def force(answerer, gamma, lam):
-    """Fixes both switches by their biases."""
+    """Fix both switches through their biases."""
     decoder = answerer.network.decoder
     for switch, value in ((decoder.vocabulary_switch, gamma), (decoder.context_switch, lam)):
         switch.weight.data.zero_()

@@ -1,4 +1,4 @@
-"""Decoding against teacher-forced argmax, the transcription, and exhaustive search."""
+"""Decoding, compared with teacher-forced argmax, the transcription and exhaustive search."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def beam_search(model, batch, width, limit):
 
 
 def distributions(model, batch, outputs):
-    """p(w) of every step, teacher-forced: all steps at once, as in training. (B, n, v + o)"""
+    """Return p(w) of all steps at once with teacher forcing, (B, n, v + o)."""
     fed = torch.cat([torch.full((len(batch), 1), INIT), outputs[:, :-1]], 1)
     encoded = model.encoder(batch)
     a_self = model.decoder.self_attend(model.decoder.represent(model.words(fed, batch)), encoded)
@@ -39,7 +39,7 @@ MANY = [(question, context, "") for question, _, _ in TEXTS for _, context, _ in
 
 
 def redraw(model, seed):
-    """Weights that make far from flat distributions."""
+    """Draw weights that lead to peaked distributions."""
     torch.manual_seed(seed)
     for key, value in model.named_parameters():
         torch.nn.init.normal_(value.data, std=1.0 if "decoder" in key else 0.4)
@@ -50,9 +50,9 @@ def redraw(model, seed):
 
 
 def lively(model, batch):
-    """Draws weights until some answer has three words and answers end at three different steps.
+    """Draw weights until some answer has three words and answers end at three different steps.
 
-    Most random weights put out one word for ever, which would prove little.
+    Most random weights repeat one word forever, which would make a weak test.
     """
     for seed in range(200):
         redraw(model, seed)
@@ -64,7 +64,7 @@ def lively(model, batch):
 
 
 def ended(outputs):
-    """True from the token after the first <eos> on."""
+    """Return True for the tokens after the first <eos>."""
     return (outputs == EOS).cumsum(1) - (outputs == EOS).long() > 0
 
 

@@ -32,7 +32,7 @@ def reader(output):
 
 
 def enumerate_paths(crf, scores):
-    """The score of every sequence of labels over a sentence's scores, (T, C), added up by hand."""
+    """Return the score of each label sequence, summed from a sentence's scores, (T, C)."""
     length, labels = scores.shape
     for path in itertools.product(range(labels), repeat=length):
         total = crf.start[path[0]] + crf.end[path[-1]] + sum(scores[t, path[t]] for t in range(length))

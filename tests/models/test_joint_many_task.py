@@ -1,4 +1,4 @@
-"""The Joint Many-Task model against a transcription of the paper's equations, in double precision."""
+"""The Joint Many-Task model, compared with a transcription of the paper's equations in double precision."""
 
 from dataclasses import replace
 from itertools import product
@@ -57,7 +57,7 @@ EXAMPLES = {
     ],
     "ent": [("The cat saw\na cat", "", "maybe"), ("a cat saw the things now\nThings", "", "no")],
 }
-"""(context, question, answer), of different lengths; one word of pos is not in the vocabulary."""
+"""(context, question, answer) with different lengths. One word of pos is not in the vocabulary."""
 WORDS = "The Cat saw things cat the a Now now Things".split()
 
 
@@ -80,7 +80,7 @@ def make_table(vectors=None):
 
 
 def make(tasks=tuple(OUTPUTS), table=None, **settings):
-    """A model of some tasks, with weights far from zero."""
+    """Return a model for some tasks, with large weights."""
     config = replace(SMALL, **settings)
     torch.manual_seed(1)
     table = table or make_table()
@@ -109,7 +109,7 @@ def total(model, batch):
 
 
 def transcribed(model, name, example):
-    """The loss of one example by the transcription."""
+    """Return the transcription's loss of one example."""
     weights = dict(model.named_parameters())
     context, _, answer = example
     texts = [
@@ -238,7 +238,7 @@ def test_weights_of_another_vocabulary_go_to_their_words():
 
 
 def test_penalties():
-    """Eq. 6-10: lambda on the matrices that a task uses, delta on embeddings and on what is below."""
+    """Eq. 6-10: lambda for the matrices that a task uses, delta for embeddings and lower layers."""
     model = make()
     found = {
         task: {each.name: (each.decay, each.successive) for each in own}
@@ -274,7 +274,7 @@ def test_penalties():
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_step_goes_down_the_whole_objective(name):
-    """In place as by autograd of Eq. 6-10, half of each square (see `lstm_decay`)."""
+    """The in-place step equals autograd on Eq. 6-10, with half of each square (see `lstm_decay`)."""
     model = make(lstm_decay=0.02, classifier_decay=0.03, successive=0.1, successive_classifier=0.2)
     model.begin_pass(name, 1)
     reference = {key: value.detach().clone() for key, value in model.named_parameters()}

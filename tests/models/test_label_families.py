@@ -55,7 +55,7 @@ CASES = [
     ),
 ]
 ALWAYS = ("ns-mtl", "none", "rmn")
-"""All extensions of one encoder and two of all encoders; test_recurrent_modules.py has the losses of all pairs."""
+"""All extensions of one encoder, and two extensions of all. test_recurrent_modules.py tests the losses of all pairs."""
 IDS = [
     "-".join([name, "labels" if outputs is LABELS else "tags", *map(str, own.values())])
     for name, outputs, own in CASES
@@ -79,7 +79,7 @@ def words():
 
 
 def make(name, outputs, **settings):
-    """A small network in double precision, with weights of a size that shows a wrong term."""
+    """Return a small network in double precision, with weights large enough to reveal wrong terms."""
     family = find_family(name)
     sizes = SIZES[family.config.__module__.rpartition(".")[2]]
     torch.manual_seed(0)

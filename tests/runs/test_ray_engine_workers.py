@@ -1,4 +1,4 @@
-"""A worker as it runs on a cluster, asked in this process: no Ray is started."""
+"""A cluster worker, called in this process without starting Ray."""
 
 import os
 import pickle
@@ -28,7 +28,7 @@ def setting(task="sst"):
 
 
 class Odd(DecabenchError):
-    """An error that pickle cannot make again."""
+    """An error that can't be unpickled."""
 
     def __init__(self, what, when):
         super().__init__(f"{what} at {when}")
@@ -43,7 +43,7 @@ class Echo:
 
 
 class Stops:
-    """Answers one question and raises at the next."""
+    """Answers one question and raises an error on the next."""
 
     def __init__(self, error):
         self.error = error

@@ -1,4 +1,4 @@
-"""Predictors run over tasks: what they are given, what they must return, and what is left when they do not."""
+"""Running predictors over tasks: their inputs, their outputs, and recovery from faults."""
 
 import importlib
 import itertools
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Spy:
-    """Answers with the id, and remembers what it was given."""
+    """Answers with the id and records its inputs."""
 
     def __init__(self):
         self.batches = []
@@ -52,7 +52,7 @@ class Spy:
 
 @pytest.fixture
 def outside(monkeypatch):
-    """Puts objects into a module `somebodys`, as if a package of theirs were installed."""
+    """Put objects into a module `somebodys`, like an installed package."""
 
     def make(**objects):
         module = ModuleType("somebodys")
@@ -85,7 +85,7 @@ def answers(folder, task, split="validation"):
 
 
 def contents(folder):
-    """The submission's files, without times and without the journal next to it."""
+    """Return the submission's files, without times and without the journal next to it."""
     return {
         path.relative_to(folder).as_posix(): untimed(path.read_bytes())
         for path in folder.rglob("*")
@@ -132,7 +132,7 @@ def test_what_the_submission_says(home, run):
 
 
 def test_one_model_at_a_time(run, outside):
-    """A factory that loads a model for each task must not have all of them in memory at once."""
+    """If a factory loads a model for each task, only one model may be in memory at a time."""
     events = []
 
     class Model(Spy):
@@ -151,7 +151,7 @@ def test_one_model_at_a_time(run, outside):
 
 
 class Returns:
-    """A predictor that makes its answers with a function of the questions."""
+    """A predictor that answers with a function of the questions."""
 
     def __init__(self, make):
         self.make = make
@@ -240,7 +240,7 @@ def test_other_splits_of_the_same_predictor_stay(run):
 
 
 def test_answers_of_another_predictor_do_not_stay(home, run):
-    """Else the score of one would stand under the name of the other."""
+    """Otherwise, a score would appear under the wrong predictor's name."""
     folder = run("oracle", ("sst", "schema"))
     run("majority", ("sst",))
     assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl"]
@@ -249,7 +249,7 @@ def test_answers_of_another_predictor_do_not_stay(home, run):
 
 @pytest.fixture
 def evaluated(run, home, tmp_path):
-    """Three tasks of which each has a result, as `decabench evaluate` writes it."""
+    """Three tasks with results, as written by `decabench evaluate`."""
     folder = run("majority", ("sst", "schema", "squad"))
     _record(folder, home)
     return folder
@@ -266,7 +266,7 @@ def _results(folder):
 
 
 def test_results_stay_where_no_answer_changes(run, evaluated):
-    """A run that asked nothing deleted every result (found by a reader)."""
+    """Before, a run without new questions deleted all results."""
     before = contents(evaluated)
     run("majority", ("sst",))
     assert contents(evaluated) == before
@@ -319,7 +319,7 @@ def test_another_predictors_results_go(run, evaluated):
 
 
 class Flaky:
-    """Breaks on chosen ids until it is fixed, and remembers what it was asked."""
+    """Fails on chosen ids until it is repaired, and records its questions."""
 
     def __init__(self, *broken, says="1"):
         self.broken = set(broken)
@@ -368,7 +368,7 @@ def test_a_resumed_submission_has_the_bytes_of_an_uninterrupted_one(home, run, o
 
 
 def test_the_time_of_answering_is_that_of_all_parts(home, run, outside, tmp_path, monkeypatch):
-    """Each look at the clock is a second later; a question is answered or fails between two."""
+    """Each call of the clock is a second later. A question is answered or fails between two calls."""
     ids = Store(home).ids("sst", "validation")
     monkeypatch.setattr("time.monotonic", itertools.count().__next__)
     outside(flaky=Flaky(*ids[:3]))
@@ -458,7 +458,7 @@ def test_every_wording(home, run, outside):
 def test_answers_to_a_wording_that_was_retired_since_stay_and_are_scored_as_such(
     run, home, tmp_path, outside
 ):
-    """An earlier version asked sst in four wordings, two of which change words and order at once."""
+    """An earlier version had four wordings of sst, two of which changed words and order together."""
 
     class Copier(Spy):
         def predict(self, questions):
@@ -502,7 +502,7 @@ def test_two_runs_in_one_folder(run, outside, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
 def test_killed_and_gone_on(home, tmp_path):
-    """kill -9 in the middle; the same command goes on, and the submission is the one of an uninterrupted run."""
+    """After kill -9, the same command continues, and the submission equals that of an uninterrupted run."""
     (tmp_path / "slow_model.py").write_text(
         "import os, pathlib, signal\n"
         "class Model:\n"
@@ -615,7 +615,7 @@ def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outs
     "calls", [1, *(pytest.param(calls, marks=pytest.mark.heavy) for calls in (2, 3, 5, 6)), 4]
 )
 def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
-    """At whatever file the kill comes, the same command finishes, and other tasks' answers are still there."""
+    """After a kill at any file, the same command finishes, and other tasks' answers are kept."""
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -685,7 +685,7 @@ def test_what_is_known_of_it_is_said():
 @pytest.mark.parametrize("form", [None, AnswerForm(kind="label", labels=("negative", "positive"))])
 @pytest.mark.parametrize("text", ["", "positive", "I can't help."])
 def test_a_refused_answer_is_never_right(form, text):
-    """A filter stops an answer anywhere, also behind a word that would have been right."""
+    """A filter can stop an answer anywhere, even after a word that would be right."""
     line = make_line(QUESTION, Answer(text, "refused"), Reading(form))
     raw = {"raw": text} if text else {}
     assert line == {"id": "1", "answer": "", **raw, "rule": "refused", "finish": "refused"}
@@ -770,7 +770,7 @@ def test_folders_that_are_links(scored: Path, tmp_path: Path, submit: Callable[.
 
 
 def test_a_journal_that_is_a_link(scored: Path, tmp_path: Path, submit: Callable[..., Path]) -> None:
-    """It would be appended to."""
+    """Otherwise, answers would be appended to the link's target."""
     journal = next((scored / "journal").glob("sst*.jsonl"))
     shutil.move(journal, tmp_path / "mine.jsonl")
     journal.symlink_to(tmp_path / "mine.jsonl")

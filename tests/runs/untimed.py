@@ -1,4 +1,4 @@
-"""The files of a run without the seconds that it took, which no two runs share."""
+"""The files of a run without its times, which differ between runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _SECONDS = re.compile(r',"seconds":[0-9.e-]+(?=\}$)')
 
 
 def untimed(content: bytes) -> bytes:
-    """A submission.toml without times; other files have none."""
+    """Return submission.toml without times. Other files have none."""
     return _TIMES.sub(b"", content)
 
 
 def untimed_line(line: str) -> str:
-    """A line of a journal without its seconds."""
+    """Return a line of a journal without its seconds."""
     return _SECONDS.sub("", line)

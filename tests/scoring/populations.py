@@ -1,7 +1,7 @@
-"""Made-up populations of units, whose true scores are known: what intervals and tests are simulated on.
+"""Synthetic populations of units with known true scores, for simulations of intervals and tests.
 
-A unit (an article, a dialogue) has a number of examples and a difficulty of its own, which all systems share; systems
-differ from it by noise and by their skill.
+A unit (an article, a dialogue) has its own number of examples and its own difficulty, the same for all systems.
+Systems differ by noise and skill.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ SIZES = {
         1, np.round(mean * np.exp(generator.normal(-0.6, 1.1, units)))
     ).astype(int),
 }
-"""How many examples units have: all the same; with a standard deviation of 0.8 or 1.5 times the mean."""
+"""The number of examples per unit: equal, or with a standard deviation of 0.8 or 1.5 times the mean."""
 
 
 def sample(metric: str, rows: np.ndarray, sizes: np.ndarray, name: str = "task") -> Sample:
-    """A sample from sums of rows, one stratum."""
+    """Return a sample from sums of rows, in one stratum."""
     return Sample(METRICS[metric], rows, sizes, np.zeros(len(sizes), dtype=int), name)
 
 
 def mean_rows(right: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Rows of accuracy."""
+    """Return rows of the accuracy metric."""
     return _by_name("em", {"n": sizes, "em": right})
 
 
 def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str) -> tuple[Sample, float]:
-    """One system on newly drawn units: its sample, and the score of the whole population."""
+    """Return the sample of one system on newly drawn units, and its score in the whole population."""
     n = SIZES[sizes](generator, units, 30)
     if kind == "mean":
         return sample("em", mean_rows(generator.binomial(n, generator.beta(8, 2, units)), n), n), 80.0
@@ -60,7 +60,7 @@ def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str
 
 
 def _draw_f1(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
-    """Questions that were answered, that can be answered, and that were answered rightly."""
+    """Draw counts of answered, answerable and correctly answered questions."""
     answerable = generator.binomial(n, generator.beta(5, 5, units))
     rightly = generator.binomial(answerable, 0.8)
     answered = rightly + generator.binomial(n - answerable, 0.6)
@@ -75,7 +75,7 @@ def _draw_f1(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple
 
 
 def _draw_bleu(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
-    """Sentences of 20 words whose n-grams match with a chance that the unit's quality decides, a tenth too short."""
+    """Draw sentences of 20 words, 10% too short, whose n-grams match with a probability given by the unit's quality."""
     words, short = 20 * n, 18 * n
     quality = generator.beta(12, 8, units)
     found = {"system_length": short, "reference_length": words}
@@ -89,13 +89,13 @@ def _draw_bleu(generator: np.random.Generator, units: int, n: np.ndarray) -> tup
 
 
 CLASSES = {"often": 0.5, "sometimes": 0.3, "seldom": 0.15, "rarely": 0.05}
-"""Gold classes and how frequent they are."""
+"""The gold classes and their frequencies."""
 
 
 def _draw_classes(
     kind: str, generator: np.random.Generator, units: int, n: np.ndarray
 ) -> tuple[Sample, float]:
-    """Labels, two thirds of them right and the others anything; units prefer classes and vary in quality."""
+    """Draw labels: two thirds right, the others random. Units have preferred classes and vary in quality."""
     frequent, guessed = np.array(list(CLASSES.values())), np.array([0.4, 0.2, 0.2, 0.2])
     metric = METRICS["macro_f1" if kind == "macro F1" else "mcc"].for_data(items(list(CLASSES)))
     quality = generator.beta(8, 4, units)
@@ -124,7 +124,7 @@ def _draw_classes(
 
 
 def _draw_chrf(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
-    """Sentences of 100 characters, a tenth too short, whose n-grams match with the chance of their unit's quality."""
+    """Draw sentences of 100 characters, 10% too short, whose n-grams match with the unit's probability."""
     quality = generator.beta(12, 8, units)
     found, precision, recall, match = {}, [], [], 1.0
     for order in range(1, 7):
@@ -139,7 +139,7 @@ def _draw_chrf(generator: np.random.Generator, units: int, n: np.ndarray) -> tup
 
 
 def _draw_las(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
-    """Sentences of 18 words on average, of which 0.9 have the right head, and of these 0.95 the right relation."""
+    """Draw sentences of 18 words on average: 90% have the right head, and 95% of these the right relation."""
     words = n + generator.poisson(17 * n)
     heads = generator.binomial(words, generator.beta(18, 2, units))
     found = {"words": words, "uas": heads, "las": generator.binomial(heads, 0.95)}
@@ -147,7 +147,7 @@ def _draw_las(generator: np.random.Generator, units: int, n: np.ndarray) -> tupl
 
 
 def _by_name(metric: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Rows of a metric, given some of its columns; the others are 0."""
+    """Return rows of a metric from some of its columns. The others are 0."""
     columns = METRICS[metric].columns
     rows = np.zeros((len(next(iter(values.values()))), len(columns)))
     for name, value in values.items():
@@ -156,7 +156,7 @@ def _by_name(metric: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _draw_correlation(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
-    """Pearson's, of pairs that correlate by 0.8, a tenth of whose variance each unit's examples share."""
+    """Draw pairs with a Pearson correlation of 0.8. Examples of a unit share a tenth of the variance."""
     metric = METRICS["pearson"]
     unit = np.repeat(np.arange(units), n)
     common = generator.normal(size=(units, 2)) @ np.linalg.cholesky([[1, 0.8], [0.8, 1]]).T
@@ -167,7 +167,7 @@ def _draw_correlation(generator: np.random.Generator, units: int, n: np.ndarray)
 
 
 def _draw_wild(kind: str, generator: np.random.Generator, units: int) -> tuple[Sample, float]:
-    """Numbers that miss by 0.5 (one standard deviation), and one in twenty of them by 3; units of one example."""
+    """Draw errors with a standard deviation of 0.5, or 3 for one in twenty. Each unit has one example."""
     gold = generator.normal(size=units)
     wild = generator.random(units) < 0.05
     missed = np.where(wild, generator.choice([-3.0, 3.0], units), generator.normal(0, 0.5, units))
@@ -184,10 +184,10 @@ def _draw_wild(kind: str, generator: np.random.Generator, units: int) -> tuple[S
 def draw_unlike_board(
     generator: np.random.Generator, systems: int, units: int, mean: int, name: str = "task"
 ) -> list[Sample]:
-    """Equally good systems that are not interchangeable: each has half of the examples right in the long run.
+    """Return equally good systems that are not interchangeable. Each has half of the examples right in the long run.
 
-    Half of the systems have half of every unit right; the others have a tenth of the units all right and 44.4 % of the
-    rest, so that their differences are skewed.
+    Half of the systems have half of each unit right. The others have all of a tenth of the units right and 44.4% of
+    the rest, which makes differences skewed.
     """
     n = SIZES["unequal"](generator, units, mean)
     board = []
@@ -205,7 +205,7 @@ def draw_board(
     name: str = "task",
     ahead: float = 0.0,
 ) -> list[Sample]:
-    """Equally good systems on units of unequal size and difficulty; all but the first are a share below it."""
+    """Return systems on units of unequal size and difficulty. All but the first are worse by `share`."""
     n = SIZES["unequal"](generator, units, mean)
     difficulty = generator.beta(6, 2, units)
     board = []

@@ -1,4 +1,4 @@
-"""Brier score, log loss and calibration error, against the formulas written out for three answers."""
+"""Brier score, log loss and calibration error, compared with the formulas written out for three answers."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Two submissions on the sample, against counts made by hand."""
+"""Comparisons of two submissions on the sample, checked against counts by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from decabench.tasks.store import Store
 
 @pytest.fixture
 def labels(home: Path, tmp_path: Path):
-    """A submission for sst whose answers are gold but for the ids given."""
+    """Write a submission to sst with gold answers, except for the given ids."""
 
     def make(name: str, wrong: set[int]) -> Path:
         other = {"positive": "negative", "negative": "positive"}
@@ -55,7 +55,7 @@ def test_wins_and_regressions_are_counted_example_by_example(labels, home):
 @pytest.mark.parametrize("metric", ["pearson", "spearman"])
 @pytest.mark.parametrize("change", [1.0, 30.0, 1e6])
 def test_only_answers_that_differ_are_wins(metric: str, change: float, monkeypatch: pytest.MonkeyPatch):
-    """One answer of 100 moves the ranks, and the median, of all others; the gain of the swap is B's whole lead."""
+    """One answer of 100 changes the ranks of all others and the median, so its swap gains B's full lead."""
     generator = np.random.default_rng(0)
     gold = generator.normal(3, 1, 100)
     first = gold + generator.normal(0, 0.5, 100)
@@ -80,7 +80,7 @@ def test_only_answers_that_differ_are_wins(metric: str, change: float, monkeypat
 
 
 def test_the_p_value_is_the_sign_test_s(labels, home):
-    """With 6 wins against 0 the shuffles that go as far are 2 of 2^6."""
+    """With 6 wins and 0 losses, 2 of 2^6 shuffles are as extreme."""
     found = compare(labels("a", set()), labels("b", {1, 2, 3, 4, 5, 6}), home=home).tasks["sst"]
     assert found.p == pytest.approx(2 / 64, abs=0.006)
     assert found.interval[0] <= found.difference <= found.interval[1] < 0
@@ -140,7 +140,7 @@ def test_nothing_in_common(submit, home):
 
 
 def limited(submission, first: int, last: int):
-    """Keep some of a submission's answers to sst, as a limited run."""
+    """Keep only some of a submission's answers to sst, like a limited run."""
     path = submission / "predictions" / "sst.validation.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[first:last]))
     with (submission / "submission.toml").open("a") as file:

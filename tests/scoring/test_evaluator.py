@@ -1,4 +1,4 @@
-"""A submission and data in, results out: numbers worked out here by hand, and refusals."""
+"""Evaluating submissions: results computed by hand, and refusals."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_best_of_several_references(home, tmp_path):
 
 
 def test_mean_of_overlaps(home, tmp_path):
-    """Half of the answers right, the others two words of which one is right: F1 2/3."""
+    """Half of the answers are right. The others are two words, one of which is right, with F1 2/3."""
     ids, answers = column(home, "srl", "validation", "id"), column(home, "srl", "validation")
     one_word = [
         (id, references[0])
@@ -138,7 +138,7 @@ def test_a_failed_task_is_not_averaged_away(home, submit, damage, code, faults):
 
 
 def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path, monkeypatch):
-    """`prepare` refuses such gold; earlier versions did not."""
+    """`prepare` refuses such gold answers, but earlier versions did not."""
     monkeypatch.setattr("decabench.tasks.taskfile.find_fault", lambda *_: "")
     own = own_task(["one", "two"], metric="pearson")
     folder = submit("oracle", ["sst"])
@@ -188,7 +188,7 @@ def test_answers_to_other_data_are_refused(home, submit):
 
 
 def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path):
-    """Else a result would carry the fingerprint of data that it was not scored on."""
+    """Otherwise, a result would have the fingerprint of other data."""
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
     data = tmp_path / "home" / "tasks" / "sst"
     folder = submit("oracle", ["sst"])
@@ -302,7 +302,7 @@ def test_what_a_result_says_of_its_data(home, submit):
 
 @pytest.mark.heavy
 def test_a_plain_script_may_evaluate(home, submit, tmp_path):
-    """Without `if __name__ == "__main__":` a script could not start processes, so it must not have to."""
+    """A script without `if __name__ == "__main__":` can't start processes, so evaluating must not need them."""
     folder = submit("oracle", ["sst"])
     script = tmp_path / "script.py"
     script.write_text(
@@ -322,7 +322,7 @@ def test_a_plain_script_may_evaluate(home, submit, tmp_path):
 
 
 def gold_lines(home, task, **more):
-    """A line with the first answer of every example; `more` has by index what else a line says."""
+    """Return lines with the first gold answer of each example. `more` adds fields to lines by index."""
     examples = list(Store(home).examples(task, "validation"))
     rows = [{"id": example.id, "answer": example.answers[0]} for example in examples]
     for index, line in more.items():
@@ -339,7 +339,7 @@ def put(folder, task, rows, variant=0):
 
 
 def mark(folder, table, key, **fields):
-    """Writes submission.toml with a mark of a limited or a failed run."""
+    """Write submission.toml with the mark of a limited or failed run."""
     values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
     head = 'format = "decabench.submission/1"\nname = "n"\n'
     (folder / "submission.toml").write_text(f'{head}[{table}."{key}"]\n{values}')
@@ -472,7 +472,7 @@ def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
 
 
 def test_a_refused_answer_is_wrong_even_where_an_empty_one_is_right(home, submit):
-    """In a turn that changes nothing an empty answer is right; a filter's refusal is not, and later turns hold."""
+    """An empty answer is right in a turn without changes, but a refusal is not. Later turns keep the state."""
     folder = submit("oracle", ["woz.en"])
     path, found = lines(folder, "woz.en")
     ids = [json.loads(line)["id"] for line in found]
@@ -568,7 +568,7 @@ def test_suites_are_compared_by_their_total(home: Path, submit: Callable[..., Pa
 
 @pytest.fixture
 def numbers(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Submissions for a task whose metric is the mean squared error; gold is 0 to 29."""
+    """A task with the mean squared error as its metric, whose gold answers are 0 to 29."""
     own = own_task(range(30), metric="mse")
     (task,) = load_included(own)
     prepare_task(task, Request(tmp_path / "home", progress=False))
@@ -586,7 +586,7 @@ def numbers(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path
 
 
 def errors(numbers: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path, dict[str, Any]]:
-    """A is off by 2 on one example; B is off by 1 on that one and by 3 on two others."""
+    """A is off by 2 on one example. B is off by 1 on it and by 3 on two others."""
     suite = Suite("errors", "Errors", ("own",), "mean", "mean error")
     options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"], "suite": suite}
     return numbers("a", {4: 2.0}), numbers("b", {4: 1.0, 7: 3.0, 9: 3.0}), options
@@ -666,7 +666,7 @@ Score = Callable[[Sequence[str], Sequence[str], Sequence[int]], Results]
 
 @pytest.fixture
 def score(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
-    """Scores answers to a task with these golds and metrics, with and without some places."""
+    """Score answers to a task with these gold answers and metrics, with and without some examples."""
 
     def run(golds: Sequence[str], answers: Sequence[str], left_out: Sequence[int], metric: str) -> Any:
         file = own_task(golds, metric=metric)
@@ -683,7 +683,7 @@ def score(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Any]:
 
 
 def numbers_of_without(seed: int, n: int = 300) -> tuple[list[str], list[str], list[int]]:
-    """Golds, answers that agree better where examples are left out, and the places left out."""
+    """Return gold answers, answers that are better on the left-out examples, and the left-out positions."""
     draw = random.Random(seed)
     left_out = sorted(draw.sample(range(n), n // 3))
     unwanted = set(left_out)
@@ -713,14 +713,14 @@ def test_ranks_are_those_of_the_rest(score: Any, metric: str, key: str, expected
 
 
 def test_an_unreadable_answer_gets_the_end_of_the_rest_s_range(score: Any) -> None:
-    """The gold range with the left-out 5 is 1 to 5, and without it 1 to 3."""
+    """With the left-out 5, gold ranges from 1 to 5, and without it from 1 to 3."""
     golds, answers = ["1", "2", "3", "5"], ["1", "?", "3", "5"]
     assert score(golds, answers, [], "mse").score == pytest.approx(3**2 / 4)
     assert score(golds, answers, [3], "mse").score == pytest.approx(1 / 3)
 
 
 def test_classes_are_those_of_the_rest(score: Any) -> None:
-    """A class whose examples are all left out is no gold class; predictions of it are as wrong as any others."""
+    """If all examples of a class are left out, it isn't a gold class, and predicting it is simply wrong."""
     golds = ["a", "b", "a", "b", "c", "c"] * 10
     answers = ["a", "c", "x", "b", "c", "b"] * 10
     left_out = [at for at, gold in enumerate(golds) if gold == "c"]
@@ -776,7 +776,7 @@ def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
 
 
 def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Callable[..., Path]) -> None:
-    """Without the first turn of each dialogue, the later ones are scored on the state that it had set."""
+    """If the first turn of each dialogue is left out, later turns still start from its state."""
     folder = submit("oracle", ["woz.en"])
     lines = (folder / "predictions" / "woz.en.validation.jsonl").read_text().splitlines()
     ids = [json.loads(line)["id"] for line in lines]

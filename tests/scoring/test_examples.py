@@ -127,7 +127,7 @@ def test_every_wording_has_its_rows(command: Command, home: Path, submit: Submit
 
 @pytest.fixture
 def published(home: Path, tmp_path: Path) -> Path:
-    """The sample as if it were the dataset: what may not be passed on is withheld."""
+    """Treat the sample as the full dataset, so that texts which can't be redistributed are withheld."""
     shutil.copytree(home / "tasks", tmp_path / "data/tasks")
     for path in (tmp_path / "data/tasks").glob("*/task.json"):
         path.write_text(path.read_text().replace('"origin": "sample"', '"origin": "mirror"'))
@@ -210,7 +210,7 @@ def edit_rows(path: Path, edit: Callable[[dict[str, Any], list[dict[str, Any]]],
 def test_a_metric_that_a_file_of_examples_names_is_never_loaded(
     command: Command, home: Path, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Showing somebody's submission used to import the module that its head named, from the current folder."""
+    """Before, showing a submission imported the module that its examples file named, from the current folder."""
     folder = submit("majority", ["schema"])
     command("evaluate", folder, "--home", home)
     (folder / "payload_of_examples.py").write_text(

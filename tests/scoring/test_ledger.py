@@ -1,4 +1,4 @@
-"""Results are used again only if this machine computed them, from the same answers, data, metrics and code."""
+"""Results are reused only if this machine computed them from the same answers, data, metrics and code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def own_home(home: Path, tmp_path: Path) -> Path:
-    """A copy of some of the sample, with an empty ledger."""
+    """A copy of part of the sample, with an empty ledger."""
     for name in TASKS:
         shutil.copytree(home / "tasks" / name, tmp_path / "home" / "tasks" / name)
     return tmp_path / "home"
@@ -34,7 +34,7 @@ def own_home(home: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write(own_home: Path, tmp_path: Path) -> Write:
-    """Writes answers of which every second or third is wrong."""
+    """Write answers with every second or third one wrong."""
 
     def make(name: str, step: int = 3) -> Path:
         folder, store = tmp_path / name, Store(own_home)
@@ -53,7 +53,7 @@ def write(own_home: Path, tmp_path: Path) -> Write:
 
 @pytest.fixture
 def scored_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The headline metrics that are computed from now on."""
+    """Record the headline metrics computed from now on."""
     computed: list[str] = []
     score_task = task_results.score_task
 

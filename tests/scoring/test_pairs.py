@@ -1,4 +1,4 @@
-"""Tests of pairs against independent implementations (scipy, sacrebleu), and on simulated boards of equal systems."""
+"""Tests of pairs, compared with scipy and sacrebleu, and simulated boards of equally good systems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bleu_sample(predictions: list[str], references: list[str]) -> Sample:
 
 
 def translations(number: int, wrong: float, seed: int) -> tuple[list[str], list[str]]:
-    """References of random words, and the same with a share of the words replaced."""
+    """Return references of random words, and answers with a share of the words replaced."""
     generator = np.random.default_rng(99)
     words = [f"wort{index}" for index in range(200)]
     references = [" ".join(generator.choice(words, 12)) for _ in range(number)]
@@ -94,7 +94,7 @@ def test_p_values_of_averages_agree_with_scipy_s_permutation_test():
 
 @pytest.mark.parametrize("wins", [1, 3, 5, 8])
 def test_rare_differences_have_the_sign_test_s_p(wins: int):
-    """So few units that differ are no normal distribution: with 5 wins against none, p is 2 / 2^5."""
+    """With few differing units, the normal approximation fails. With 5 wins and no losses, p is 2 / 2^5."""
     right = np.ones(60)
     wrong = right.copy()
     wrong[:wins] = 0
@@ -146,7 +146,7 @@ def test_other_systems_change_no_pair_s_own_p_and_raise_the_adjusted_one():
 
 
 def unlike_sizes(units: int, strata: int, systems: int, seed: int) -> list[Sample]:
-    """Systems on units of unlike sizes, the later half of them almost twins of the earlier."""
+    """Return systems on units of different sizes. Systems in the second half are almost equal to those in the first."""
     generator = np.random.default_rng(seed)
     sizes = generator.integers(1, 40, units)
     rights = [generator.binomial(sizes, share) for share in np.linspace(0.4, 0.6, systems // 2)]
@@ -166,7 +166,7 @@ def unlike_sizes(units: int, strata: int, systems: int, seed: int) -> list[Sampl
 def pair_by_itself(
     samples: list[tuple[Sample, Sample]], seed: int, resamples: int
 ) -> tuple[float, float, float]:
-    """The variance of a difference, its own p and the size of a typical unit, by the formulas of docs/statistics.md."""
+    """Return a difference's variance, its p and the typical unit size, by the formulas in docs/statistics.md."""
     parts, variances = [], []
     for a, b in samples:
         strata = int(a.strata.max()) + 1
@@ -221,7 +221,7 @@ def test_a_single_unit_is_not_tested():
 
 
 def test_a_difference_that_never_varies_is_as_sure_as_its_units_are_many():
-    """Four units that all say the same: p is 2 / 2^4, and nothing bounds the difference."""
+    """If all four units have the same difference, p is 2 / 2^4, and the interval has no bounds."""
     a, b = (em_sample(np.full(4, right)) for right in (0, 1))
     found = paired(a, b)
     assert found.p[0, 1] == pytest.approx(2 / 16, abs=0.02)
@@ -230,7 +230,7 @@ def test_a_difference_that_never_varies_is_as_sure_as_its_units_are_many():
 
 @pytest.mark.parametrize("count", [10, 400])
 def test_the_interval_of_a_constant_difference_has_a_width(count: int):
-    """All right against all wrong: as far from certain as all right is by itself."""
+    """A difference between all right and all wrong is as uncertain as a score of all right."""
     found = paired(em_sample(np.ones(count)), em_sample(np.zeros(count))).interval(0, 1)
     exact = -100 * stats.binomtest(count, count).proportion_ci(method="exact").low
     assert found.low == -100.0 and found.high == pytest.approx(exact, abs=10 * 30 / count)
@@ -241,7 +241,7 @@ def test_the_interval_of_a_constant_difference_has_a_width(count: int):
 @pytest.mark.parametrize("units", [12, 48, 400])
 @pytest.mark.parametrize("against", [0.5, 0.3, 0.1])
 def test_intervals_of_near_twins_cover_the_truth(units: int, expected: int, against: float, record_property):
-    """So many examples are expected to differ; the pairs of which none does have no interval."""
+    """The parameter is the expected number of differing examples. Pairs without a difference have no interval."""
     generator = np.random.default_rng(units + expected)
     share = expected / units
     true, hits, count = 100 * share * (1 - 2 * against), 0, 0
@@ -286,7 +286,7 @@ def test_a_mean_over_tasks_is_the_sum_in_other_units():
 
 
 def test_a_sum_is_tested_and_not_the_exchangeability_of_every_task():
-    """One system is far better on a small task and worse on a large one; the shuffles of issue 11 gave p = 0.166."""
+    """One system is much better on a small task and worse on a large one. Shuffling tasks jointly gave p = 0.166."""
     generator = np.random.default_rng(8)
     small = [em_sample(generator.random(30) < share, name="small") for share in (0.1, 0.9)]
     large = [em_sample(generator.random(2_000) < share, name="large") for share in (0.9, 0.3)]
@@ -324,7 +324,7 @@ def test_examples_for_one_point_is_the_textbook_number():
 
 
 def test_one_point_takes_at_least_six_examples_that_differ():
-    """One of 1,000 differs, or all: six that differ make one point of 600."""
+    """One of 1,000 examples differs, or all do. Six differing examples are one point out of 600."""
     one = np.zeros(1_000)
     one[3] = 1
     for other in (one, np.ones(1_000)):
@@ -347,7 +347,7 @@ FOUR = ((48, 220), (200, 4), (80, 1), (20, 50))
 
 
 def broken(tasks: Sequence[tuple[int, int]], systems: int, trials: int, resamples: int) -> float:
-    """The share of boards of equal systems on which any two differ."""
+    """Return the share of boards with equally good systems on which any two differ significantly."""
     generator = np.random.default_rng(systems)
     count = 0
     for trial in range(trials):
@@ -365,7 +365,7 @@ def test_equal_systems_share_a_rank(tasks: Sequence[tuple[int, int]], systems: i
 
 
 def test_unlike_units_and_a_twin_break_no_board():
-    """A system sent in twice, with two answers changed, must not make all others alike."""
+    """A system that is submitted twice, with two answers changed, must not tie all others."""
     generator = np.random.default_rng(12)
     n = np.full(60, 20)
     right = [generator.binomial(n, share) for share in (0.5, 0.5, 0.8)]
@@ -390,7 +390,7 @@ def test_boards_of_equal_systems(tasks: Sequence[tuple[int, int]], systems: int,
 @pytest.mark.parametrize("systems", [2, 10, 40])
 @pytest.mark.parametrize("units", [20, 48, 100])
 def test_boards_of_unlike_systems(units: int, systems: int, record_property) -> None:
-    """The test promises nothing for these (docs/statistics.md): how far it is off is what the table says."""
+    """The test gives no guarantee for such systems (docs/statistics.md). The table shows its error."""
     generator = np.random.default_rng(units + systems)
     count = 0
     for trial in range(200):
@@ -405,7 +405,7 @@ def test_boards_of_unlike_systems(units: int, systems: int, record_property) -> 
 @pytest.mark.parametrize("systems", [2, 10, 40])
 @pytest.mark.parametrize("errors", [1, 2, 4])
 def test_power(systems: int, errors: int, record_property) -> None:
-    """How often the best system is told from a second one that is a number of standard errors worse."""
+    """Measure how often the best system beats one that is worse by a number of standard errors."""
     generator = np.random.default_rng(errors)
     found = []
     for trial in range(300):
@@ -421,7 +421,7 @@ def test_power(systems: int, errors: int, record_property) -> None:
 
 
 def systems_with_errors(worst: float) -> list[Sample]:
-    """Four systems of clearly different squared errors, and a fifth with one answer that is far off."""
+    """Return four systems with clearly different squared errors, and a fifth with one extreme answer."""
     generator = np.random.default_rng(4)
     found = []
     for number in range(5):
@@ -436,7 +436,7 @@ def systems_with_errors(worst: float) -> list[Sample]:
 @pytest.mark.parametrize("others", [1, 2])
 @pytest.mark.parametrize("worst", [1e5, 1e9, 20260714093015.0, 1e20, 1e40, 1e99, 1e150])
 def test_one_long_number_leaves_the_tests_of_all_other_pairs_as_they_are(worst: float, others: int) -> None:
-    """The squares of its effects used to leave single precision, and the NaN spread to every adjusted p."""
+    """Before, its squared effects overflowed single precision, and the NaN spread to all adjusted p values."""
     samples = systems_with_errors(worst)
     more = [flip_signs([em_sample(np.arange(20) % 2)] * 5)] * (others - 1)
     found = compare_pairs([flip_signs(samples), *more])
@@ -452,7 +452,7 @@ def test_one_long_number_leaves_the_tests_of_all_other_pairs_as_they_are(worst: 
 
 
 def test_large_errors_are_tested_as_small_ones_are() -> None:
-    """Multiplied by a power of two, all statistics give the same p: it is a ratio."""
+    """Multiplying all statistics by a power of two doesn't change p, because it depends on a ratio."""
     small = systems_with_errors(10)
     large = [dataclasses.replace(one, rows=one.rows * [1, 2.0**300, 1]) for one in small]
     one, other = (compare_pairs([flip_signs(samples)]) for samples in (small, large))
@@ -461,7 +461,7 @@ def test_large_errors_are_tested_as_small_ones_are() -> None:
 
 
 def test_a_pair_whose_numbers_are_not_finite_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It used to decide the adjusted p of every other pair."""
+    """Before, it affected the adjusted p of all other pairs."""
     samples = systems_with_errors(10)
     resample = pairs._resample_pairs
 

@@ -1,4 +1,4 @@
-"""The proof of a task: it passes for the ten, and fails for what is broken."""
+"""Proving tasks: the ten tasks pass, and broken tasks fail."""
 
 import re
 from dataclasses import replace
@@ -23,7 +23,7 @@ SOUND = [example(number, f"answer {number}") for number in range(5)]
 
 @pytest.fixture
 def failing(tmp_path):
-    """The names of the checks that examples of a task do not pass."""
+    """Return the names of the failed checks."""
 
     def names(examples, **changes):
         store, task = (
@@ -85,7 +85,7 @@ def test_a_metric_that_needs_what_the_task_has_not(failing):
 
 
 def test_a_gold_score_of_its_own(failing):
-    """Where the official scorer denies gold the headline, the corrected score must have it."""
+    """If gold answers don't get full marks from the official scorer, they must from the corrected score."""
     assert failing([example(0, "the"), *SOUND[1:]], metric="nf1", gold_score="em") == set()
 
 
@@ -217,7 +217,7 @@ def test_structured_answers(failing, examples, changes, failed):
     ],
 )
 def test_a_metric_that_loses_values_does_not_pass(failing, monkeypatch, metric, output, answers, misread):
-    """With values lost, gold scored 100, empty answers the floor, and shuffled ones less: it was called proven."""
+    """Before, a metric that loses values passed: gold scored 100, empty answers the floor, and shuffled ones less."""
     known = METRICS[metric]
 
     def statistics(predictions, references):

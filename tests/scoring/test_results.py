@@ -1,4 +1,4 @@
-"""The results file: totals that say what they cover, and one spelling. Reading: test_results_reading.py."""
+"""The results file: totals, their coverage, reading and writing."""
 
 import json
 import re
@@ -187,7 +187,7 @@ def test_an_old_file_is_replaced_whole(tmp_path):
 
 @pytest.fixture
 def submissions(home, submit, tmp_path):
-    """The oracle over ten tasks, the majority over two of which one fails."""
+    """The oracle on ten tasks, and the majority baseline on two tasks, one of which fails."""
     for name, tasks in (("oracle", DECATHLON.tasks), ("majority", ("sst", "schema"))):
         folder = submit(name, tasks, f"submissions/{name}")
         if name == "majority":
@@ -308,7 +308,7 @@ OWN = Suite("own", "Own tasks", ("sst", "mine"), "mean", "average")
 
 
 def changed(results: Results, *path: str, value: Any) -> str:
-    """The JSON of results with one value changed, or removed for ..."""
+    """Return the JSON of results with one value changed, or removed if the value is `...`."""
     content = json.loads(results.to_json())
     at = content
     for key in path[:-1]:
@@ -552,7 +552,7 @@ PARTS = replace(
 
 
 def with_part(part: str, key: str, value: object) -> str:
-    """A file whose sst has all parts, with a key of one changed, or removed for ..."""
+    """Return a file whose sst has all parts, with one key changed, or removed if the value is `...`."""
     return changed(replace(SEVEN_OF_READING, tasks={"sst": PARTS}), "tasks", "sst", part, key, value=value)
 
 

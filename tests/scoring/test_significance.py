@@ -1,4 +1,4 @@
-"""Units and intervals against other implementations (scipy, survey textbooks) and on simulated populations."""
+"""Units and intervals, compared with scipy and survey textbooks, and checked on simulated populations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMN = EM.columns.index("em")
 
 
 def em_sample(right: np.ndarray, units: list[tuple[str, ...]] | None = None, name: str = "task") -> Sample:
-    """A sample of the em metric with a 1 for each right answer."""
+    """Return a sample of the em metric, with 1 for each right answer."""
     rows = [
         tuple(1.0 if (column in ("n", "em") and value) or column == "n" else 0.0 for column in EM.columns)
         for value in right
@@ -53,7 +53,7 @@ def test_interleaved_units_are_one_unit_each():
 
 
 def nested(outer: int, inner: int, examples: int) -> list[tuple[str, ...]]:
-    """Labels of examples in inner units, which bear the same names in every outer one."""
+    """Return unit labels of examples. Inner units have the same names in all outer units."""
     return [(f"a{a}", f"p{p}") for a in range(outer) for p in range(inner) for _ in range(examples)]
 
 
@@ -143,7 +143,7 @@ def spearman_sample(predicted: np.ndarray, gold: np.ndarray) -> Sample:
 
 @pytest.mark.parametrize("noise", [0.3, 1.5])
 def test_spearman_is_ranked_anew_in_every_sample(noise: float):
-    """The jackknife that ranks again what is left, one example after another, is the measure."""
+    """The reference is the jackknife that ranks the remaining examples again each time."""
     generator = np.random.default_rng(5)
     gold = generator.integers(1, 6, 80).astype(float)
     predicted = np.round(np.exp(gold + generator.normal(0, noise, 80)), 1)
@@ -158,7 +158,7 @@ def test_spearman_is_ranked_anew_in_every_sample(noise: float):
 
 
 def test_ranks_that_stay_as_they_were_say_too_little():
-    """Where large values decide the order of the others, fixed ranks give an error too small by a fifth."""
+    """With some data, fixed ranks make the standard error a fifth too small."""
     generator = np.random.default_rng(6)
     gold = generator.normal(size=400)
     predicted = np.abs(gold) + 0.3 * gold
@@ -236,7 +236,7 @@ def test_the_total_s_spread_is_the_sum_of_the_tasks():
 
 
 def test_the_total_s_degrees_of_freedom_are_satterthwaite_s():
-    """Two tasks of equal variance with 9 degrees each have 18; one that dominates has its own."""
+    """Two tasks with equal variances and 9 degrees of freedom each have 18. A dominant task keeps its own."""
     generator = np.random.default_rng(10)
     few = em_sample(np.arange(10) % 2 == 0)
     many = em_sample(generator.random(100_000) < 0.5)
@@ -246,7 +246,7 @@ def test_the_total_s_degrees_of_freedom_are_satterthwaite_s():
 
 
 def test_tasks_that_are_all_right_add_their_own_intervals():
-    """The halves add up as standard errors do: ten tasks are no surer than the worst of them, nor ten times worse."""
+    """Half-widths add up like standard errors, so ten tasks are no more certain than the least certain one."""
     right = [em_sample(np.ones(count), name=str(count)) for count in (10, 20, 4_000)]
     halves = [100 - score_interval(one).low for one in right]
     found = total_interval(right)
@@ -259,7 +259,7 @@ def test_tasks_that_are_all_right_add_their_own_intervals():
 
 @pytest.mark.parametrize("combination", ["sum", "mean"])
 def test_the_interval_of_a_total_ends_where_its_scale_does(combination):
-    """Two tasks with 39 of 40 right beside one all right would reach 300.53 of 300, and those all wrong -0.53."""
+    """Otherwise, two tasks with 39 of 40 right and one with all right would reach 300.53 of 300."""
     top = [em_sample(np.arange(40) > 0, name=name) for name in "ab"] + [em_sample(np.ones(12), name="c")]
     bottom = [em_sample(np.arange(40) < 1, name=name) for name in "ab"] + [em_sample(np.zeros(12), name="c")]
     highest = 300 if combination == "sum" else 100
@@ -298,10 +298,10 @@ def test_the_total_of_one_task_is_that_task() -> None:
 
 @pytest.mark.parametrize(("clusters", "least"), [(5, 0.91), (8, 0.86), (20, 0.89)])
 def test_totals_with_one_task_of_few_clusters(clusters, least, record_property):
-    """One task of clusters of 20 texts at 90, correlated by 0.5, beside nine of 4,000 texts at 80.
+    """One task with clusters of 20 texts at 90 and a correlation of 0.5, and nine tasks with 4,000 texts at 80.
 
-    Such a task alone is covered 90 to 99 % of the time, and so is the total; as if it leaned to neither side, the
-    total was covered 80 to 89 %.
+    The task alone is covered 90 to 99% of the time, and so is the total. With a symmetric interval, the total
+    was covered 80 to 89% of the time.
     """
     generator = np.random.default_rng(23)
     large = [em_sample(generator.random(4_000) < 0.8, name=str(index)) for index in range(36)]
@@ -332,7 +332,7 @@ def test_one_wild_answer_leaves_pearson_s_jackknife_exact(wild):
 
 
 KINDS = ["mean", "rare mean", "corpus F1", "BLEU", "correlation", "macro F1", "Matthews", "chrF", "LAS"]
-"""Populations of `draw_score` whose intervals hold with ten units."""
+"""Populations of `draw_score` whose intervals are reliable with ten units."""
 
 
 def covered(kind: str, units: int, sizes: str, trials: int) -> float:
@@ -378,7 +378,7 @@ def test_intervals_with_wild_answers_hold_for_many_units_only(kind: str, units: 
 
 @pytest.mark.parametrize(("worst", "has_interval"), [(1e5, True), (1e30, True), (1e60, True), (1e99, False)])
 def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_interval: bool) -> None:
-    """With an answer of 1e99, the variance was infinite and the ends of the interval NaN, which no file can hold."""
+    """Before, an answer of 1e99 made the variance infinite and the interval NaN, which JSON can't represent."""
     squares = np.linspace(0, 1, 50)
     squares[3] = worst**2
     rows = np.stack([np.ones(50), squares, np.zeros(50)], axis=1)
@@ -404,5 +404,5 @@ def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_int
     ],
 )
 def test_ends_are_rounded_to_the_width_of_the_interval(ends, written):
-    """Found by a reader: intervals of small errors were 0.0001 to 0.0003, or 0 to 0."""
+    """Before, intervals of small errors were shown as 0.0001 to 0.0003, or 0 to 0."""
     assert Interval(*ends).ends == written

@@ -1,4 +1,4 @@
-"""Scores of a task by several metrics, on one process or more."""
+"""Scores of a task by several metrics, with one or more processes."""
 
 import contextlib
 import json
@@ -74,7 +74,7 @@ def test_metrics_that_are_none(name, sentence):
 
 @pytest.mark.heavy
 def test_interrupted_workers_are_silent():
-    """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks.
+    """Ctrl-C reaches all processes of a terminal, including starting ones. Only the parent prints a message.
 
     The parent only sleeps: in about one of 150 runs the signal came while it asked a future, whose lock Python then
     leaves taken, so that the pool never ends. A second Ctrl-C ends it.
@@ -120,7 +120,7 @@ GOLD = ["good", "bad", "so so", "good"] * 12
 
 @pytest.fixture
 def labels(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Submissions for a task of labels whose metric is macro-F1."""
+    """A label task whose metric is macro F1."""
     (task,) = load_included(own_task(GOLD, metric="macro_f1"))
     prepare_task(task, Request(tmp_path / "home", progress=False))
 
@@ -190,7 +190,7 @@ def test_statistics_whose_classes_were_changed_are_refused(
 
 
 class Answers:
-    """A reference with nothing but answers."""
+    """A reference with only answers."""
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = answers
@@ -228,7 +228,7 @@ def test_items_of_wrong_form_are_counted_apart(command: Callable[..., object], t
 
 
 def write(submission, answers):
-    """Replace the answers to sst by these lists of samples."""
+    """Replace the answers to sst with these lists of samples."""
     path = submission / "predictions" / "sst.validation.jsonl"
     ids = [json.loads(line)["id"] for line in path.read_text().splitlines()]
     lines = [
@@ -301,7 +301,7 @@ def test_predict_samples_with_seeds_that_follow(submit, home):
 
 
 def test_the_interval_covers_with_samples_inside_examples():
-    """Examples of different difficulty, five answers to each: 95 % intervals of the mean cover its expectation."""
+    """With examples of different difficulty and five answers each, 95% intervals cover the expected mean."""
     generator = np.random.default_rng(1)
     covered, runs, n = 0, 400, 60
     metric = METRICS["em"]

@@ -1,4 +1,4 @@
-"""results.json is a summary of the present answers, and verify finds every difference from them."""
+"""results.json summarizes the current answers, and verify finds every difference."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_task_without_a_score_leaves_no_statistics(few: Path, home: Path) -> N
 
 
 def test_a_submission_of_an_earlier_version_is_evaluated(few: Path, home: Path) -> None:
-    """Its manifest and the digests of answers that were left out are ignored."""
+    """Its manifest and the digests of withheld answers are ignored."""
     before = scores(few)
     (few / "manifest.json").write_text('{"format": "decabench.manifest/1"}')
     (few / "withheld").mkdir()
@@ -177,7 +177,7 @@ def test_names_of_tasks_lead_nowhere(few: Path, home: Path, tmp_path: Path, name
 
 
 class Kill(BaseException):
-    """The end of a process that changes no more files."""
+    """Raised where the process is killed."""
 
 
 def killed(folder: Path, run: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -283,7 +283,7 @@ def test_every_edit_is_named(few: Path, home: Path, keys: tuple[str, ...], value
 
 
 def test_a_forged_ledger_or_results_do_not_pass(few: Path, home: Path) -> None:
-    """Verification scores, whatever the ledger says; and statistics that agree with a forged score change nothing."""
+    """verify always scores the answers, so neither a forged ledger nor forged statistics can mislead it."""
     edit(few, ("tasks", "sst", "score"), 100.0)
     edit(few, ("tasks", "sst", "scores", "em"), 100.0)
     assert not verified(few, home).ok

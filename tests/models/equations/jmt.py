@@ -1,7 +1,7 @@
-"""The Joint Many-Task paper's equations as they are printed, with Python loops over time steps.
+"""The equations of the Joint Many-Task paper as printed, with Python loops over time steps.
 
-It shares no code with `decabench.models`, only the names of the weights. Sentences of a batch must be of equal
-lengths, as there is no padding. States are lists of (B, d), one for each word; tasks have the names of ORDER. B
+This shares only the names of weights with `decabench.models`, no code. Sentences in a batch must have equal
+lengths, because there is no padding. States are lists of (B, d), one per word. Tasks have the names in ORDER. B
 sentences, T words.
 """
 

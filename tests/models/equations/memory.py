@@ -1,6 +1,6 @@
-"""The equations of the shared-memory paper (Liu et al. 2016) as they are printed, one token and one text at a time.
+"""The equations of the shared-memory paper (Liu et al. 2016) as printed, for one token and one text at a time.
 
-It shares no code with `decabench.models`, only the names of the weights. A cosine with a key of zeros, as before the
+This shares only the names of weights with `decabench.models`, no code. The cosine with a key of zeros, as before the
 first word, is 0.
 """
 

@@ -1,6 +1,6 @@
-"""The equations of Meta-LSTM's paper and of its competitors as they are printed, one token and one text at a time.
+"""The equations of the Meta-LSTM paper and its baselines as printed, for one token and one text at a time.
 
-It shares no code with `decabench.models`, only the names of the weights. Chen et al. 2018 (Eq. 9-33), Ha et al. 2017
+This shares only the names of weights with `decabench.models`, no code. Chen et al. 2018 (Eq. 9-33), Ha et al. 2017
 (HyperLSTM), Liu et al. 2017 (adversarial losses).
 """
 

@@ -1,6 +1,6 @@
-"""The equations of recurrent modular networks and of the encoders that they extend, one token and one text at a time.
+"""The equations of recurrent modular networks and the encoders they extend, for one token and one text at a time.
 
-It shares no code with `decabench.models`, only the names of the weights. Xu et al. 2021 (Eq. 1-11), Misra et al. 2016
+This shares only the names of weights with `decabench.models`, no code. Xu et al. 2021 (Eq. 1-11), Misra et al. 2016
 (cross-stitch), Ruder et al. 2019 (sluice), Gupta et al. 2019 (GIRNet), and DC-MTL and IC-MTL as
 `recurrent_modules.py` describes them.
 """
@@ -21,18 +21,18 @@ Weights = Mapping[str, Tensor]
 
 @dataclass
 class Text:
-    """A text as its task reads it, and the connections that were open."""
+    """The states that a task reads for a text, and the open connections."""
 
     states: Tensor
-    """(T, width): what the output layer reads at each token"""
+    """(T, width): the output layer's input at each token"""
     encoder: list[list[int]] = field(default_factory=list)
-    """for each token, 1 or 0 for each connection in the shared encoder, layer by layer, from below first"""
+    """for each token, 1 or 0 for each connection in the shared encoder, layer by layer from the bottom"""
     decoder: list[list[int]] = field(default_factory=list)
     """the same for those to the task's decoder"""
 
 
 def lower(task: str) -> str:
-    """A task's name within those of weights."""
+    """Return a task's name as used in the names of weights."""
     return task.replace(".", "/")
 
 
@@ -190,7 +190,7 @@ def shared(x: Tensor, h: Tensor, w: Weights, task: str) -> Tensor:
 
 
 def run(x: Tensor, w: Weights, task: str, tasks: list[str], config: Any) -> Text:
-    """(T, d) -> what the task's output layer reads at each token"""
+    """(T, d) -> the input of the task's output layer at each token"""
     h = ENCODERS[config.name](x, w, task, tasks, config)
     match config.extension:
         case "rmn" | "rrn":

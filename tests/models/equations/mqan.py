@@ -1,7 +1,7 @@
-"""The decathlon paper's equations as they are printed, with Python loops over time steps and over the answer.
+"""The equations of the decathlon paper as printed, with Python loops over time steps and answer tokens.
 
-It shares no code with `decabench.models`, only the names of the weights. Examples of a batch must be of equal
-lengths, as there is no padding; nothing is kept from one answer token to the next. B examples, l, m and n tokens of
+This shares only the names of weights with `decabench.models`, no code. Examples in a batch must have equal
+lengths, because there is no padding. Nothing is cached between answer tokens. B examples; l, m and n tokens of
 context, question and answer.
 """
 
@@ -88,7 +88,7 @@ def has(w: Weights, prefix: str) -> bool:
 
 
 def depth(w: Weights, prefix: str) -> int:
-    """How many layers `prefix.0`, `prefix.1`, ... there are."""
+    """Return the number of layers `prefix.0`, `prefix.1`, ..."""
     return len({name[len(prefix) + 1 :].split(".")[0] for name in w if name.startswith(f"{prefix}.")})
 
 
@@ -213,7 +213,7 @@ def negative_log_likelihood(batch, w: Weights, heads: int, layer_by_layer: bool 
 def greedy(batch, w: Weights, heads: int, table: Tensor, limit: int) -> Tensor:
     """(B, limit): the likeliest words, everything computed again for each; `table` has the vocabulary's vectors.
 
-    The encoder runs once; <eos> ends nothing here, as the others may still be at it: what follows it is not meant.
+    The encoder runs once. <eos> does not stop decoding, because other answers may not have ended.
     """
     vectors = batch.vectors
     encoded = encode(vectors[batch.context], vectors[batch.question], w, heads)
