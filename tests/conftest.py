@@ -27,13 +27,13 @@ for _name in (
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works in the tests, and in what they start, though a shell began them in the background without it."""
+    """Restore Ctrl-C in the tests and their child processes, because shells disable it in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that share a fixture of their file run in one process, which makes it once."""
+    """Run tests that share a fixture of their file in one process, which makes it once."""
     fixtures = getattr(item, "_fixtureinfo", None)
     is_shared = fixtures and any(made[-1].scope == "module" for made in fixtures.name2fixturedefs.values())
     if is_shared and item.get_closest_marker("xdist_group") is None:
@@ -42,7 +42,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled sample, prepared once however many processes test. Tests only read it."""
+    """The bundled sample, prepared once for all test processes. Tests only read it."""
     from filelock import FileLock
 
     base = tmp_path_factory.getbasetemp()
@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither see nor change what the user has prepared in the default folder."""
+    """Keep tests away from the user's prepared data."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("user")))
         yield
@@ -64,7 +64,7 @@ def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session", autouse=True)
 def one_process_a_command() -> Iterator[None]:
-    """Starting processes takes longer than the sample does; tests of several ask for them with `--jobs`."""
+    """Use one process, because starting processes takes longer than the sample. Tests that need more set `--jobs`."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("PREPARE", "EVALUATE", "COMPARE", "LEADERBOARD", "VERIFY"):
             patch.setenv(f"DECABENCH_{name}_JOBS", "1")
@@ -73,7 +73,7 @@ def one_process_a_command() -> Iterator[None]:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Runs `decabench ARGUMENTS` in this process."""
+    """Run `decabench ARGUMENTS` in this process."""
     monkeypatch.setenv("DECABENCH_DEBUG", "")  # what --debug sets goes away with the test
     monkeypatch.delenv("DECABENCH_HOME", raising=False)
     return lambda *arguments: CliRunner().invoke(cli, [str(argument) for argument in arguments])
@@ -81,7 +81,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 @pytest.fixture
 def unreadable(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Makes a file one that may not be read, for root too, whom its mode does not stop."""
+    """Make a file unreadable, even for root, who can read any mode."""
 
     def forbid(path: Path) -> None:
         real = io.open
@@ -99,7 +99,7 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 @pytest.fixture
 def submit(home: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Writes a baseline's submission over the sample and returns its folder."""
+    """Write a baseline's submission to the sample, and return its folder."""
 
     def write(
         predictor: str, tasks: Sequence[str] = DECATHLON.tasks, output: str = "", **fields: Any

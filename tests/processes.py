@@ -1,4 +1,4 @@
-"""Other processes: waiting for them, and running them in a terminal."""
+"""Helpers that wait for other processes and run them in a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Tell whether a process is there and has not ended, though nobody may have asked how."""
+    """Return whether a process is running. Zombies are not."""
     if Path("/proc/self").exists():
         try:
             return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -35,7 +35,7 @@ def is_running(process: int) -> bool:
 
 
 def in_terminal(command: Sequence[object], columns: int, folder: Path, **variables: str) -> tuple[int, bytes]:
-    """Run a command in a pseudo-terminal of this width; return its exit code and all that it wrote."""
+    """Run a command in a pseudo-terminal of this width. Return its exit code and its output."""
     import fcntl
     import pty
     import struct
@@ -63,7 +63,7 @@ def in_terminal(command: Sequence[object], columns: int, folder: Path, **variabl
 
 
 def with_decabench(folder: Path) -> dict[str, str]:
-    """Return an environment in which `decabench`, `python` and `python3` are those of the tests."""
+    """Return an environment with the tests' own `decabench`, `python` and `python3`."""
     (folder / "bin").mkdir()
     for name, module in (("python", ""), ("python3", ""), ("decabench", "-m decabench")):
         shim = folder / "bin" / name

@@ -30,7 +30,7 @@ COMMANDS = dict(every_command())
 
 @pytest.fixture
 def start():
-    """Starts `decabench ARGUMENTS` as a terminal does; nothing of it outlives the test."""
+    """Start `decabench ARGUMENTS` as a terminal would, and stop it after the test."""
     processes = []
 
     def popen(*arguments, **options):
@@ -332,7 +332,7 @@ def no_space(*arguments, **options):
 
 
 def writing(name, home, new, submission):
-    """A command that writes into a folder `new`."""
+    """Return a command that writes into a folder `new`."""
     prepare = ["prepare", "sst", "--sample", "--home"]
     return {
         "prepare": [*prepare, new],

@@ -26,7 +26,7 @@ from tests.tasks.conftest import shared  # noqa: F401
 DOCS = ROOT / "docs"
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
-"""Pages that can be followed on the sample, without a server; the tutorial and the public board have their tests."""
+"""Pages that can be followed with the sample and without a server. Other tests follow the tutorial and public board."""
 LONG = (
     "how-to/own-metric",
     "predictors",
@@ -37,7 +37,7 @@ LONG = (
     "how-to/days-work",
     "exchange",
 )
-"""The pages among them that take several seconds each."""
+"""The slower ones of these pages, which take several seconds each."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
 
@@ -46,7 +46,7 @@ class Block:
     """A block of code on a page."""
 
     language: str
-    """The word after the fence."""
+    """The word after the opening fence."""
     text: str
     """Its content."""
     name: str | None
@@ -64,7 +64,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
-    """Do what a page says in an empty folder: save its files, run its commands in one shell, then its Python."""
+    """Follow a page in an empty folder: save its files, run its commands in one shell, and then its Python code."""
     environment = with_decabench(folder)
     work = folder / "work"
     work.mkdir()
@@ -224,7 +224,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors_in(path: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub and Sphinx make them."""
+    """Return the anchors of a page's headings, as made by GitHub and Sphinx."""
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     counts: Counter[str] = Counter()
     anchors: set[str] = set()
@@ -276,7 +276,7 @@ def test_the_architecture_names_what_there_is() -> None:
 
 
 def names_in(path: Path) -> set[str]:
-    """The names that a module's top level defines."""
+    """Return the names that a module defines at its top level."""
     found: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:

@@ -12,7 +12,7 @@ PACKAGES = ["decabench.errors", "decabench.leaderboard", "decabench.metrics", "d
 
 
 def listed(module):
-    """`__all__` as it stands in the source; None where there is none."""
+    """Return `__all__` as written in the source, or None."""
     for node in ast.parse(modules()[module].read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return ast.literal_eval(node.value)
@@ -46,7 +46,7 @@ def test_a_package_lists_all_that_it_shows(package):
 
 
 def constants(package):
-    """Metric values of the package's own modules, which METRICS lists."""
+    """Return the metric values in the package's modules, which METRICS lists."""
     from decabench.metrics import METRICS
     from decabench.metrics.base import Metric
 

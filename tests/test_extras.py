@@ -63,15 +63,15 @@ sys.meta_path.insert(0, Missing())
 """
 
 OURS = {"_typeshed", "compression", "decabench"}
-"""What no package has to bring; `_typeshed` is the type checker's, `compression` the standard library's since 3.14."""
+"""Modules without a package. `_typeshed` is the type checker's, and `compression` is the standard library's since 3.14."""
 
 
 BY_THEIR_OWN_NAME = {"mlflow", "wandb"}
-"""Loggers that are used where they are, and that a message says to install by their own name."""
+"""Optional trackers, which messages say to install under their own names."""
 
 
 def distribution(requirement: str) -> str:
-    """The name of a requirement, as pip normalises it."""
+    """Return the name of a requirement, normalized like pip's."""
     match = re.match(r"[\w.-]+", requirement)
     assert match is not None
     return re.sub(r"[-_.]+", "-", match.group()).lower()

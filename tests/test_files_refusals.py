@@ -32,10 +32,10 @@ OPERATIONS: dict[str, tuple[tuple[object, str], ...]] = {
     "remove": ((os, "unlink"),),
     "lock": (("fcntl", "flock"),),
 }
-"""Where Python asks the system for each."""
+"""The Python functions that call the system for each operation."""
 
 MACHINE = ("EMFILE", "ENFILE", "ENOMEM", "EIO", "ESTALE")
-"""Errors that are never the fault of a file's author."""
+"""Errors that are never caused by the content of a file."""
 
 HARMLESS = {
     "open": ERRORS.split(),  # notes and caches can be done without
@@ -44,10 +44,10 @@ HARMLESS = {
     "sync": ("EINVAL", "ENOTSUP"),  # a file system that writes at once
     "remove": ERRORS.split(),  # what is not removed stays
 }
-"""Refusals with which a command may succeed all the same."""
+"""Failures despite which a command may succeed."""
 
 BY_PRODUCTS = re.compile(r"run\.json|/ledger/")
-"""Files that no command needs."""
+"""Files that no command needs to succeed."""
 
 COMMANDS = {
     "prepare": "prepare sst --sample --force",
@@ -69,16 +69,16 @@ COMMANDS = {
 
 @dataclass
 class Refusal:
-    """A call of an operation that fails."""
+    """A failing call of an operation."""
 
     operation: str
     number: int
-    """The call that fails, among those of files in the folder."""
+    """The number of the failing call among the calls for files in the folder."""
     error: str
 
     @contextmanager
     def made(self, folder: Path) -> Iterator[list[str]]:
-        """Let the call fail; yields the names of the files of the calls before it."""
+        """Make the call fail. Yields the file names of the calls before it."""
         seen: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
             for module, name in OPERATIONS[self.operation]:
@@ -141,7 +141,7 @@ def inside(folder: Path) -> Iterator[None]:
 
 
 def cases() -> list[tuple[str, str, str]]:
-    """Every command with every operation and error, in an order that a seed decides."""
+    """Return all combinations of commands, operations and errors, in an order determined by a seed."""
     found = list(itertools.product(COMMANDS, OPERATIONS, ERRORS.split()))
     random.Random(1).shuffle(found)
     return found
@@ -166,7 +166,7 @@ def test_a_refusal_is_told_as_what_it_is(begun: Path, tmp_path: Path) -> None:
 
 
 def find_fault(command: str, operation: str, error: str, code: int, said: str) -> str:
-    """Say what is wrong about how a command ended."""
+    """Describe what is wrong with the way a command ended."""
     if code == 0:
         return "" if error in HARMLESS.get(operation, ()) else "no error"
     if code not in (1, 2, 3) or "Traceback" in said or "Unexpected" in said:

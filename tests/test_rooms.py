@@ -40,7 +40,7 @@ WITH_TORCH = ("vectors", "models", "training", "predictors")
 
 
 def room(module: str) -> str:
-    """Which room a module belongs to."""
+    """Return the room that a module belongs to."""
     if module in ("decabench", "decabench.cli", "decabench.__main__"):
         return "console"
     parts = module.split(".")
@@ -48,12 +48,12 @@ def room(module: str) -> str:
 
 
 def face(module: str) -> str:
-    """The package whose public face other rooms import."""
+    """Return the package from which other rooms must import."""
     return f"decabench.{room(module)}"
 
 
 def target(found: Import) -> str:
-    """The module that an import reaches: `from decabench.tasks import store` is the store."""
+    """Return the module that an import loads. `from decabench.tasks import store` loads the store."""
     whole = f"{found.module}.{found.name}"
     return whole if whole in modules() else found.module
 
@@ -120,14 +120,14 @@ def test_the_rule_itself(module: str, text: str, count: int) -> None:
 
 
 def imported(module: str) -> set[str]:
-    """The project's files that a file imports, at any depth of its functions; faces of its own room left out."""
+    """Return the project's files that a file imports, including inside functions, except its own room's `__init__`."""
     path = modules()[module]
     found = imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
     return {reached for reached in map(target, found) if reached in modules()} - {module}
 
 
 def circle(arrows: Mapping[str, set[str]]) -> list[str]:
-    """Some files that import each other in a ring; empty where there are none."""
+    """Return files that import each other in a circle, if any."""
     left = {name: set(reached) for name, reached in arrows.items()}
     while free := [name for name, reached in left.items() if not reached & left.keys()]:
         for name in free:

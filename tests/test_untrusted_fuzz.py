@@ -62,7 +62,7 @@ CASES = {
     "home/tasks/sst/validation.parquet": DATA,
     "journaled/journal/*": ["FORGET journaled/predictions", PREDICT],
 }
-"""A file of the folder below, and the commands that read it, in the same folder."""
+"""A file of the folder, and the commands that read it."""
 
 TASK = """
 format = "decabench.taskfile/1"
@@ -142,7 +142,7 @@ sst = 100
 
 
 def run(line: str) -> None:
-    """Run a command in the current folder, and check that it ends in a sentence."""
+    """Run a command in the current folder, and check that it ends with a clear message."""
     start = time.process_time()
     done = CliRunner().invoke(cli, line.split())
     printed = done.stdout + done.stderr
@@ -154,7 +154,7 @@ def run(line: str) -> None:
 
 @pytest.fixture(scope="module")
 def whole(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of files, none of them damaged."""
+    """A folder of undamaged files."""
     folder = tmp_path_factory.mktemp("fuzz")
     for task in ("sst", "schema"):
         shutil.copytree(home / "tasks" / task, folder / "home" / "tasks" / task)
@@ -190,7 +190,7 @@ def whole(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copies(source: Path, target: Path) -> Iterator[Path]:
-    """Damage a copy of a file again and again."""
+    """Yield damaged copies of a file."""
     for seed in range(TIMES):
         target.write_bytes(mutate(source.read_bytes(), f"{source.name} {seed}"))
         yield target

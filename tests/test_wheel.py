@@ -27,7 +27,7 @@ def run(*arguments, **options):
 
 
 def copy_of_the_tree(target, links):
-    """What git has or would add, so that nothing of an earlier build is in it; links as links or as plain files."""
+    """Copy the files that git has or would add, without earlier builds. Links are copied as links or as plain files."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout, so files of the project and built files cannot be distinguished")
     listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
@@ -43,7 +43,7 @@ def copy_of_the_tree(target, links):
 
 @dataclass(frozen=True)
 class Built:
-    """A wheel and the environment that it is installed in."""
+    """A wheel and the environment in which it is installed."""
 
     wheel: Path
     python: Path
@@ -51,7 +51,7 @@ class Built:
     """An empty folder to run in."""
 
     def run(self, *arguments):
-        """Runs the environment's Python from an empty folder; other libraries are borrowed from this one's."""
+        """Run the environment's Python in an empty folder, with other libraries from this environment."""
         borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return run(
@@ -64,7 +64,7 @@ class Built:
 
 @pytest.fixture(scope="session", params=["links", pytest.param("plain files", marks=pytest.mark.heavy)])
 def built(request, tmp_path_factory):
-    """Built and installed once however many processes test."""
+    """A wheel, built and installed once for all test processes."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder = base / f"wheel of {request.param}"

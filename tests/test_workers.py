@@ -15,7 +15,7 @@ from tests.sources import ROOT
 
 
 def hears_ctrl_c(seconds: float) -> tuple[int, bool]:
-    """(the process, whether Ctrl-C would reach it)."""
+    """Return (process id, whether Ctrl-C would reach the process)."""
     time.sleep(seconds)
     return os.getpid(), signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 

@@ -34,7 +34,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(repository: Path, script: str, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a script as GitHub Actions runs one: bash that stops at the first error."""
+    """Run a script like GitHub Actions, with bash that stops at the first error."""
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=repository,
@@ -45,7 +45,7 @@ def run(repository: Path, script: str, variables: dict[str, str]) -> subprocess.
 
 
 def scripts(job: Any) -> list[str]:
-    """The commands of a job, but for the installation."""
+    """Return the commands of a job, except the installation."""
     found = [step["run"] for step in job["steps"] if "run" in step]
     assert "--requirement .decabench/locks/base.txt" in found[0]
     return found[1:]
@@ -79,14 +79,14 @@ def test_the_gate_lets_through_what_is_as_good(repository: Path, candidate: str,
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git as somebody; return its output."""
+    """Run git with a test identity, and return its output."""
     who = ("-c", "user.name=somebody", "-c", "user.email=somebody@localhost")
     command = ["git", "-C", folder, *who, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 class Server:
-    """A git server of bare repositories, and a runner that takes jobs from the YAML: it clones and runs, no more."""
+    """A git server with bare repositories, and a minimal runner that clones and runs the jobs in the YAML."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,7 +112,7 @@ class Server:
     def run_job(
         self, job: Any, variables: dict[str, str], event: dict[str, str], own: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run the steps of a job in a new workspace until one fails; return the last, with all that was printed."""
+        """Run the steps of a job in a new workspace until one fails. Return the last step and all output."""
         number = len(list(self.folder.glob("workspace-*")))
         workspace = self.folder / f"workspace-{number}"
         workspace.mkdir()
@@ -145,7 +145,7 @@ class Server:
 
 
 class PublicBoard(Server):
-    """The public board: a repository, and who sends requests."""
+    """The public board: a repository and contributors."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -180,7 +180,7 @@ class PublicBoard(Server):
         return self.run_job(self.workflow["jobs"]["build"], self.workflow["env"], {}, "board")
 
     def request(self, author: str, change: Callable[[Path], object]) -> tuple[int, str, str]:
-        """Send a request and run its job; return the exit status, what was printed and the summary."""
+        """Send a request and run its job. Return the exit status, the output and the summary."""
         self.number += 1
         clone = self.clone("board", self.folder / f"request-{self.number}")
         change(clone)
@@ -256,7 +256,7 @@ def test_requests_are_reviewed_and_merges_published(board: PublicBoard) -> None:
 
 
 class HiddenBoard(Server):
-    """A board of hidden labels: a private repository, a public one, and a queue."""
+    """A board with hidden labels: a private repository, a public repository and a queue."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -281,7 +281,7 @@ class HiddenBoard(Server):
         git(private, "push", "--quiet", "origin", "HEAD:main")
 
     def send(self, author: str, name: str, right: int) -> Path:
-        """Put answers into the queue, so many of which are right."""
+        """Put answers into the queue, with this number of right ones."""
         place = self.queue / author / name
         (place / "predictions").mkdir(parents=True)
         (place / "submission.toml").write_text(f'format = "decabench.submission/1"\nname = "{name}"\n')

@@ -1,7 +1,7 @@
-"""A real browser for the site: Chromium or Chrome, wherever it is installed.
+"""Tests in a real browser, Chromium or Chrome.
 
-Without one the tests are skipped with a plain message; where CI is set that is a failure. All of them run in one
-process (their `xdist_group`), so one browser and one site serve them all.
+Without a browser, the tests are skipped with a message, or fail if CI is set. They all run in one process (their
+`xdist_group`), so they share a browser and a site.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # How long a page may take before a test gives up on it, in ms. It says nothing about the page: the machine may be busy.
 PATIENCE = 60_000
 SERVED = pytest.mark.parametrize("address", ["http"], indirect=True)
-"""For what does not depend on where the pages come from: the disk, or a server."""
+"""For tests that don't depend on whether pages come from the disk or from a server."""
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -42,7 +42,7 @@ QUIET = (
 
 
 def executable() -> str:
-    """The browser to test with: $DECABENCH_BROWSER, else the first that is on the path."""
+    """Return the browser: $DECABENCH_BROWSER, else the first one on the path."""
     found = os.environ.get("DECABENCH_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         words = "no Chromium or Chrome on the path: run tools/install_browser.sh, or set DECABENCH_BROWSER"
@@ -68,7 +68,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight systems, the oracle and a baseline, and two reported results, one of another split."""
+    """A site with eight systems, the oracle, a baseline, and two reported results, one for another split."""
     folder = tmp_path_factory.mktemp("browser")
     submissions(home, folder / "submissions", 8)
     usage = {"sst.validation": {"prompt_tokens": 11_000, "completion_tokens": 1_000}}
@@ -80,7 +80,7 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def serving(site: Path, kind: str) -> Iterator[str]:
-    """Provide the address of a site: on the disk (`file`), or on a server for as long as the block lasts (`http`)."""
+    """Yield the address of a site, on disk (`file`) or on a server that runs during the block (`http`)."""
     if kind == "file":
         yield site.as_uri()
         return
@@ -93,7 +93,7 @@ def serving(site: Path, kind: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session", params=["file", pytest.param("http", marks=pytest.mark.heavy)])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    """The site from the disk, and from a server."""
+    """The address of the site, on disk and on a server."""
     with serving(site, request.param) as found:
         yield found
 
@@ -122,7 +122,7 @@ class Watched:
 
 @pytest.fixture
 def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
-    """A fresh profile; the test fails on any error in the console and any request to another host."""
+    """A fresh profile. Errors in the console and requests to other hosts fail the test."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(PATIENCE)
     context.watched = Watched(context, address)  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext, address: str) -> Page:
-    """The overview."""
+    """The overview page."""
     page = context.new_page()
     page.goto(f"{address}/index.html")
     return page

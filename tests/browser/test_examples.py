@@ -1,4 +1,4 @@
-"""The page of `decabench show`, from the disk and from a server: filters, search, permalinks, hostile texts."""
+"""The page of `decabench show`, from disk and from a server: filters, search, permalinks and hostile texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31
 
 
 def answers(home: Path) -> list[dict[str, Any]]:
-    """Right, wrong, empty and hostile answers to squad, in turn."""
+    """Return right, wrong, empty and hostile answers to squad, in turn."""
     made = []
     for number, example in enumerate(Store(home).examples("squad", "validation")):
         text = (example.answers[0], "the wrong thing", HOSTILE, "")[number % 4]
@@ -34,7 +34,7 @@ def answers(home: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page about squad, against another submission, in pieces as small as can be."""
+    """A page that compares two submissions on squad, with shards of the smallest size."""
     from decabench.leaderboard import example_pages
 
     folder = tmp_path_factory.mktemp("examples")
@@ -68,7 +68,7 @@ def counted(page: Page, text: str) -> None:
 
 
 def verdicts(page: Page) -> set[str]:
-    """Those of the first submission, in each example."""
+    """Return the verdicts of the first submission on each example."""
     found = [
         one.locator("dt", has_text="(").first.inner_text() for one in page.locator("[data-list] > li").all()
     ]
@@ -91,7 +91,7 @@ def test_filters_work_without_the_pieces(context: BrowserContext, address: str) 
 
 @SERVED
 def test_a_page_begins_with_the_filters_of_its_address(context: BrowserContext, address: str) -> None:
-    """Addresses as `show --output` writes them, of a flag that no answer has, too: it does not show all."""
+    """Addresses as written by `show --output`. A flag that no answer has shows no examples."""
     page = opened(context, address, "#q=the%20wrong%20thing&kind=wrong&sort=length")
     counted(page, "24 of 32 examples")  # the other submission says so everywhere
     assert page.input_value("input[name=q]") == "the wrong thing"
@@ -160,7 +160,7 @@ def test_hostile_texts_do_nothing(context: BrowserContext, address: str) -> None
 
 
 def test_a_dialogue_is_shown_with_its_states(browser: Browser, home: Path, tmp_path: Path) -> None:
-    """The answer equals its gold and is wrong; the page shows since which turn, and nothing overflows."""
+    """The answer equals gold but is wrong. The page shows since which turn, and nothing overflows."""
     wrong = {"en_1_0": HOSTILE, "en_1_1": "area: east;"}
     texts = {each.id: each.answers[0] for each in Store(home).examples("woz.en", "validation")} | wrong
     write_submission(tmp_path / "s", "s", {("woz.en", "validation"): list(texts.items())})

@@ -25,7 +25,7 @@ def names(page: Page) -> list[str]:
 
 
 def values(page: Page, number: int) -> list[float]:
-    """The numbers of a column, with dashes left out."""
+    """Return the numbers in a column, without dashes."""
     cells = page.locator(f"{ROWS} td:nth-child({number})").all_inner_texts()
     return [float(text.split()[0]) for text in cells if not text.startswith("–")]
 

@@ -1,4 +1,4 @@
-"""Submission pages, task pages and the comparison in a real browser, and what all pages owe to everybody."""
+"""Submission pages, task pages and the comparison in a real browser, and the accessibility of all pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGES = (
 )
 
 FIRST = ("index.html",)
-"""The pages whose accessibility every run checks; the others are heavy tests."""
+"""The pages whose accessibility is always checked. The others are heavy tests."""
 
 
 def opened(context: BrowserContext, address: str, path: str) -> Page:

@@ -1,4 +1,4 @@
-"""Tests, totals and ranks that pages compute in the browser: the figures of Python, for all tasks and for some."""
+"""Tests, totals and ranks computed in the browser equal Python's, for all tasks and for some."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOME = ("squad", "woz.en", "schema", "sst")
 
 
 def ranked(site: Path, home: Path, tasks: tuple[str, ...]) -> Standings:
-    """The table of a suite of these tasks, as Python builds it."""
+    """Return Python's table for a suite of these tasks."""
     suite = replace(DECATHLON, tasks=tasks, published=())
     folder, paths, _ = find_submissions(site.parent / "submissions")
     entries, _ = score_submissions(folder, paths, Keeper(Store(home), [suite], TASKS))

@@ -95,7 +95,7 @@ def test_the_lowest_mean_error_is_first(watched: BrowserContext, place: str) -> 
 
 
 def test_numbers_are_rounded_as_in_the_tables(watched: BrowserContext, place: str) -> None:
-    """Scores of 400 examples are multiples of 0.25; the pages are written by Python, comparisons by the browser."""
+    """Scores on 400 examples are multiples of 0.25. Python writes the tables, and the browser the comparisons."""
     page = opened(watched, f"{place}/compare.html")
     values = [number / 8 for number in range(-40, 808)] + [46.45, 46.65, 1.005, 0.285, 2.675]
     for digits in (0, 1, 2, 3):

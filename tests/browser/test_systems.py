@@ -1,4 +1,4 @@
-"""Runs of one system in a real browser: a row that opens, and the same figures for chosen tasks as in Python."""
+"""Runs of one system in a real browser: the row opens, and figures for chosen tasks equal Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of imports need: the examples of the sample, an import into a folder, and its score."""
+"""Fixtures for imports: examples of the sample, an import into a folder, and its score."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decabench.tasks import Store
 
 @pytest.fixture
 def golds(home):
-    """Id to first gold answer, by task."""
+    """Return a function that gives a task's first gold answers by id."""
 
     def read(task: str) -> dict[str, str]:
         return {row.id: row.answers[0] for row in Store(home).examples(task, "validation")}
@@ -23,19 +23,19 @@ def golds(home):
 
 @pytest.fixture
 def examples(home):
-    """The examples of a task of the sample."""
+    """Return a function that gives a task's examples in the sample."""
     return lambda task: list(Store(home).examples(task, "validation"))
 
 
 @pytest.fixture
 def score(home):
-    """The score of the task that a report is about."""
+    """Return a function that gives the score of an import."""
     return lambda done: evaluate(done.folder, tasks=done.task, home=home).tasks[done.task].score
 
 
 @pytest.fixture
 def bring(home, tmp_path):
-    """Imports into a folder `out`."""
+    """Return a function that imports into a folder `out`."""
 
     def call(source: Any, task: str, format: str = "", name: str = "theirs", **settings: Any):
         made = ImportSettings(**settings)

@@ -1,4 +1,4 @@
-"""Readers of other programs' files: a row for everything in a file. What becomes of the rows: test_imports.py."""
+"""Readers of other programs' files, which return a row for each entry. test_imports.py tests the next steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from decabench.errors import DecabenchError, SubmissionError
 from decabench.exchange.foreign_files import frame_answers, open_foreign
 from decabench.exchange.foreign_rows import ForeignAnswer, Places
 
-# Readers: what stands in a file, row for row. What becomes of the rows: test_imports.py.
+# Readers return the content of a file row by row. test_imports.py tests the next steps.
 
 
 def test_a_large_file_is_not_read(monkeypatch, tmp_path):
@@ -80,7 +80,7 @@ def test_any_file_gives_rows_or_a_sentence(tmp_path, format, content):
 def choices(
     *contexts: str, texts: Any = (" a", " b"), scores: Any = ((-2.0, False), (-1.0, False)), **more: Any
 ) -> Any:
-    """A sample of multiple_choice; each request has a context, a continuation and its log-likelihood."""
+    """Return a multiple_choice sample. Each request has a context, a continuation and its log-likelihood."""
     requests = [list(pair) for pair in zip(contexts or ("x", "x"), texts, strict=False)]
     kept = [[str(value), str(is_greedy)] for value, is_greedy in scores]
     return {"doc": {"id": "1"}, "target": "1", "arguments": requests, "filtered_resps": kept, **more}
@@ -171,13 +171,13 @@ def test_requests_that_have_no_answer_say_so(tmp_path, name):
     assert row.problem is not None and says in row.problem[1]
 
 
-# Logs of Inspect: what each sample says, and in which order samples are.
+# Logs of Inspect: the content and order of samples.
 
 FILES = Path(__file__).with_name("files")
 
 
 def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
-    """A sample of an Inspect log, as far as it is read."""
+    """Return a sample of an Inspect log, with the fields that the reader uses."""
     stop_reason, choices = more.pop("stop_reason", "stop"), more.pop("outputs", [text])
     output = SimpleNamespace(completion=text, stop_reason=stop_reason, choices=choices)
     return SimpleNamespace(
@@ -195,7 +195,7 @@ def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
 
 @pytest.fixture
 def log(monkeypatch, tmp_path):
-    """Opens a log with these samples, through a stand-in for Inspect's package."""
+    """Open a log with these samples, using a stub of Inspect."""
 
     def call(samples: list[Any], dataset: Any = None, **places: Any):
         module = ModuleType("inspect_ai.log")
@@ -236,7 +236,7 @@ def test_answers_of_a_scorer_of_inspect(log):
 
 @pytest.mark.parametrize("choice", ["", "match"])
 def test_answers_that_a_filter_stopped(log, choice):
-    """Whatever a scorer found in their texts."""
+    """Such answers are refused, even if a scorer found an answer in the text."""
     scored = {"match": SimpleNamespace(answer="yes")}
     filtered = sample("a", "I say yes", scores=scored, stop_reason="content_filter")
     rows = list(log([filtered, sample("b", "It is yes", scores=scored)], choice=choice).rows)
@@ -298,7 +298,7 @@ def test_a_real_log_of_inspect(tmp_path):
 
 @pytest.mark.heavy
 def test_a_real_log_of_multiple_choice():
-    """Written by Inspect 0.3.285, which showed the options to its mock model in another order than the data's."""
+    """Written by Inspect 0.3.285, which shuffled the options before showing them to its mock model."""
     pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     opened = open_foreign(FILES / "sst_choice.eval", "inspect", Places())
     positive, negative = "positive", "negative"
@@ -326,7 +326,7 @@ def test_logs_that_do_not_state_the_order_of_their_dataset(log, changed, samples
 
 
 def test_a_scorer_that_extracts_nothing_leaves_the_text_to_be_extracted(log):
-    """Such as model_graded_qa, whose answer is the completion."""
+    """For example, model_graded_qa, whose answer is the whole completion."""
     samples = [sample("a", "It is Yes.", scores={"graded": SimpleNamespace(answer="it is yes.")})]
     assert log(samples, choice="graded").is_raw
 
@@ -343,7 +343,7 @@ PACK = {
 @pytest.mark.parametrize("name", PACK)
 @pytest.mark.parametrize("format", ["csv", "squad", "text", "lm-eval"])
 def test_packed_files_are_to_be_unpacked(tmp_path, format, name):
-    """They were "not UTF-8"."""
+    """Before, the message was "not UTF-8"."""
     path = tmp_path / "answers.csv"
     path.write_bytes(PACK[name](b"id,answer\n"))
     with pytest.raises(SubmissionError, match=rf"answers\.csv is compressed \({name}\). Unpack"):

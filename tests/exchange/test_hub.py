@@ -28,7 +28,7 @@ COMMIT = "1" * 40
 
 
 class Hub:
-    """The one file of one repository, `me/mine`."""
+    """A repository, `me/mine`, with a single file."""
 
     def __init__(self) -> None:
         self.readme = b""

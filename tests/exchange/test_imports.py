@@ -1,4 +1,4 @@
-"""Imports: rows are matched by id, never guessed; a faulty file leaves everything as it was, and is told whole."""
+"""Imports match rows by id and never guess. If a file has faults, all are reported and nothing is changed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_predictions_of_squad(bring, golds, home, tmp_path):
 
 
 def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
-    """Ours are numbers, for upstream's tell which questions have an answer."""
+    """Our ids are numbers, because upstream's ids reveal which questions have an answer."""
     examples = list(Store(home).examples("squad2", "validation"))
     gold = {row.meta["id"]: row.answers[0].replace("unanswerable", "") for row in examples}
     path = tmp_path / "predictions.json"
@@ -118,7 +118,7 @@ def test_samples_of_lm_eval(bring):
     "name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl", "mutual_info_0.4.2.jsonl"]
 )
 def test_choices_of_lm_eval(bring, name):
-    """Written by lm-eval 0.4.13, and 0.4.2 with its other order of the requests of acc_mutual_info, in one array."""
+    """Written by lm-eval 0.4.13 and by 0.4.2, which writes an array and orders acc_mutual_info differently."""
     text = (FILES / name).read_text()
     samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
     done = bring(FILES / name, "sst", "lm-eval", partial=True)
@@ -133,7 +133,7 @@ def test_choices_of_lm_eval(bring, name):
 
 
 def test_letters_are_the_options_that_they_stand_for(bring, golds, home, tmp_path):
-    """The model chose A or B, as in MMLU; a task whose right answers are letters is given letters."""
+    """The model chose A or B, as in MMLU. If a task's gold answers are letters, letters are kept."""
     lines = []
     for at, example in enumerate(Store(home).examples("schema", "validation")):
         options = example.question.rpartition("? ")[2].rstrip("?").split(" or ")
@@ -313,7 +313,7 @@ def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
 
 
 def test_imports_at_once_keep_each_others_answers(golds, home, tmp_path):
-    """Both succeeded, and one had lost its fingerprint and its origin."""
+    """Before, both succeeded, but one lost its fingerprint and its origin."""
     tasks, out = ("sst", "schema", "squad", "woz.en"), tmp_path / "out"
     files = {task: write_csv(tmp_path / f"{task}.csv", golds(task)) for task in tasks}
     with ThreadPoolExecutor(len(tasks)) as pool:
@@ -345,7 +345,7 @@ def test_their_words_for_labels_become_the_datasets(bring, golds, tmp_path):
 @pytest.mark.parametrize("extract", [None, True])
 @pytest.mark.parametrize("answer", ["positive", None])
 def test_refused_answers_are_empty(bring, golds, home, extract, answer):
-    """A filter may stop a text after a word that would be right."""
+    """A filter can stop a text after a word that would be right."""
     ids, labels = list(golds("sst")), list(golds("sst").values())
     reasons = ["content_filter", "SAFETY", "length", *["stop"] * 29]
     table = {"id": ids, "answer": [answer, "positive", *labels[2:]], "finish_reason": reasons}

@@ -1,4 +1,4 @@
-"""Tables and model cards: the numbers of the results, read back by other programs' parsers; texts stay texts."""
+"""Tables and model cards: other programs' parsers read back the same numbers and texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def scored(home, tmp_path_factory):
-    """Results of two baselines on three tasks of the sample."""
+    """The results of two baselines on three tasks of the sample."""
     from decabench.runs.write import predict
 
     def make(name):
@@ -88,7 +88,7 @@ def test_a_whole_suite_has_its_total(scored, home, submit):
 
 
 def cells_of(text):
-    """The cells of the one table in a text, as markdown-it reads them."""
+    """Return the cells of the only table in a text, parsed by markdown-it."""
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
     rows: list[list[str]] = []
     inside = False
@@ -163,7 +163,7 @@ def test_latex_keeps_a_name_a_text(scored):
     assert len(text.splitlines()) == len(latex_table([scored["majority"], scored["oracle"]]).splitlines())
 
 
-# What may stand together, and where results are found
+# Results that can share a table, and finding results
 
 
 def test_results_of_other_data_do_not_stand_beside_each_other(scored):

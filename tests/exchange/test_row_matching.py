@@ -1,4 +1,4 @@
-"""Rows find their examples by id, by order or by texts, however another program wrote them."""
+"""Matching rows with examples by id, by order or by text, in the forms that other programs write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COLUMNS: dict[str, Any] = {
 
 @pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
 def test_a_table_without_known_ids_is_matched_by_texts(bring, score, examples, tmp_path, columns):
-    """Whatever the order; and --in-order holds only in the order of the data."""
+    """Rows may be in any order. With --in-order, they must be in the order of the data."""
     rows = [{**columns(each), "answer": each.answers[0]} for each in examples("sst")]
     path = tmp_path / "answers.csv"
     done = bring(write_table(path, sorted_as_text(rows)), "sst", "csv")
@@ -95,7 +95,7 @@ def test_ids_do_not_stand_for_other_texts(bring, score, examples, tmp_path, colu
 
 @pytest.mark.parametrize("is_marked_later", [False, True])
 def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
-    """Messages would quote them. The task file decides, also if the data were prepared before it said so."""
+    """Messages would quote them. The task file decides, even if the data was prepared before it hid the labels."""
     from decabench import prepare
 
     rows = [
@@ -133,7 +133,7 @@ def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
 
 @pytest.mark.parametrize("form", ["{}", "dev-{}", "{}.0", "sst2_{}.txt", "[{}]", " {} "])
 def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, form):
-    """10 after 1: the file was sorted by its ids as texts, and so was no file that is in the order of the data."""
+    """If 10 follows 1, the file was sorted by id as text, so it isn't in the order of the data."""
     ids = [form.format(at) for at in range(1, 33)]
     table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
     with pytest.raises(RefusedImportError, match="match them with --in-order"):
@@ -157,7 +157,7 @@ def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
 
 @pytest.mark.parametrize("column", ["prediction", "model_output", "Response", "pred", "gpt-4o"])
 def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
-    """Files with the columns `answer` and `prediction` scored 100."""
+    """Before, files with the columns `answer` and `prediction` scored 100."""
     data = examples("sst")
     table = {
         "id": [each.id for each in data],
@@ -198,11 +198,11 @@ def test_stray_quotation_marks_never_merge_rows(bring, examples, tmp_path, name,
         bring(path, "squad", "csv")
 
 
-# Texts find their example however another program wrote them, and only theirs.
+# Texts match their own example, and no other, in all the forms that other programs write.
 
 
 def tokenized(text: str) -> str:
-    """As the Penn Treebank does it."""
+    """Return a text tokenized like the Penn Treebank."""
     text = text.replace("(", " -LRB- ").replace(")", " -RRB- ").replace("n't", " n't")
     return re.sub(r"([.,!?;:\"])", r" \1 ", text).lower()
 
@@ -227,7 +227,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.fixture
 def split(home):
-    """The texts of a task's examples."""
+    """Return the texts of a task's examples."""
 
     def read(task: str) -> list[ExampleTexts]:
         examples = Store(home).examples(task, "validation")
@@ -237,7 +237,7 @@ def split(home):
 
 
 def compare(matcher: TextMatcher, rows: list[list[str]], places: list[int]) -> list[int]:
-    """The rows that differ from their examples."""
+    """Return the rows that differ from their examples."""
     words = matcher.read(dict(enumerate(rows)))
     return [each.row for each in matcher.compare(words, dict(enumerate(places))).differences]
 
@@ -263,7 +263,7 @@ def test_texts_are_those_of_their_example_and_of_no_other(split, task, form):
 
 
 def test_questions_tell_examples_of_one_paragraph_apart(split):
-    """Prompts of SQuAD: the paragraph alone would fit a quarter of the examples in a wrong order."""
+    """In SQuAD's prompts, the paragraph alone would match a quarter of the examples in a wrong order."""
     examples = split("squad")
     rows = [[f"{example.context}\n{example.question}"] for example in examples]
     following = [

@@ -1,4 +1,4 @@
-"""Exported tasks: the files that other harnesses read, and scores that are those of `decabench evaluate`.
+"""Exported tasks: files for other harnesses, and scores equal to those of `decabench evaluate`.
 
 test_task_exports_harnesses.py runs them in the harnesses.
 """
@@ -22,7 +22,7 @@ from decabench.tasks import DECATHLON, TASKS, Question, Store
 
 @pytest.fixture
 def export(home, tmp_path):
-    """Exports tasks of the sample into a folder named after the harness."""
+    """Export tasks of the sample into a folder named after the harness."""
 
     def call(*tasks: str, harness: str = "lm-eval", **settings: Any) -> Path:
         export_tasks(tasks, tmp_path / harness, harness, home=home, **settings)
@@ -36,7 +36,7 @@ def read(folder: Path, task: str) -> ExportedTask:
 
 
 def load_utils(folder: Path) -> Any:
-    """The functions that the YAML files name, as lm-eval loads them."""
+    """Load the functions named in the YAML files, like lm-eval."""
     spec = importlib.util.spec_from_file_location("exported_utils", folder / "utils.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -45,7 +45,7 @@ def load_utils(folder: Path) -> Any:
 
 
 def load_yaml(path: Path, utils: Any) -> Any:
-    """A task of lm-eval, with functions in place of their names."""
+    """Load an lm-eval task, with functions instead of their names."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
     class Loader(yaml.SafeLoader):
@@ -102,7 +102,7 @@ def test_prompts_are_those_of_predict(export, home):
 
 
 def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
-    """Found by a reader: a chat model may put an empty line between `Here is the answer:` and the answer."""
+    """A chat model may put an empty line between `Here is the answer:` and the answer."""
     chat_stop = list(make_prompting(TASKS["sst"], load_template("default")).chat_stop)
     plain = export("sst")
     assert "with `--chat`" in (plain / "README.md").read_text()
@@ -121,7 +121,7 @@ def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
 
 @pytest.mark.parametrize("name", ["squad2", "sst", "woz.en"])
 def test_refused_answers_are_wrong(export, name):
-    """Even where an empty answer is right: some questions of SQuAD 2.0 have none."""
+    """This includes questions of SQuAD 2.0 that have no answer, where an empty answer would be right."""
     exported = read(export(name), name)
     right = [(id_, row["answers"][0]) for id_, row in exported.rows.items()]
     ids = [id_ for id_, _ in right]

@@ -1,6 +1,6 @@
-"""Exported tasks in the real lm-eval and Inspect: their score is that of `decabench evaluate`, to the last digit.
+"""Exported tasks in the real lm-eval and Inspect score exactly like `decabench evaluate`.
 
-A made-up model answers, so nothing is downloaded. Needs `pip install lm_eval inspect-ai`.
+A stub model answers, so nothing is downloaded. Needs `pip install lm_eval inspect-ai`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def require(package: str) -> None:
 
 
 def made_up(exported: ExportedTask) -> dict[str, str]:
-    """Prompt to a text: right, right with clutter, wrong, another example's, and none, in turn."""
+    """Return answers by prompt: right, right with extra words, wrong, from another example, and empty, in turn."""
     rows = list(exported.rows.values())
     texts = {}
     for at, row in enumerate(rows):
@@ -121,7 +121,7 @@ def run(script: str, folder: Path, texts: dict[str, str], out: Path, *arguments:
 
 @pytest.fixture
 def exported(home, tmp_path):
-    """Exports the tasks for a harness; returns the folder, and each task as the harness sees it."""
+    """Export the tasks for a harness. Return the folder, and the tasks as loaded by the harness."""
 
     def export(harness: str):
         folder = tmp_path / harness
@@ -134,7 +134,7 @@ def exported(home, tmp_path):
 
 
 def own_scores(home, tmp_path, name: str, file: Path, format: str) -> dict[str, float]:
-    """The scores of `decabench evaluate` on the answers in a harness's own log."""
+    """Return the scores of `decabench evaluate` for the answers in a harness's log."""
     folder = tmp_path / "imported" / name
     done = import_answers(file, name, folder, name, format=format, settings=ImportSettings(), home=home)
     assert done.imported == done.examples

@@ -1,4 +1,4 @@
-"""Trackers: what they are sent, and that no run depends on one. Stand-ins have the signatures of the real packages."""
+"""Trackers: the values they receive, and runs that survive their failures. Stubs have the real packages' signatures."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_results_with_their_intervals(home, submit, tmp_path):
     assert list(tmp_path.glob("tracked.json")) == []
 
 
-# Stand-ins
+# Stubs
 
 
 @pytest.fixture

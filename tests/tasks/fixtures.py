@@ -49,11 +49,11 @@ class FolderFiles:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """A file of the folder."""
+        """Return the path of a file in the folder."""
         return self.folder / name
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """The rows of a parquet file."""
+        """Yield the rows of a parquet file."""
         import pyarrow.parquet as pq
 
         yield from pq.read_table(self.folder / name, columns=list(columns) or None).to_pylist()
@@ -69,19 +69,19 @@ def in_form(task: Task, form: str, examples: Iterable[Example]) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:
-    """A text file with these lines."""
+    """Write a text file with these lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     return path
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
-    """A file with one JSON value a line."""
+    """Write a file with one JSON value per line."""
     return write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",") -> Path:
-    """A table with quotes where they are needed."""
+    """Write a CSV table, with quotes where necessary."""
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def write_csv(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",") -
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """A parquet file with these rows."""
+    """Write a parquet file with these rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -100,7 +100,7 @@ def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def tar_bytes(members: Mapping[str, bytes], mode: str = "w:gz") -> bytes:
-    """An archive of these members."""
+    """Return a tar archive with these members."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
         for name, content in members.items():
@@ -111,13 +111,13 @@ def tar_bytes(members: Mapping[str, bytes], mode: str = "w:gz") -> bytes:
 
 
 def read_form(task: Task, form: str, split: str, files: Files) -> list[Example]:
-    """The examples of a split, read by the source that has this name."""
+    """Return the examples of a split, read by the source with this name."""
     source = next(source for source in task.sources if source.name == form)
     return list(source.read(files, split))
 
 
 def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
-    """The examples of a split of the bundled sample."""
+    """Return the examples of a split of the bundled sample."""
     folder = SAMPLE_FOLDER / task.files_folder
     for source in task.sources:
         names = {file.name for files in source.files.values() for file in files}
@@ -128,12 +128,12 @@ def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
 
 
 def triples(examples: Iterable[Example]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """(question, context, answers) of every example."""
+    """Return (question, context, answers) for each example."""
     return [(example.question, example.context, example.answers) for example in examples]
 
 
 def lines_task(name: str = "lines", read: Callable[[Files, str], Iterator[Example]] | None = None) -> Task:
-    """A task with three splits, each a file `<split>.txt` of one answer a line; only a mirror has it."""
+    """Return a task with three splits, each a file `<split>.txt` with one answer per line. It needs a mirror."""
 
     def read_answers(files: Files, split: str) -> Iterator[Example]:
         for index, line in enumerate(files.path(f"{split}.txt").read_text(encoding="utf-8").splitlines()):

@@ -20,10 +20,10 @@ from decabench.tasks.task import Task
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import SAMPLED
 
-# Prepared data never change: the fingerprints of all splits of the sample and of the mirror are on record.
+# Prepared data never changes. The fingerprints of all splits of the sample and the mirror are recorded here.
 
 Facts = dict[tuple[str, str], tuple[int, str, str]]
-"""(task, split) -> rows, fingerprint, digest of the units."""
+"""Rows, fingerprint and digest of the units, by (task, split)."""
 
 
 def recorded(label: str) -> Facts:
@@ -33,7 +33,7 @@ def recorded(label: str) -> Facts:
 
 
 def found_in_store(store: Store, known: Facts) -> Facts:
-    """The prepared splits among those on record, so that a new dataset needs no line."""
+    """Return the recorded splits that are prepared."""
     records = {pair: store.records(pair[0]).get(pair[1]) for pair in known}
     return {
         pair: (each.rows, *(value[7:23] for value in (each.fingerprint, each.units_digest)))
@@ -64,7 +64,7 @@ def test_fingerprints_of_the_whole_mirror(prepared_whole: Prepared) -> None:
 
 
 def gold(shared: Path, task: str) -> list[Any]:
-    """The references of the cases for a task, in order."""
+    """Return the references of a task's cases, in order."""
     lines = (shared / "conformance" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line)["gold"] for line in lines]
 
@@ -91,7 +91,7 @@ UNREAD = (
     "15,875 of 15,878; known exceptions in the published data, correct by lfem_corrected: "
     "wikisql.test.8862, wikisql.test.8865, wikisql.test.8866"
 )
-"""The test split of WikiSQL has queries that are not read as their form."""
+"""WikiSQL's test split contains queries that can't be read back."""
 
 
 @pytest.mark.mirror
@@ -103,7 +103,7 @@ def test_proven(prepared: Prepared, task: str) -> None:
         assert task != "wikisql" or split != "test" or UNREAD in {check.detail for check in checks}
 
 
-# Rules that guess labels from ids and order alone: what a predictor could do if either held the answers.
+# Rules that guess labels from ids and order alone, as a predictor could if they revealed answers.
 
 _BLOCKS = 10
 _CHARACTERS = 12
@@ -112,9 +112,9 @@ _MARGIN = 0.03
 
 
 def leaks(ids: Sequence[str], labels: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the rules that guess the labels too well: (its accuracy, that of the commonest label).
+    """Return the rules that guess labels too well, with (accuracy, accuracy of the most common label).
 
-    Every rule is learnt from a random half of the examples and measured on the other.
+    Each rule is learned on a random half of the examples and measured on the other half.
     """
     order = list(range(len(ids)))
     random.Random(7).shuffle(order)
@@ -141,7 +141,7 @@ def leaks(ids: Sequence[str], labels: Sequence[str]) -> dict[str, tuple[float, f
 
 
 def _features(ids: Sequence[str], labels: Sequence[str]) -> dict[str, Callable[[int], Hashable]]:
-    """Return what a rule looks at: a character of the id, the place of its number or of the example, a neighbour."""
+    """Return the features of rules: a character of the id, its number, the example's position, and its neighbor."""
     by_number = sorted(range(len(ids)), key=lambda at: (_number(ids[at]), at))
     place = {at: number for number, at in enumerate(by_number)}
     by_text = {at: number for number, at in enumerate(sorted(range(len(ids)), key=lambda at: ids[at]))}
@@ -164,12 +164,12 @@ def _number(id: str) -> int:
     return int(tail) if tail else 0
 
 
-# Neither the ids of examples nor their order tell the answers: a predictor gets both.
+# Ids and order must not reveal answers, because predictors get both.
 
 
 LABELLED = [name for name, task in TASKS.items() if isinstance(task.output, Label)]
 OTHERS = ["squad2", "sick.relatedness", "conll2003.entities"]
-"""Tasks of which a part of the answer is like a label."""
+"""Tasks whose answers contain something like a label."""
 
 KNOWN = {
     (
@@ -180,7 +180,7 @@ KNOWN = {
 
 
 def label_of(example: Example) -> str:
-    """The label, or what there is of one: whether there is an answer, a rounded number."""
+    """Return the label, or a substitute: whether there is an answer, or a rounded number."""
     answer = example.answers[0]
     if answer in ("unanswerable", "None"):
         return "none"

@@ -13,7 +13,7 @@ _LOADED = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
 
 
 def loaded(module: str) -> set[str]:
-    """Every module that importing this one loads."""
+    """Return all modules that importing this one loads."""
     command = [sys.executable, "-c", _LOADED.format(module=module)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout))

@@ -17,7 +17,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def add(store: Store) -> Callable[..., None]:
-    """Writes a split of a task with these contexts."""
+    """Write a split of a task with these contexts."""
     from decabench.tasks.registry import TASKS
     from decabench.tasks.store import SplitRecord
 

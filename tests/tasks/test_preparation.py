@@ -31,7 +31,7 @@ from tests.sources import ROOT
 from tests.tasks.fixtures import is_prepared, lines_task, write_lines
 from tests.tasks.sources.server import FileServer
 
-# From files to splits: once, again only where something changed, and never half.
+# From files to splits: prepared once, again only if something changed, and never partially.
 
 TASK = lines_task()
 SST = TASKS["sst"]
@@ -303,7 +303,7 @@ def test_what_one_task_downloaded_the_other_reads(request_for: Requests, shared_
     assert store.record("words.first", "test").fingerprint == records[0]["test"].fingerprint
 
 
-# From a server to splits: what was cut is refused or said, and what could not be read is downloaded again.
+# From a server to splits: cut files are refused or reported, and unreadable files are downloaded again.
 
 
 def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
@@ -344,13 +344,13 @@ def test_what_is_missing_is_said() -> None:
     )
 
 
-# Several tasks at once: each ends in an outcome of its own, in the order asked for.
+# Several tasks at once: each has its own outcome, in the given order.
 
 NAMES = ("sst", "schema")
 
 
 def home_bytes(home: Path) -> dict[str, bytes]:
-    """Every parquet file and record below a home."""
+    """Return all parquet files and records in a home."""
     paths = [*home.glob("tasks/*/*.parquet"), *home.glob("tasks/*/task.json")]
     return {str(path.relative_to(home)): path.read_bytes() for path in paths}
 

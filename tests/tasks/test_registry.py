@@ -72,7 +72,7 @@ def test_the_name_of_a_suite_is_no_task() -> None:
         get_task("fdu")
 
 
-# Tasks from outside: TOML and Python files, installed packages; one that is broken stops no other.
+# Tasks from TOML files, Python files and installed packages. A broken one doesn't affect others.
 
 HEAD = "from dataclasses import replace\nfrom decabench.tasks import TASKS\n"
 TOML = [
@@ -92,7 +92,7 @@ def write_python(folder: Path, text: str, name: str = "mine.py") -> Path:
 def install(
     folder: Path, monkeypatch: pytest.MonkeyPatch, points: list[str], code: str = "", package: str = "outside"
 ) -> None:
-    """A package as an installer leaves it: a module, and a folder that says what it brings."""
+    """Write an installed package: a module, and a folder with its metadata."""
     info = folder / f"{package}-1.0.dist-info"
     write_lines(info / "METADATA", ["Metadata-Version: 2.1", f"Name: {package}", "Version: 1.0"])
     write_lines(info / "entry_points.txt", ["[decabench.tasks]", *points])

@@ -18,7 +18,7 @@ from decabench.tasks import SPLITS, Example, SplitRecord, Store, get_task, load,
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import TASKS, known_tasks
 
-# Prepared splits on disk: what goes in comes out, damage is a sentence, nothing is half there.
+# Prepared splits on disk: data is read back unchanged, damage is reported, and no split is incomplete.
 
 RECORD = SplitRecord(
     rows=2,
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def write_sst(store: Store, examples: list[Example] = EXAMPLES) -> str:
-    """Writes a split of `sst` and its record; returns its fingerprint."""
+    """Write a split of `sst` and its record, and return its fingerprint."""
     rows, fingerprint, units = store.write("sst", "test", examples)
     record = replace(RECORD, rows=rows, fingerprint=fingerprint, units_digest=units)
     store.write_records(TASKS["sst"], {"test": record})
@@ -52,7 +52,7 @@ def write_sst(store: Store, examples: list[Example] = EXAMPLES) -> str:
 
 
 def names(store: Store) -> list[str]:
-    """Files of the task's folder, hidden ones too."""
+    """Return the files in the task's folder, including hidden files."""
     folder = store.folder("sst")
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
@@ -167,12 +167,12 @@ def test_advice_for_a_task_of_ones_own(own_task: Callable[..., Path], tmp_path: 
         store.require([own, "sst"], "train")
 
 
-# References are columns of a split's file, and are always those of the data that its record describes.
+# References are columns in a split's file, and always match the data in its record.
 
 
 @pytest.fixture
 def wikisql(home: Path, tmp_path: Path) -> Store:
-    """A copy of the sample's WikiSQL, whose examples have meta."""
+    """A copy of the sample's WikiSQL, whose examples have metadata."""
     shutil.copytree(home / "tasks" / "wikisql", tmp_path / "home" / "tasks" / "wikisql")
     return Store(tmp_path / "home")
 
@@ -201,7 +201,7 @@ def prepared(folder: Path, examples: list[Example]) -> Store:
 
 
 def made_up(rows: int) -> list[Example]:
-    """Examples of which every paragraph name recurs in other articles, and articles come back."""
+    """Return examples whose paragraph names repeat in other articles, and whose articles are split up."""
     return [
         Example(
             f"q{at}",
@@ -245,7 +245,7 @@ def test_other_examples_under_the_same_record_are_refused(wikisql: Store) -> Non
 
 @pytest.fixture
 def copied(home, tmp_path):
-    """The sample of SST, in a home that a test may change."""
+    """A copy of the sample of SST, which a test may change."""
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
     return tmp_path / "home"
 

@@ -17,7 +17,7 @@ from decabench.tasks.store import Store
 from decabench.tasks.suite import Combination, Suite
 from tests.tasks.fixtures import write_lines
 
-# Suites: how scores combine, what is wrong in a suite, and suites in TOML files.
+# Suites: combined scores, faults in suites, and suites in TOML files.
 
 TWO = Suite("two", "Two", ("sst", "schema"), "mean", "average")
 
@@ -114,7 +114,7 @@ def test_mistakes_in_a_file(tmp_path: Path, lines: list[str], sentence: str) -> 
 
 @pytest.fixture
 def paper(shared: Path) -> Callable[[str], str]:
-    """Reads the text of a paper by its name."""
+    """Return a function that reads the text of a paper."""
 
     def read(name: str) -> str:
         path = shared / "papers" / f"{name}.txt"
@@ -173,7 +173,7 @@ def test_code_switching(paper: Callable[[str], str]) -> None:
     for base, printed in (("Cross-stitch", "Cross-stitch."), ("Sluice", "Sluice"), ("GIRNet", "GIRNet")):
         found = re.findall(rf"{re.escape(printed)} ((?:\d+\.\d ){{20}})", table)[-1].split()
         assert [rows[base + name] for name in added] == [float(cell) for cell in found[::4]]
-    # The supplied text has lost the first row's beginning.
+    # The supplied text lacks the beginning of the first row.
     assert "38.9 1.6 51.5 0.5 49.4 0.9 51.4 1.4 49.7 0.8 53.5 1.9 52.7 0.8 55.2 1.2 53.4 2.4" in table
     assert [rows["NS-MTL" + name] for name in added] == [44.3, 51.5, 51.4, 53.5, 55.2]
 

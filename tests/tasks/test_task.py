@@ -62,7 +62,7 @@ def test_a_metric_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
     assert replace(TASKS["sst"], metric="coverage").metric == "coverage"
 
 
-# Outputs check themselves, and say what an answer is.
+# Outputs check themselves and describe valid answers.
 
 _OUTPUTS = [
     (Text(), "nf1", "text"),

@@ -35,7 +35,7 @@ Requests = Callable[..., Request]
 
 
 def write_toml(folder: Path, **changes: str | None) -> Path:
-    """A task file; a change replaces a value as TOML has it, None leaves it out."""
+    """Write a task file. A change replaces a value with TOML text, and None removes it."""
     fields = {key: value for key, value in {**FIELDS, **changes}.items() if value is not None}
     return write_lines(folder / "task.toml", [f"{key} = {value}" for key, value in fields.items()])
 

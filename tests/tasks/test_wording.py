@@ -105,7 +105,7 @@ def test_helpers_refuse_templates_that_lose_a_part() -> None:
 
 
 def assert_all_are_taken(task: Task, examples: Iterable[Example]) -> None:
-    """No rewrite raises, all change one thing, no two questions fall together, every gold answer has a word."""
+    """Check that rewrites don't fail, change one thing, keep questions distinct, and map every gold answer."""
     questions, answers = set(), set()
     for example in examples:
         questions.add(example.question)

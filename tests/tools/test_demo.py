@@ -18,7 +18,7 @@ ANSWERS = ROOT / "examples" / "demo-model" / "answers"
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Callable[[str], str]:
-    """Run the demo in an empty folder and in a terminal of 80 columns; returns what it printed."""
+    """Run the demo in an empty folder and in a terminal with 80 columns. Return its output."""
     path = with_decabench(tmp_path)["PATH"]
     for name in ("examples", "tools"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -35,7 +35,7 @@ def demo(tmp_path: Path) -> Callable[[str], str]:
 
 
 def require_the_tour(text: str, folder: Path) -> None:
-    """The model's scores next to the baseline's, three wrong answers, and the board, on one screen; nothing cut."""
+    """Check that the scores next to the baseline's, three wrong answers and the board fit on one screen."""
     shown = text[text.index("demo-model against majority, validation\n") :]
     assert re.search(r"^ sst +75\.00 +56\.3 to 87\.5 +40\.62 +\+34\.38", shown, flags=re.MULTILINE)
     places = [shown.index(part) for part in ("p (Holm)", "Wrong answers", "Board: file://")]

@@ -19,7 +19,7 @@ BY_HAND = {"LICENSES.md", "SOURCES.toml"}
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    """The tool, writing into a folder of this test."""
+    """The tool, writing into the test's own folder."""
     spec = importlib.util.spec_from_file_location("make_sample", ROOT / "tools" / "make_sample.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -29,7 +29,7 @@ def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Bytes by name; of what a library packs, which another version packs otherwise, what is in it."""
+    """Return bytes by file name. For files whose bytes depend on a library's version, return the content instead."""
     import pyarrow.parquet as pq
 
     found: dict[str, object] = {}
@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, object]:
 
 
 def packers(folder: Path) -> list[str]:
-    """Which versions of a library packed the parquet files of a folder."""
+    """Return the library versions that wrote the parquet files in a folder."""
     import pyarrow.parquet as pq
 
     return [pq.read_metadata(path).created_by for path in sorted(folder.rglob("*.parquet"))]

@@ -29,7 +29,7 @@ TINY = TrainConfig(
     validation_examples=4,
     checkpoint_every=2,
 )
-"""Six steps that take a second."""
+"""Settings for six steps, which take a second."""
 
 
 def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -47,7 +47,7 @@ def flip(path: Path) -> None:
 
 
 def encode_config(store, config):
-    """The lexicon and the tasks' data of a configuration."""
+    """Return the lexicon and the tasks' data for a configuration."""
     found = encode_tasks(store, config, {name: TASKS[name] for name in config.tasks})
     return found.lexicon, found.tasks
 

@@ -165,7 +165,7 @@ def test_another_model_keeps_what_it_has_too(tmp_path):
 
 
 def test_a_list_set_twice_is_not_added_up_in_silence():
-    """A comparison was once made with the last of two vectors alone, and called one with both."""
+    """Before, setting a list twice kept only the last value, so a comparison used one set of vectors instead of two."""
     with pytest.raises(DecabenchError, match=r"'vectors' is set to 'a' and again to 'b'"):
         with_settings(TrainConfig(), ["vectors=a", "vectors=b"])
     assert with_settings(TrainConfig(), ["vectors=a", "vectors=a"]).vectors == ("a",)

@@ -42,7 +42,7 @@ def test_numbers_say_what_the_texts_said(encoded, home):
 
 
 def count_words(home, tasks, *splits):
-    """How often each word stands in the tasks' texts and first answers."""
+    """Return the count of each word in the tasks' texts and first answers."""
     rows = (row for task in tasks for split in splits for row in Store(home).examples(task, split))
     texts = (text for row in rows for text in (row.context, row.question, row.answers[0]))
     return Counter(token for text in texts for token in tokenize(text.lower()))

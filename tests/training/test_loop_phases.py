@@ -18,7 +18,7 @@ HOOKED = "tests.training.test_loop_phases:FAMILY"
 
 
 class Hooked(Classifier):
-    """Notes what the trainer calls, in a buffer: (hook, number)."""
+    """Records the trainer's calls in a buffer, as (hook, number)."""
 
     def __init__(self, config, outputs, words):
         super().__init__(config, outputs, words)
@@ -56,11 +56,11 @@ def tasks_of(output):
 
 
 class StopHere(Exception):
-    """Ends a run in the middle, as a kill would."""
+    """Ends a run in the middle, like a kill."""
 
 
 def stop_and_go_on(make_run, stop, **settings):
-    """The folders of a run in one part, and of one that ended before it wrote its checkpoint of step `stop` + 1."""
+    """Return the folders of an uninterrupted run, and of a run stopped before its checkpoint of step `stop` + 1 and resumed."""
     whole, parts = make_run("whole", **settings), make_run("parts", **settings)
     run_training(whole)
 

@@ -16,7 +16,7 @@ from decabench.training.planning import check_run
 
 
 def backward(sparse):
-    """A table with rows that are read several times, and a dense weight."""
+    """Return a table whose rows are read several times, and a dense weight, with gradients."""
     torch.manual_seed(0)
     table, weight = torch.nn.Parameter(torch.randn(9, 4)), torch.nn.Parameter(torch.randn(4, 2))
     unused = torch.nn.Parameter(torch.zeros(3))

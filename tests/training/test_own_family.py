@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "how-to" / "own-network.md").read_text(encoding="utf-8")
 
 
 def block(language, words):
-    """The page's only block of a language with these words in it."""
+    """Return the page's only block in this language that contains these words."""
     found = re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
     (text,) = [text for text in found if words in text]
     return text

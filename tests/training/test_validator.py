@@ -30,7 +30,7 @@ def test_dialogues_stay_whole(home):
 
 
 class Oracle:
-    """Says what it was taught."""
+    """Answers with gold, except for the pairs in `wrong`."""
 
     def __init__(self, store, tasks, wrong=()):
         rows = [row for task in tasks for row in store.examples(task, "validation")]

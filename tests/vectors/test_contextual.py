@@ -33,7 +33,7 @@ def encoder(tmp_path_factory):
 
 
 def states(encoder, ids):
-    """The last layer's states, from transformers itself."""
+    """Return transformers' states of the last layer."""
     model = transformers.BertModel.from_pretrained(encoder).eval()
     with torch.no_grad():
         return model(torch.tensor([ids])).last_hidden_state[0].numpy()
@@ -149,7 +149,7 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
 
 
 def test_they_are_more_columns_of_the_words_vectors(kit, encoder):
-    """Eq. 15 of the paper for [word vector; contextual vector], against an encoder that has the two as one vector."""
+    """Eq. 15 of the paper for [word vector; contextual vector] equals an encoder with the two joined in one vector."""
     made = kit("mqan")
     contextual = open_contextual(f"contextual:{encoder}")
     table = WordTable(made.lexicon, JoinedVectors((NoVectors(12),), (contextual,)))

@@ -21,7 +21,7 @@ def pack(number):
 
 
 def write_vocabulary(folder, words):
-    """Write the files of a spaCy vocabulary: word to row, in this order."""
+    """Write the files of a spaCy vocabulary, with words in this order."""
     np.save(folder / "vectors", ROWS)
     (folder / "vectors.npy").rename(folder / "vectors")
     pairs = [

@@ -67,7 +67,7 @@ def test_parts_are_read_in_order(files: FolderFiles) -> None:
 
 
 def write_stories(files: FolderFiles, stories: Mapping[str, Mapping[str, str]]) -> None:
-    """The archives of both papers in alphabetical order of digests, the lists in the order given."""
+    """Write the archives of both newspapers, sorted by digest, and the lists in the given order."""
     for paper, texts in stories.items():
         write_lines(files.folder / f"{paper}_wayback_validation_urls.txt", texts)
         named = {hashlib.sha1(url.encode()).hexdigest(): text for url, text in texts.items()}

@@ -35,7 +35,7 @@ def test_labels_that_are_parts_of_others_are_told_apart(text: str, label: str) -
 
 @pytest.fixture
 def small(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> FolderFiles:
-    """Ten training reviews of each label, of which three validate."""
+    """Ten training reviews of each label, three of them for validation."""
     monkeypatch.setattr(reviews, "_IMDB_LABEL", 10)
     monkeypatch.setattr(reviews, "_IMDB_VALIDATION", 3)
     for split in ("train", "test"):
@@ -127,7 +127,7 @@ QUESTION = "Is this review negative or positive?"
 
 @pytest.fixture
 def domain(files: FolderFiles) -> FolderFiles:
-    """1,000 reviews for training and 400 for testing, every fifth of them one of the training reviews."""
+    """1,000 training reviews and 400 test reviews. Every fifth test review is also a training review."""
     train = [f"{number % 2}\treview {number} " for number in range(1_000)]
     test = [f"1\treview {number if number % 5 == 0 else f'{number} of test'} " for number in range(400)]
     for stem in ("books", "MR"):

@@ -15,7 +15,7 @@ def block(number: int) -> list[str]:
 
 
 def write_schemas(files: FolderFiles, blocks: int = BLOCKS) -> None:
-    """As upstream has it: no empty line after the last block."""
+    """Write schemas like upstream, without an empty line after the last block."""
     lines = [line for number in range(blocks) for line in ("", *block(number))]
     write_lines(files.folder / "schema.txt", lines[1:])
 

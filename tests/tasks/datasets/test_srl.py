@@ -9,7 +9,7 @@ from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
 
 def row(question: str, answers: str) -> str:
-    """Eight tab-separated fields of a question, then its answers."""
+    """Return a line with the eight tab-separated fields of a question, followed by its answers."""
     return f"{question}\t?\t{answers}"
 
 

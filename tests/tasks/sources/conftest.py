@@ -11,7 +11,7 @@ from tests.tasks.sources.server import FileServer
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
-    """A folder of what upstream publishes."""
+    """A folder with the files that upstream publishes."""
     folder = tmp_path / "published"
     folder.mkdir()
     (folder / "data.json").write_bytes(bytes(range(256)) * 1200)
@@ -20,12 +20,12 @@ def published(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(published: Path) -> Iterator[FileServer]:
-    """Serves what is published."""
+    """A server of the published files."""
     with FileServer(published) as running:
         yield running
 
 
 @pytest.fixture
 def hasty(server: FileServer) -> Network:
-    """A network without patience, for which the server is Google Drive too."""
+    """A network with short time limits, which also uses the server as Google Drive."""
     return Network(retries=3, backoff=0.01, longest_wait=0.05, connect_timeout=1.0, read_timeout=1.0)

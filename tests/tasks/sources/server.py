@@ -18,17 +18,17 @@ from decabench.tasks.task import Files, RemoteFile, Source
 __all__ = ["Fault", "FileServer", "RawServer", "Seen", "git_blob", "no_reader", "pinned", "sha256", "source"]
 
 
-# A file server on this machine that fails on request. It remembers what it was asked.
+# A local file server that fails on request and records all requests.
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one answer."""
+    """A fault in one response."""
 
     status: int | None = None
-    """Answer with this status and no file."""
+    """Respond with this status and no file."""
     retry_after: int | None = None
-    """A Retry-After header to go with it, in seconds."""
+    """The Retry-After header, in seconds."""
     cut: int | None = None
     """Close the connection after this many bytes of the body."""
     drip: float = 0.0
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Seen:
-    """A request, and the status it was answered with."""
+    """A request, and the status of its response."""
 
     method: str
     path: str
@@ -54,23 +54,23 @@ class Seen:
 
 @dataclass
 class FileServer:
-    """Serves a folder; a context manager."""
+    """Serves a folder. Use it as a context manager."""
 
     folder: Path
     faults: dict[str, list[Fault]] = field(default_factory=dict)
-    """By path: the faults of its first, second... answers; the answers after these are good."""
+    """The faults of the first, second, … response by path. Later responses are correct."""
     always: dict[str, Fault] = field(default_factory=dict)
-    """By path: the fault of every answer (the folder of a path counts too)."""
+    """The fault of every response by path or folder."""
     ranges: bool = True
-    """Whether it can send the rest of a file."""
+    """Whether the server supports range requests."""
     tags: bool = True
-    """Whether it sends an ETag (the sha256 of the bytes)."""
+    """Whether the server sends an ETag (the SHA-256 of the bytes)."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Headers of every answer."""
+    """Headers to add to every response."""
     pages: dict[str, Callable[[dict[str, str]], str | Path]] = field(default_factory=dict)
-    """By path: from the query to a page, or to a file that is served."""
+    """Pages or served files by path and query."""
     seen: list[Seen] = field(default_factory=list)
-    """Every request."""
+    """All requests."""
 
     def __enter__(self) -> FileServer:
         handler = type("_Handler", (_Handler,), {"files": self})
@@ -87,7 +87,7 @@ class FileServer:
         self._thread.join()
 
     def fault(self, path: str) -> Fault:
-        """The fault of the next answer for a path."""
+        """Return the fault of the next response for a path."""
         if self.faults.get(path):
             return self.faults[path].pop(0)
         return next((fault for start, fault in self.always.items() if path.startswith(start)), Fault())
@@ -101,7 +101,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Clients of these tests hang up; that is no error here."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -182,10 +182,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass
 class RawServer:
-    """Answers each connection with the next script, and the last one for ever: byte by byte what a test says."""
+    """Handles each connection with the next script, which sends exact bytes. The last script repeats."""
 
     scripts: list[Callable[[socket.socket], None]]
-    """Each is given the connection once the request is read; the connection is closed when it returns."""
+    """Called with the connection after the request was read. The connection is closed afterwards."""
     requests: list[bytes] = field(default_factory=list)
     """Return the headers of all requests."""
 
@@ -221,10 +221,10 @@ class RawServer:
             try:
                 script(connection)
             except OSError:
-                pass  # the client has hung up, as it should
+                pass  # the client has disconnected, as expected
 
 
-# Values that the tests of sources are made from.
+# Values for the tests of sources.
 
 
 def no_reader(files: Files, split: str) -> Iterator[Example]:
@@ -233,20 +233,20 @@ def no_reader(files: Files, split: str) -> Iterator[Example]:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file."""
+    """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def git_blob(content: bytes) -> str:
-    """The id under which git stores the bytes."""
+    """Return git's blob id of the bytes."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def pinned(path: Path, *urls: str, **others: Any) -> RemoteFile:
-    """The file as published, with its sha256."""
+    """Return the published file, with its SHA-256."""
     return RemoteFile(path.name, urls, sha256(path), **others)
 
 
 def source(*files: RemoteFile, name: str = "upstream", **others: Any) -> Source:
-    """A source with one split, `train`."""
+    """Return a source with one split, `train`."""
     return Source(name, {"train": files}, no_reader, **others)

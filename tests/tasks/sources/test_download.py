@@ -13,7 +13,7 @@ from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.server import Fault, FileServer, RawServer, pinned, sha256
 
-# Every way in which a server can fail, with the number and kind of requests that it takes.
+# All ways in which a server can fail, with the expected number and kind of requests.
 
 DATA = "data.json"
 CUT = 100_000
@@ -95,7 +95,7 @@ def test_no_secret_in_notes(downloads: Downloads, server: FileServer) -> None:
     assert "secret" not in (downloads.folder / f"{DATA}.json").read_text()
 
 
-# Servers that stall, trickle, lie or never end: each costs bounded time, bytes and requests, and is told aloud.
+# Servers that stall, trickle, lie or never end cost limited time, bytes and requests, and are reported.
 
 CONTENT = bytes(range(256)) * 400
 SIZE = len(CONTENT)
@@ -111,12 +111,12 @@ NETWORK = Network(
     largest=4 << 20,
 )
 AT_ONCE = 15
-"""Seconds: far more than what is tested takes, and less than the time limits that would end it otherwise."""
+"""Seconds, far more than the test should take and less than the time limits that would end it otherwise."""
 
 
 @dataclass
 class Client:
-    """Fetches one file and notes what it is told."""
+    """Fetches a file and records messages."""
 
     folder: Path
     network: Network = NETWORK
@@ -151,7 +151,7 @@ def reply(*headers: str, status: str = "200 OK", body: bytes = b"", then: Script
 
 
 def stall(connection: socket.socket) -> None:
-    connection.recv(1)  # until the client hangs up
+    connection.recv(1)  # until the client disconnects
 
 
 def endless(piece: bytes, pause: float = 0.0) -> Script:

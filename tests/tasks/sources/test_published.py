@@ -54,7 +54,7 @@ def test_members_declared_come_in_one_pass(tmp_path: Path, name: str) -> None:
     declared = ("data/train.txt", "data/dev.txt", "in/another/archive.txt")
     with local(tmp_path, name, ARCHIVES[name], declared) as files:
         assert files.path("train.txt").read_bytes() == MEMBERS["data/train.txt"]
-        (tmp_path / name).unlink()  # the others need the archive no more
+        (tmp_path / name).unlink()  # the other members don't need the archive anymore
         assert files.path("dev.txt").read_bytes() == b"dev"
         assert not list((tmp_path / "scratch").rglob("other.txt"))
     assert not any((tmp_path / "scratch").iterdir())
@@ -326,7 +326,7 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
 
 
 def mirrored(server: FileServer, content: bytes | None = None) -> Path:
-    """The served folder as a mirror that has the task; returns the task's folder."""
+    """Make the served folder a mirror with the task, and return the task's folder."""
     folder = server.folder / "task"
     folder.mkdir()
     (folder / DATA).write_bytes(content or (server.folder / DATA).read_bytes())
@@ -342,7 +342,7 @@ def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileSe
 
 
 def list_checksums(server: FileServer, **digests: str) -> None:
-    """What `sha256sum */*` prints in the mirror."""
+    """Return the output of `sha256sum */*` in the mirror."""
     listed = {f"task/{DATA}": sha256(server.folder / "task" / DATA)} | digests
     (server.folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in listed.items()))
 
