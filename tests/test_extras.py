@@ -63,7 +63,7 @@ sys.meta_path.insert(0, Missing())
 """
 
 OURS = {"_typeshed", "compression", "decabench"}
-"""Modules without a package. `_typeshed` is the type checker's, and `compression` is the standard library's since 3.14."""
+"""Modules that no package needs to provide: type checkers have `_typeshed`, and Python 3.14 has `compression`."""
 
 
 BY_THEIR_OWN_NAME = {"mlflow", "wandb"}

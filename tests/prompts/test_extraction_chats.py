@@ -1,6 +1,6 @@
-"""What chat models write, task by task: each text scores as a person would score it, or counts as unparseable.
+"""Outputs of chat models for each task. Each text is scored as a person would score it, or is unparseable.
 
-None is for texts that give no answer, or that a person would have to guess at: they must never become a label, a state
+None marks texts without a clear answer. They must never become a label, a state
 or a query that the model did not choose.
 """
 
@@ -543,7 +543,7 @@ FEARED = "Who feared violence? the councilmen or the demonstrators?"
     [(OUT, *case) for case in KNOCKS] + [(FEARED, *case) for case in PERMITS],
 )
 def test_a_denial_of_something_else_decides_nothing(question: str, raw: str, answer: str | None) -> None:
-    """A sentence of a schema denies much that is no name: it must not drop the right name and leave the wrong one."""
+    """Sentences of a schema contain many negations. They must not rule out the right name and leave the wrong one."""
     found = extract(raw, form("schema"), question)
     if answer is None:
         assert found.rule == "unparseable", found

@@ -1,4 +1,4 @@
-"""Answers with a structure are recognised, and nothing else is taken for one."""
+"""Structured answers are recognized, and other texts are not mistaken for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that stand where an answer is missing: which are named, and which are answers of the task."""
+"""Placeholders for missing answers are reported, unless they are valid answers for the task."""
 
 from __future__ import annotations
 

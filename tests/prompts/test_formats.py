@@ -1,6 +1,6 @@
 """Recognizing the form of a file of answers: gold answers are given back in another form, or for another example.
 
-Right is what an example's own gold answer scores: every number in a message is the metric's for gold answers.
+Every score in a message is the metric's score for gold answers in that form.
 """
 
 from __future__ import annotations

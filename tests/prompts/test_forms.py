@@ -87,7 +87,7 @@ def test_the_sentence_about_numbers() -> None:
     ],
 )
 def test_equal_numbers_have_no_correlation(metric: str, texts: list[str], number: str) -> None:
-    """scipy.stats.pearsonr and spearmanr give NaN for them, and a warning."""
+    """scipy's pearsonr and spearmanr return NaN for them, with a warning."""
     forms = counted(SCALE, metric, texts)
     said = f"All {len(texts)} answers are {number}, so their correlation is undefined and counts as 0"
     assert (said in forms.describe()) is (bool(number) and metric != "mse")

@@ -219,7 +219,7 @@ def test_it_never_raises(raw: str, form: AnswerForm) -> None:
 @pytest.mark.parametrize("form", [AnswerForm("number"), TAGS, TREE, TASKS["woz.en"].answer_form])
 @pytest.mark.parametrize("unit", [" ", "\t", "3", "/", "-", "3 ", " /", "1 "])
 def test_time_is_linear(form: AnswerForm, unit: str) -> None:
-    """Of 20,000 repeated characters between others; a whole second of the processor was 4 s or more."""
+    """20,000 repeated characters took 4 CPU seconds or more before. The limit is one second."""
     for before, after in (("3", "x"), ("x", "3"), ("1 ", "ADP")):
         begin = time.process_time()
         extract(before + unit * (20_000 // len(unit)) + after, form, "?", context=" ".join(WORDS))
@@ -253,7 +253,7 @@ def test_numbers_that_are_words_give_no_places() -> None:
     ],
 )
 def test_a_word_that_is_the_number_of_its_head(raw: str, found: str) -> None:
-    """The gold parses of five sentences of UD EWT were misread: `5:nummod` of the word 5 became `nummod`."""
+    """Before, the gold parses of five sentences in UD EWT were misread: `5:nummod` for the word 5 became `nummod`."""
     assert answer(raw, TREE, ["2", "3", "o"]) == found
 
 
@@ -282,7 +282,7 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
     ],
 )
 def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, number: str | None) -> None:
-    """Found by a reader: 1,500 was read as 1.5, and a minus sign was dropped."""
+    """Before, 1,500 was read as 1.5, and a minus sign was dropped."""
     assert find_number(text, scale) == number
 
 

@@ -1,4 +1,4 @@
-"""Labels in another form: which label is meant, what is amiss, and what the metric makes of it."""
+"""Labels in another form: the intended label, the fault, and the metric's score."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_counts_and_the_first_example() -> None:
     ["{}", "{}.", "**{}**", "Answer: {}", "The answer is {}.", '"{}"', "- {}", "It is {}, because of this."],
 )
 def test_labels_that_differ_by_a_sign_or_marks_are_told_apart(labels: tuple[str, ...], written: str) -> None:
-    """Found by a reader: the answers of a perfect model were changed to the last label of each kind."""
+    """Before, a perfect model's answers were changed to the last of several similar labels."""
     for label in labels:
         assert find_label(written.format(label), labels) == label
         assert find_label(written.format(label.upper()), labels) == label
@@ -95,7 +95,7 @@ def test_labels_that_are_alike_but_for_an_article_count_letter_by_letter() -> No
 
 @pytest.mark.parametrize("text", ['"' * 5000 + "x", "*" * 5000, "isn't good " * 9000, "good bad " * 9000])
 def test_a_long_run_of_marks_or_labels_is_read_in_a_moment(text: str) -> None:
-    """Found by a reader: 5,000 asterisks kept `check` and `evaluate` busy for minutes. Time of the processor."""
+    """Before, 5,000 asterisks kept `check` and `evaluate` busy for minutes. Measured in CPU time."""
     start = time.process_time()
     assert find_label_form(text, ("good", "bad")) is None
     assert time.process_time() - start < 10

@@ -1,4 +1,4 @@
-"""A context is cut after a word, by as little as fits, with few counts."""
+"""Contexts are cut after a word, as little as necessary, with few token counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTERS = {
     "words": lambda context: 10 + len(context.split()),
     "quarters": lambda context: 10 + -(-len(context) // 4),
 }
-"""Tokenizers that never count fewer for more."""
+"""Tokenizers whose counts never decrease for longer texts."""
 
 CONTEXTS = st.lists(
     st.one_of(
@@ -72,7 +72,7 @@ def test_a_counter_that_goes_up_and_down_is_never_overrun(
 
 @pytest.mark.parametrize("budget", [20, 500, 1_000, 2_500, 2_999])
 def test_few_counts(budget: int) -> None:
-    """A count is a tokenization of the whole prompt."""
+    """Each count tokenizes the whole prompt, so few are allowed."""
     calls = []
 
     def count(context: str) -> int:

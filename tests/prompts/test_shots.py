@@ -1,4 +1,4 @@
-"""Worked examples come from the training split alone, the same everywhere, and never from what is evaluated."""
+"""Worked examples come only from the training split, are the same everywhere, and are never evaluated."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_no_shots_read_nothing() -> None:
 
 
 def test_what_is_evaluated_is_never_shown() -> None:
-    """Whatever its case and spacing."""
+    """Regardless of case and spacing."""
     evaluated = [
         (item.question.upper().replace(" ", "\n "), f" {item.context.lower()}") for item in TRAINING[:47]
     ]

@@ -1,4 +1,4 @@
-"""The protocol `tag`: the last tag outside the reasoning, else a text that is an answer, else nothing."""
+"""The protocol `tag`: the last tag outside the reasoning, else a text that is itself an answer, else unparseable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Template files: the built-in ones, and what is wrong with others."""
+"""Template files: the built-in templates, and faults in others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_task_has_its_own(task: str) -> None:
     ],
 )
 def test_the_digests_of_the_built_in_sets_do_not_change(name: str, digest: str) -> None:
-    """They identify the answers of earlier runs in journals, and stand in submissions."""
+    """The digests identify earlier answers in journals and are recorded in submissions."""
     assert load_template(name).sha256 == digest
 
 
@@ -142,7 +142,7 @@ def test_the_digest_covers_what_tasks_bring() -> None:
 
 
 def words_and_bytes_over(store: Store, task: str) -> tuple[int, int]:
-    """How many gold answers may not fit, at three bytes a token; and of how many."""
+    """Return the number of gold answers that may be too long, at three bytes per token, and their total number."""
     limit = load_template("default").for_task(TASKS[task]).max_new_tokens
     answers = [
         answer

@@ -1,7 +1,7 @@
-"""Reasoning, role headers, tokens of chat templates and calls of tools, as today's models and servers leave them.
+"""Reasoning, role headers, chat template tokens and tool calls in the outputs of current models and servers.
 
-The forms are those of the models' chat templates and of the parsers of vLLM, SGLang and llama.cpp, read in their
-sources; docs/prompts.md lists them.
+The forms come from models' chat templates and from the source code of the parsers in vLLM, SGLang and llama.cpp.
+docs/prompts.md lists them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from decabench.tasks import AnswerForm
 from decabench.tasks.wording import KINDS, Kind
 
 THOUGHT = "Perhaps Carolina, or negative.\nSELECT b FROM table, then 7 and food: chinese; NOUN 2:det"
-"""Has something that looks like an answer of each kind."""
+"""Reasoning that contains something like an answer of each kind."""
 ANSWERS: dict[Kind, tuple[AnswerForm, str]] = {
     "span": (AnswerForm("span"), "Denver Broncos"),
     "line": (AnswerForm("line"), "Das ist gut."),
@@ -313,7 +313,7 @@ def test_what_was_said_is_read_again_as_it_is(text: str) -> None:
 
 
 def test_long_texts_take_no_time() -> None:
-    """A pattern that tries every start against every end would take minutes here."""
+    """A pattern that tries all pairs of starts and ends would take minutes here."""
     pieces = (
         "<",
         "<|",

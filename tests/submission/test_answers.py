@@ -1,4 +1,4 @@
-"""Files of answers: lines, records, the checks against the ids of a split, digests."""
+"""Answer files: lines, records, checks of ids, and digests."""
 
 import gzip
 import hashlib
@@ -54,7 +54,7 @@ def test_reading_counts_lines_and_accepts_what_is_harmless(tmp_path, compress):
 
 @given(id_=st.text(), answer=st.text())
 def test_a_plain_line_is_read_as_any_other_is(id_, answer):
-    """Lines as they are mostly written do not go through the JSON parser."""
+    """Lines in the most common form are read without the JSON parser, with the same result."""
     line = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode()
     other = json.dumps({"answer": answer, "id": id_}).encode()
     assert (_parse_plain(1, line) or _parse_line(1, line)) == _parse_line(1, other)

@@ -19,7 +19,7 @@ SQUAD = "predictions/squad.validation.jsonl"
 
 
 def submission(folder, files):
-    """A valid submission but for `files`; None takes one away."""
+    """Write a valid submission, except for `files`. None removes a file."""
     for name, data in ({"submission.toml": GOOD_TOML, SQUAD: GOOD_LINES} | files).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if data is not None:
@@ -410,7 +410,7 @@ def test_answers_for_other_data_are_one_fault(tmp_path):
 
 
 def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_path, monkeypatch):
-    """The limit's count is of answers: where one failed in the dataset's wording, a variant has one more."""
+    """The limit counts answers, so if a question failed in the original wording, a variant has one more answer."""
     import sys
     from types import ModuleType
 

@@ -1,4 +1,4 @@
-"""Writing a submission and opening it again, as a folder or as an archive."""
+"""Writing a submission, and opening it as a folder or an archive."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""submission.toml: what is refused, and what is understood however it is written."""
+"""submission.toml: invalid values, and different ways to write valid ones."""
 
 from dataclasses import replace
 

@@ -23,9 +23,9 @@ class Prepared:
     """The real data, prepared."""
 
     mirror: Path
-    """Where it was read from."""
+    """The folder that it was read from."""
     store: Store
-    """Where it is."""
+    """The folder with the prepared data."""
 
 
 @pytest.fixture

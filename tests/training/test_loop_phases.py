@@ -60,7 +60,7 @@ class StopHere(Exception):
 
 
 def stop_and_go_on(make_run, stop, **settings):
-    """Return the folders of an uninterrupted run, and of a run stopped before its checkpoint of step `stop` + 1 and resumed."""
+    """Return the folders of an uninterrupted run, and of a run stopped before its checkpoint `stop` + 1 and resumed."""
     whole, parts = make_run("whole", **settings), make_run("parts", **settings)
     run_training(whole)
 
