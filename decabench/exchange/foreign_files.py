@@ -1,7 +1,7 @@
 """Readers for answers written by other programs.
 
 The formats are SQuAD predictions, CSV, plain text, tables in memory, lm-eval samples and Inspect logs. Each
-reader yields every row of the file, including faulty ones.
+reader yields every row of the file, including invalid rows.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
         raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
     if not isinstance(content, _Pairs):
         raise SubmissionError(
-            f"{path.name} is not a SQuAD predictions file, which is a JSON object with an answer for "
-            "each question id."
+            f"{path.name} is not a SQuAD predictions file. Such a file contains a JSON object that maps each question "
+            "id to an answer."
         )
     return ForeignFile(_squad_rows(content))
 
@@ -129,8 +129,8 @@ def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
         else:
             given = {} if isinstance(value, _Pairs) else value
             message = (
-                f"the answer to {quoted(key)} is {kind_of(given)}, not a string; import the predictions, not the "
-                "n-best list or the no-answer probabilities"
+                f"the answer to {quoted(key)} is {kind_of(given)}, not a string; import the file with the predictions, "
+                "not the n-best list or the no-answer probabilities"
             )
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))
 
@@ -154,11 +154,11 @@ def _text_rows(path: Path) -> Iterator[ForeignAnswer]:
 
 
 def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
-    """Yield the rows of a CSV file with a heading. Quoted fields may contain line breaks, as in RFC 4180."""
+    """Yield the rows of a CSV file with a header line. Quoted fields may contain line breaks, as in RFC 4180."""
     delimiter = places.delimiter or ("\t" if path.suffix == ".tsv" else ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise DecabenchError(
-            f"The delimiter must be a single character, such as a comma or a tab, but got {delimiter!r}."
+            f"The delimiter must be a single character, such as a comma or a tab, not {delimiter!r}."
         )
     try:
         with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
@@ -187,8 +187,8 @@ class _Table:
     def __init__(self, heading: Sequence[str], places: Places, name: str) -> None:
         """Find the columns in the heading.
 
-        Without an id column, examples are identified by the text in other columns. Raises SubmissionError if
-        a required column is missing or duplicated.
+        If there is no id column, rows are matched to examples by the text in the other columns. Raises
+        SubmissionError if a required column is missing or occurs twice.
         """
         if not heading:
             raise SubmissionError(
@@ -242,14 +242,14 @@ class _Table:
 _OUTPUT = re.compile(
     "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
 )
-"""Matches the names of columns that hold a model's output rather than its input."""
+"""Matches the names of columns that contain a model's output instead of its input."""
 _GOLD_COLUMNS = {
     *("answer", "correct_answer", "expected", "gold", "gold_answer", "gold_label", "ground_truth", "label"),
     *("reference", "target", "truth"),
 }
-"""Names of columns that hold the right answer."""
+"""Names of columns that contain the right answer."""
 _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
-"""Names of columns that say how an answer ended."""
+"""Names of columns that contain the reason why an answer ended."""
 
 
 def _advise(heading: Sequence[str]) -> str:
@@ -312,4 +312,4 @@ FORMATS: dict[str, Callable[[Path, Places], ForeignFile]] = {
     "lm-eval": lambda path, places: ForeignFile(lm_eval_rows(path, places), is_raw=True),
     "inspect": open_inspect,
 }
-"""Import formats by name, with the function that opens each."""
+"""Import formats by name, each with the function that opens a file in this format."""

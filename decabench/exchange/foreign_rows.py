@@ -21,16 +21,19 @@ from decabench.submission import BrokenFileError, Limits, numbered_lines
 FILE_BYTES = 1 << 30
 """The maximum size of an unpacked file, in bytes."""
 WHOLE_BYTES = 1 << 26
-"""The maximum size of a single JSON object. Parsing takes up to 28 times its size in memory."""
+"""The maximum size of a single JSON object, in bytes. Parsing it takes up to 28 times as much memory."""
 LINE_BYTES = 1 << 24
-"""The maximum size of a line or table cell. It is large because lm-eval samples repeat the whole prompt."""
+"""The maximum size of a line or table cell, in bytes. It is large because lm-eval samples repeat the whole prompt."""
 
 
 FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""How an answer ended, keyed by the lower-case reasons reported by other programs and servers."""
+"""How an answer ended, by the reason that other programs and servers report, in lower case.
+
+All other reasons mean `stop`.
+"""
 
 
 class ForeignAnswer(NamedTuple):
@@ -63,7 +66,7 @@ class ForeignAnswer(NamedTuple):
     columns: tuple[str, ...] = ()
     """The names of the table's other columns."""
     cells: tuple[str, ...] = ()
-    """The texts in these columns."""
+    """The row's texts in these other columns."""
     ids_in_quotes: tuple[str, ...] = ()
     """Ids of rows that a stray quotation mark may have merged into this row."""
 
@@ -73,16 +76,16 @@ class Places:
     """Where to find ids and answers in a file."""
 
     id: str = "id"
-    """The table column, or the field of lm-eval's `doc`, that holds the id."""
+    """The table column, or the field of lm-eval's `doc`, that contains the id."""
     answer: str = "answer"
-    """The table column that holds the answer."""
+    """The table column that contains the answer."""
     delimiter: str = ""
     """The CSV delimiter; by default a tab for `.tsv` files and a comma for all others."""
     choice: str = ""
     """The lm-eval filter or Inspect scorer whose answers to use.
 
-    Without a scorer, Inspect imports use the `choice` scorer if it scored the samples, and the completions
-    otherwise.
+    By default, the answers for Inspect come from the scorer `choice` if the log has its scores, and from the
+    completions otherwise.
     """
     epoch: int = 0
     """The Inspect epoch to use; 0 if the log has only one epoch."""
@@ -97,11 +100,14 @@ class ForeignFile:
     in_order: bool = False
     """Whether rows have no ids and follow the order of the data."""
     has_order: bool = True
-    """Whether rows can be matched by their order. Inspect sorts samples by their ids as strings."""
+    """Whether rows can be matched by their order.
+
+    Some Inspect logs have no such order, because Inspect sorts samples by their ids as strings.
+    """
     size: int | None = None
     """The number of examples in the original data, if stated in the file."""
     is_raw: bool = False
-    """Whether rows hold a model's whole output, from which answers still have to be extracted."""
+    """Whether rows contain a model's whole output, from which the answers must still be extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts stated in the file, such as `model`, `task` or `version`."""
 
@@ -189,7 +195,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON from another program, including NaN and Infinity.
 
-    Of duplicate keys, the last wins unless `pairs` is set. Raises ValueError.
+    If a key occurs more than once, its last value is used, unless `pairs` is set. Raises ValueError.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

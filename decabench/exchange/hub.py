@@ -42,7 +42,7 @@ def push_card(model_index: str, repository: str) -> str:
             except errors.EntryNotFoundError:
                 data = ModelCardData(model_name=name, eval_results=results)
                 card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n# {name}\n")
-        about: Any = card.data  # the base type of all cards
+        about: Any = card.data  # its declared type is the base class of all kinds of cards
         kept = [each for each in about.eval_results or () if not _replaces(each, results)]
         about.eval_results = [*kept, *results]
         about.model_name = about.model_name or name

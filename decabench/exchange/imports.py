@@ -63,7 +63,7 @@ _PATIENCE = 60.0
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""The minimum number of rows for checking right answers. In fewer rows, all of them may differ by chance."""
+"""The minimum number of rows for comparing right answers. In fewer rows, all of them might differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class ImportSettings:
     places: Places = field(default_factory=Places)
     """Where ids and answers are in the file."""
     in_order: bool = False
-    """Match rows to examples by order rather than by id.
+    """Match rows to examples by order instead of by id.
 
-    Each example then needs exactly one row with the same texts.
+    The file must then have exactly one row for each example, with the example's texts.
     """
     extract: bool | None = None
     """Whether to extract answers from a model's output; None for the format's default."""
@@ -84,7 +84,7 @@ class ImportSettings:
     ignore_unknown: bool = False
     """Skip rows whose id is not in the split. The number of skipped rows is recorded."""
     partial: bool = False
-    """Mark the import as a limited run, which is scored only on the answered examples and is never ranked."""
+    """Mark the import as a limited run, which is scored only on the answered examples and never ranked."""
     force: bool = False
     """Replace the answers of an earlier import for the same split."""
     note: str = ""
@@ -113,11 +113,11 @@ class ImportReport:
     left_out: int
     """Number of rows skipped because no example has their id."""
     words: str
-    """A sentence about how rows became answers, as recorded in the submission."""
+    """A description of how the rows were matched and turned into answers, as recorded in the submission."""
     check: CheckReport
     """The findings of `decabench check` for the task's answers."""
     removed: tuple[str, ...] = ()
-    """Results removed because their answers changed."""
+    """Names of results that were removed because their answers changed."""
 
 
 def import_answers(
@@ -148,7 +148,7 @@ def import_answers(
     _check_settings(settings, chosen)
     store.require([chosen], split)
     fingerprint, key = store.record(chosen.name, split).stated, f"{chosen.name}.{split}"
-    _occupant(folder, name)  # before anything is read
+    _occupant(folder, name)  # report an unsuitable folder before reading the file
     given = _open(source, format, chosen, settings)
     examples = Examples(store, chosen, split)
     ids = examples.ids
@@ -172,7 +172,7 @@ def import_answers(
     about = _describe(given, matched, words, settings)
     pair, others = (chosen.name, split), {}
     with lock_submission(folder, _PATIENCE):
-        before = _occupant(folder, name)  # includes imports by other processes in the meantime
+        before = _occupant(folder, name)  # another process may have changed the folder in the meantime
         if isinstance(found := before.predictor.get("imports"), Mapping):
             others = {**found}
         partial = {**before.partial}
@@ -228,7 +228,9 @@ def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _So
         return _Source(opened, "The table", "table", {"name": type(source).__name__})
     path = Path(source)
     if not format:
-        raise UnknownNameError(f"Specify the format of {path.name}: {', '.join(FORMATS)}.")
+        raise UnknownNameError(
+            f"The format of {path.name} is not specified. Choose one of {', '.join(FORMATS)}."
+        )
     opened = open_foreign(path, format, settings.places)
     origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
     return _Source(opened, path.name, format, origin)
@@ -272,7 +274,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
             f"{folder} contains other files and is not a submission. Choose another folder."
         )
     if folder.exists() and not folder.is_dir():
-        raise SubmissionError(f"{folder} is a file, but must be a folder.")
+        raise SubmissionError(f"{folder} is a file. Specify a folder for the submission.")
     if not (folder / METADATA_NAME).exists():
         if not name:
             raise DecabenchError(f"A new submission in {folder} must have a name. Add --name.")
@@ -294,7 +296,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if right answers are labels of this task but never match the example's."""
+    """Raise SubmissionError if the right answers in the file are labels of this task but never the example's label."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)
@@ -305,8 +307,8 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"The right answers in {name} differ from those of the examples in all {len(matched.rows):,} rows, such as "
-        f"{quoted(row.golds[-1])} instead of {own}. The labels in the file may be in a different order. Map them "
+        f"In all {len(matched.rows):,} rows of {name}, the right answer differs from the example's, such as "
+        f"{quoted(row.golds[-1])} instead of {own}. The file may use the same labels in a different order. Map them "
         "with --label FILE=DATASET."
     )
 
@@ -420,10 +422,10 @@ def _write(
     lines: Sequence[Mapping[str, Any]],
     changed: set[tuple[str, str]],
 ) -> tuple[str, ...]:
-    """Write submission.toml and the answers, and return the removed results.
+    """Write submission.toml and the answers, and return the names of removed results.
 
-    Answers from an earlier import of the split are deleted first. Their results are deleted too if the
-    answers change.
+    Answers from an earlier import of the split are deleted first. Results are deleted too if their answers
+    change.
     """
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get(pair)

@@ -61,8 +61,8 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
 def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
     """Return each sample's position in the dataset, counted from 0.
 
-    Samples are sorted by their ids as strings, so 10 comes before 2. The result is empty unless the log
-    contains the whole order.
+    The order of the samples in a log isn't enough, because they are sorted by their ids as strings, so 10 comes
+    before 2. The result is empty if the log doesn't record the position of every sample.
     """
     dataset = getattr(log.eval, "dataset", None)
     ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
@@ -116,23 +116,22 @@ def _inspect_rows(
         reason = output.stop_reason if output.choices else ""
         ended = FINISHES.get(reason, "length" if limit else "stop")
         about = _inspect_texts(sample)._replace(line=number, id=id_, position=order.get(id_), finish=ended)
-        if (
-            not places.choice or ended == "refused"
-        ):  # a scorer may find an answer in text cut off by a content filter
+        # In text that a content filter cut off, a scorer may find an answer by mistake.
+        if not places.choice or ended == "refused":
             yield about._replace(answer=output.completion)
             continue
         score = (sample.scores or {}).get(places.choice)
         if score is None or not isinstance(score.answer, str):
             listed = ", ".join(map(printable, sample.scores or {})) or "none"
             message = (
-                f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; the sample has these scorers: "
+                f"the scorer {quoted(places.choice)} gave no answer for {quoted(id_)}; the scorers of this sample are: "
                 f"{listed}"
             )
             yield about._replace(problem=("missing-field", message))
         else:
             options = sample.choices or ()
             if places.choice != _CHOICE and score.answer in options:
-                options = ()  # other scorers return the text
+                options = ()  # scorers other than `choice` return the option's text
             yield _scored_answer(about, score.answer, output.completion, options)
 
 

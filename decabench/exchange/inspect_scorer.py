@@ -78,5 +78,5 @@ def _make_scorer(path: str) -> Any:
 
 
 decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
-"""Scores the answers of each epoch together and returns the mean over epochs."""
+"""An Inspect metric that scores the answers of each epoch together and returns the mean over epochs."""
 decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

@@ -1,7 +1,7 @@
 """Read answers from lm-eval samples: `samples_<task>_<time>.jsonl`, written with --log_samples.
 
 A sample contains the requests to the model (`arguments`), its responses (`resps`) and the filtered responses
-(`filtered_resps`). The type of request isn't recorded, so it is inferred from the arguments. Tested with
+(`filtered_resps`). The type of request isn't recorded, so it is inferred from the arguments. Tested with lm-eval
 0.4.2 and 0.4.13.
 """
 
@@ -60,9 +60,9 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each sample with its number, or a ValueError if it is not JSON.
+    """Yield each sample with its number. A sample that isn't JSON is replaced by a ValueError.
 
-    Up to lm-eval 0.4.2, the file is a single array.
+    In lm-eval 0.4.2 and earlier, the file is a single JSON array.
     """
     lines = lines_of(path)
     for number, raw in lines:
@@ -95,7 +95,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     if id_ is None:
         keys = ", ".join(quoted(str(key), 30) for key in list(doc)[:12])
         message = (
-            f"'doc' has no id in the field {quoted(places.id)}; choose one of its fields with --id: {keys}"
+            f"'doc' has no id in the field {quoted(places.id)}; use --id to choose one of its fields: {keys}"
         )
         problem = ("missing-field", message)
     requests = _requests(record.get("arguments"))
@@ -133,7 +133,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
 
 
 _NO_MATCH = "[invalid]"
-"""Returned by lm-eval's filters if they find no answer."""
+"""The text that lm-eval's filters return if they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:
@@ -158,28 +158,27 @@ def _choose(
 ) -> tuple[list[str], int, bool] | str:
     """Return the choices, the index of the most likely one, and whether it is tied.
 
-    Of tied choices, the first is returned, as in lm-eval's `acc`. If the sample has no choices, the reason is
-    returned instead.
+    If choices are tied, the first is returned, as in lm-eval's `acc`. If the sample isn't a multiple choice, a
+    message with the reason is returned instead.
     """
     if requests and all(len(request) == 1 for request in requests):
-        return "the only request is the likelihood of a whole text (loglikelihood_rolling), which is not an answer"
+        return "the sample has only the likelihood of a whole text (loglikelihood_rolling) and no answer"
     texts = [request[1].strip() for request in requests if len(request) > 1 and isinstance(request[1], str)]
     given = kept if isinstance(kept, list) else []
     scores = [score for score in map(_score, given) if score is not None]
     if not texts or not len(scores) == len(given) == len(texts) == len(requests):
         if any(isinstance(each, list) and len(each) > 1 for each in given) and not scores:
-            return "the sample has several responses to a request; choose a filter that keeps only one with --filter"
+            return "the sample has several responses to a request; use --filter to choose a filter that keeps only one"
         response = kind_of(given[0] if given else None)
         return (
-            f"the response is {response}, not text or choices; import only generate_until or multiple_choice"
+            f"the response is {response}, not text or choices; import only samples of generate_until or "
+            "multiple_choice tasks"
         )
     if len(texts) == 1:
-        return (
-            "the only request is the likelihood of the right answer (loglikelihood), which is not an answer"
-        )
+        return "the sample has only the likelihood of the right answer (loglikelihood) and no answer by the model"
     asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
     choices = [texts[at] for at in asked]
-    # acc_mutual_info asks for each choice again, without a context.
+    # For acc_mutual_info, lm-eval also requests the likelihood of each choice without a context.
     alone = [texts[at] for at in range(len(texts)) if at not in asked]
     if len({json.dumps(requests[at][0]) for at in asked}) > 1 or alone not in ([], choices):
         return (
@@ -205,9 +204,9 @@ def _choose(
 
 
 def _score(given: Any) -> float | None:
-    """Return the log-likelihood in a `[log-likelihood, is greedy]` pair.
+    """Return the log-likelihood in a `[log-likelihood, is greedy]` pair, or None for any other value.
 
-    lm-eval may have turned its values into strings.
+    lm-eval may have converted the pair's values to strings.
     """
     if not isinstance(given, list) or len(given) != 2 or str(given[1]) not in ("True", "False"):
         return None
@@ -220,8 +219,8 @@ def _score(given: Any) -> float | None:
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
     """Return the option texts for the letters.
 
-    The options are the only list of this length in the doc. If there are several such lists, the result is
-    empty.
+    The doc must contain exactly one list with as many texts as there are letters. Otherwise the options are
+    unknown and the result is empty.
     """
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]

@@ -54,7 +54,8 @@ def export_results(results: Sequence[Results], format: str) -> str:
     make = TABLES[require_name(format, TABLES, "format")]
     if format == "model-index" and len(results) > 1:
         raise DecabenchError(
-            f"A model card describes one model, but got {len(results)} results. Export each result separately."
+            f"A model card describes a single model, but {len(results)} results were given. Export each result "
+            "separately."
         )
     _require_comparable(results)
     return make(results)
@@ -62,7 +63,7 @@ def export_results(results: Sequence[Results], format: str) -> str:
 
 def _require_comparable(results: Sequence[Results]) -> None:
     first, faults = results[0], []
-    scored: dict[str, tuple[str, TaskResult]] = {}  # the result that others must match
+    scored: dict[str, tuple[str, TaskResult]] = {}  # each task's first result, which all others must match
     for other in results:
         name = repr(str(other.submission["name"]))
         for what, ours, theirs in (
@@ -90,7 +91,8 @@ def _require_comparable(results: Sequence[Results]) -> None:
 def model_index(results: Sequence[Results]) -> str:
     """Return the `model-index` for the YAML header of a model card's README.md.
 
-    Failed tasks are left out because a model card can't show them. Metric names mention limited runs.
+    Failed tasks are left out because a model card can't show them. For a limited run, the name of the metric
+    includes the number of examples.
     """
     (one,) = results
     entries = [_task_entry(task, found, one) for task, found in one.tasks.items() if found.score is not None]
@@ -167,7 +169,7 @@ def _interval_95(interval: tuple[float, float] | None) -> dict[str, Any]:
 
 
 _CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacrebleu": "bleu"}
-"""Metrics that have a different name on the Hub, with that name."""
+"""The Hub's names for metrics, where they differ from decabench's names."""
 
 
 def _card_task(task: Task | None) -> str:
@@ -198,7 +200,10 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""Markdown's special characters within a line, and the characters of links. `\\(` could start a formula."""
+"""Markdown's special characters within a line, and characters in links.
+
+Parentheses are not escaped, because `\\(` could start a formula.
+"""
 
 
 def escape_markdown(text: str) -> str:

@@ -25,13 +25,13 @@ _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 _IN_QUOTES = (
-    "a quotation mark here opens a field that swallows the following rows; put such fields in "
-    "quotation marks, and double the marks inside them"
+    "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
+    "quotation marks in quotation marks, and double the marks inside them"
 )
 
 
 class RefusedImportError(SubmissionError):
-    """Raised if rows are not the answer to exactly one example. Nothing is imported."""
+    """Raised if some rows don't answer exactly one example. Nothing is imported."""
 
     def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
         self.faults = tuple(faults)
@@ -66,7 +66,7 @@ class Examples:
     def upstream(self) -> Mapping[str, int]:
         """Example numbers by upstream id, if the prepared data replaced upstream ids that reveal the answer.
 
-        Empty if answers are hidden, since accepting an id would confirm a guess.
+        Empty if the answers are hidden, because accepting an upstream id would then confirm a guessed answer.
         """
         if self._is_hidden:
             return {}
@@ -82,9 +82,9 @@ class Examples:
 
     @cached_property
     def texts(self) -> list[ExampleTexts]:
-        """The questions, contexts and answers.
+        """The questions, contexts and answers of all examples.
 
-        Hidden answers are left out because error messages quote them.
+        Hidden answers are left out because error messages would quote them.
         """
         return [
             ExampleTexts(row["question"], row["context"], () if self._is_hidden else tuple(row["answers"]))
@@ -93,7 +93,7 @@ class Examples:
 
     @cached_property
     def golds(self) -> list[set[str]]:
-        """The right answers for each example, reduced to their letters."""
+        """The right answers for each example, with everything but letters and digits removed."""
         return [set(map(letters_of, example.answers)) for example in self.texts]
 
     @cached_property
@@ -115,9 +115,9 @@ class MatchedRows:
     rows: Mapping[str, ForeignAnswer]
     """Rows by example id."""
     left_out: int
-    """Number of rows without an example."""
+    """The number of rows that match no example."""
     how: str
-    """A phrase that says how the rows were matched."""
+    """A phrase that describes how the rows were matched."""
 
 
 def match_rows(
@@ -125,7 +125,7 @@ def match_rows(
 ) -> MatchedRows:
     """Match every row to an example.
 
-    Raises RefusedImportError listing all rows that match no example or one that is already taken.
+    Raises RefusedImportError listing all rows that match no example, or the same example as an earlier row.
     """
     return _Matching(opened, name, examples, opened.in_order or in_order, ignore_unknown).match()
 
@@ -206,7 +206,7 @@ class _Matching:
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
-            message = f"{size:,} rows for {most:,} examples, but matching by order requires exactly one row per example"
+            message = f"there are {size:,} rows for {most:,} examples, but matching by order requires one row for each"
             self.faults.append(Fault("wrong-count", message, self.name))
             self._refuse("the file does not have exactly one row for each example")
         if self.faults:
@@ -218,8 +218,8 @@ class _Matching:
         if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
             listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
             raise SubmissionError(
-                f"The rows in {self.name} are not in the order of the data. The numbered ids start with {listed}. "
-                "Sort the rows by the numbers in their ids."
+                f"The rows in {self.name} are not in the order of the data, because their numbered ids begin with "
+                f"{listed}. Sort the rows by the numbers in their ids."
             )
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
@@ -347,9 +347,10 @@ class _Matching:
         return f"{_CHECK} Remove columns that are not about the examples."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
-        """Raise SubmissionError if all answers are right and another column may hold the model's answers.
+        """Raise SubmissionError if all answers are right and another column may contain the model's answers.
 
-        Such a column has the name of an output, or only answers of the task, some of which are wrong.
+        The name of such a column suggests a model's output, or the column contains only possible answers to the
+        task, some of which are wrong.
         """
         rows = {example: self.rows[number] for example, number in found.items()}
         if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
@@ -361,9 +362,8 @@ class _Matching:
             is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
             if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
                 raise SubmissionError(
-                    f"{self.name} has only correct answers, so they may be the labels. The file also has the column "
-                    f"{quoted(column)}. Name the column with the model's answers with --answer, or remove "
-                    f"{quoted(column)}."
+                    f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
+                    f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
                 )
 
     def _golds_of_twins(
@@ -406,7 +406,7 @@ class _Matching:
 
 _MOST_LABELS = 20
 _PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
-"""Matches the names of columns that may hold the answers."""
+"""Matches the names of columns that may contain the model's answers."""
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:

@@ -44,7 +44,7 @@ class ExportedTask:
     """A task for use in another harness: examples with prompts, answer extraction and scoring."""
 
     path: Path
-    """The file it was read from."""
+    """The file that contains the task."""
     name: str
     """The task name."""
     split: str
@@ -52,9 +52,9 @@ class ExportedTask:
     metrics: tuple[str, ...]
     """Metric names, starting with the headline metric."""
     headlines: tuple[str, ...]
-    """Name of each metric's headline score."""
+    """The name of each metric's headline score."""
     form: AnswerForm
-    """The form of the answer in a model's output."""
+    """The form of the answers in a model's output."""
     max_tokens: int
     """The maximum answer length, in tokens."""
     stop: tuple[str, ...]
@@ -91,7 +91,7 @@ class ExportedTask:
         return extract(text, self.form, row["question"], finish, row["context"]).answer
 
     def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
-        """Return (id, answer) under each score name, for lm-eval to collect."""
+        """Return the same [id, answer] pair for each score name. lm-eval collects these pairs."""
         answer = self.answer(document["id"], texts[0])
         return {name: [document["id"], answer] for name in self.headlines}
 
@@ -114,8 +114,8 @@ class ExportedTask:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
-                f"{self.name} has {len(answers):,} answers to {len(given):,} examples. Ask each example "
-                "only once, in one epoch."
+                f"{self.name} has {len(answers):,} answers to {len(given):,} examples. Answer each example only once, "
+                "in a single epoch."
             )
         if unknown := given.keys() - self.rows.keys():
             raise DataError(f"{self.name} has no example {quoted(min(unknown))}.")
@@ -231,7 +231,7 @@ def export_tasks(
 
 def _require_own(folder: Path, names: set[str]) -> None:
     if folder.exists() and not folder.is_dir():
-        raise DecabenchError(f"{folder} is a file, but must be a folder.")
+        raise DecabenchError(f"{folder} is a file. Specify a folder for the tasks.")
     sweep_temporary(folder, recursive=True)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     found = {name for name in found if "__pycache__" not in name and not is_temporary(PurePath(name).name)}
@@ -315,7 +315,7 @@ def dump_yaml(value: Mapping[str, Any]) -> str:
 
 def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, str]:
     lines = [
-        '"""The functions of the YAML files. Written by decabench."""\n',
+        '"""Functions for the YAML files. Written by decabench."""\n',
         "from pathlib import Path\n",
         "from decabench.exchange import ExportedTask\n",
         f'_DATA = Path(__file__).parent / "{DATA}"\n',
@@ -378,7 +378,7 @@ def _write_inspect(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
     for each in tasks:
         lines += [
             f"\n@task\ndef decabench_{_identifier(each.name)}() -> Task:",
-            f'    """Make the task {each.name}."""',
+            f'    """Return the task {each.name}."""',
             f'    return make_inspect_task(_DATA / "{each.name}.{split}.jsonl.gz")\n',
         ]
     return {"decabench_tasks.py": "\n".join(lines)}
@@ -415,7 +415,7 @@ def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots
         rows.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |\n")
     return f"""# decabench tasks for {harness}
 
-Written by decabench {decabench.__version__}, which must be installed alongside {harness}. Run them in this folder:
+Written by decabench {decabench.__version__}, which must be installed alongside {harness}. Run the tasks in this folder:
 
     {_COMMANDS[harness].format(tasks=names)}{own}
 

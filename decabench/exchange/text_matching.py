@@ -16,22 +16,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 _PROSE = 3
-"""The minimum number of words in prose, as opposed to a label, a number or a time."""
+"""The minimum number of words in prose. A shorter text may be a label, a number or a time."""
 _SHARED = 0.6
-"""The fraction of a text's long words that a row must contain."""
+"""The fraction of long words that a row and an example must share to count as the same text."""
 _KEY = 12
-"""How many of a text's first letters are used to look it up in a prompt."""
+"""The number of letters at the beginning of a text that are used to look it up in a prompt."""
 
 
 class ExampleTexts(NamedTuple):
-    """Text of an example that another program may have copied."""
+    """The texts of an example, which another program may have copied."""
 
     question: str
     """The question."""
     context: str
     """The context."""
     answers: tuple[str, ...] = ()
-    """The reference answers, which some programs write next to the model's answers."""
+    """The reference answers. Some programs write them next to the model's answers."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class TextMatcher:
     def find(self, rows: Mapping[int, RowTexts]) -> dict[int, list[int]]:
         """Return the examples that match each row's text.
 
-        There may be several matches if examples share their text, or none.
+        A row matches several examples if they share their text. It may also match no example.
         """
         return {
             number: sorted(
@@ -156,9 +156,9 @@ class TextMatcher:
         ]
 
     def _fits(self, row: RowTexts, example: int) -> bool:
-        """Whether the row and the example contain the same text, or share most long words.
+        """Whether the row and the example contain the same text, or share most of their long words.
 
-        A partial match is enough because texts may be truncated.
+        Sharing most words is enough because a text in the file may be truncated.
         """
         if any(mine in text or text in mine for mine in self._own[example] for text in row.letters):
             return True

@@ -1,7 +1,7 @@
 """Send a run's metrics to W&B, MLflow or TensorBoard.
 
-A tracker is any object with the three methods of `Tracker`. Its package is imported only when used. If a
-tracker fails, it is dropped with a warning; runs and scores never depend on it.
+A tracker is any object with the three methods of `Tracker`. Its package is imported only when the tracker is
+used. If a tracker fails, it is dropped with a warning, so runs and scores never depend on it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class Trackers:
             with atomic_file(tracked) as file:
                 file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
         except DecabenchError as error:
-            warnings.warn(f"If you resume this run, the trackers will show a new run: {error}", stacklevel=2)
+            warnings.warn(
+                f"The trackers' run identifiers were not saved, so a resumed run will appear as a new run: {error}",
+                stacklevel=2,
+            )
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
         """Log numbers to every tracker."""
@@ -171,7 +174,7 @@ class _WeightsAndBiases:
             name=name,
             config=dict(settings),
             dir=os.environ.get("WANDB_DIR"),
-            reinit="create_new",  # separate from a run of the calling program
+            reinit="create_new",  # separate from any run that the calling program has started
             **given,
         )
         return str(self._run.id)

@@ -1,6 +1,6 @@
-"""Predictors: the protocol, baselines, Python objects, trained models, `hf:`, `openai:` and `command:`.
+"""Predictors: the baselines, Python objects, trained models, and schemes such as `hf:`, `openai:` and `command:`.
 
-Public names are listed in `__init__.pyi` and imported lazily because some require an extra.
+Public names are listed in `__init__.pyi`. They are imported lazily because some need optional packages.
 """
 
 from decabench.lazy import lazy_names

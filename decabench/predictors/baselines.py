@@ -36,11 +36,12 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """Answer with the most common training answer, or the mean for numeric answers.
+    """Answer with the most common training answer, or with the mean if the answers are numbers.
 
-    For tagging, every word gets the most common tag. For trees, every word gets the most common relation; its
-    head is the previous or the next word, whichever is more often the head in training data, and the first or
-    last word is the root. Ties go to the answer that comes first in the training data.
+    In tagging tasks, every word gets the most common tag. In trees, every word gets the most common relation.
+    Either each word depends on the previous word and the first word is the root, or each word depends on the
+    next word and the last word is the root, depending on which direction is more common in the training data.
+    Ties go to the answer that comes first in the training data.
     """
     match setting.task.output:
         case Tags():
@@ -70,8 +71,8 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
         raise DecabenchError(
-            "The predictor most-frequent-tag works only for tasks with a tag or a head for each word, but an answer "
-            f"to {setting.task.name} is {describe_output(output)}. Choose another predictor."
+            "The predictor most-frequent-tag requires a task whose answers have a tag or a head for each word, but "
+            f"an answer to {setting.task.name} is {describe_output(output)}. Choose another predictor."
         )
     chain = _learn_chain(setting, "most-frequent-tag") if isinstance(output, Tree) else None
     counts: dict[str, Counter[str]] = {}
@@ -79,7 +80,7 @@ def most_frequent_tag(setting: Setting) -> Predictor:
     for question, answer in setting.training_examples():
         for word, item in zip(question.context.lower().split(), answer.split(), strict=False):
             head, _, relation = item.partition(":") if chain else ("", "", item)
-            if head != "0":  # a tree has only one root, so its relation isn't a choice
+            if head != "0":  # every parsed tree gets exactly one root, so root relations aren't counted
                 counts.setdefault(word, Counter())[relation] += 1
                 total[relation] += 1
     best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
@@ -98,9 +99,9 @@ class _Chain:
     step: int
     """-1 if each word depends on the previous word, 1 for the next word."""
     root: str
-    """The most common root relation."""
+    """The most common relation of a root."""
     relation: str
-    """The most common relation of all other words."""
+    """The most common relation of any other word."""
 
     def parse(self, context: str, relations: Mapping[str, str]) -> str:
         words = context.lower().split()
@@ -136,7 +137,7 @@ def _no_training_data(name: str, setting: Setting) -> MissingDataError:
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """Answer with a random training answer, determined by the seed, the task and the id."""
+    """Answer with a random training answer. The draw depends only on the seed, the task and the question's id."""
     answers = list(setting.training_answers())
     if not answers:
         raise _no_training_data("random", setting)
@@ -149,7 +150,7 @@ def random_answer(setting: Setting) -> Predictor:
 
 
 def first_choice(setting: Setting) -> Predictor:
-    """Answer with the first option offered by the question, or an empty answer if there are no options."""
+    """Answer with the first option in the question, or with an empty answer if the question has no options."""
     return _EachAlone(lambda question: next(iter(options(question.question)), ""))
 
 
@@ -177,6 +178,8 @@ def oracle(setting: Setting) -> Predictor:
     This shows the score of a perfect system, including any quirks of the metric.
     """
     if not isinstance(setting, OracleSetting):
-        raise DecabenchError("The baseline oracle works only under its own name, as --predictor oracle.")
+        raise DecabenchError(
+            "The baseline oracle gets the gold answers only if it is selected by name. Use --predictor oracle."
+        )
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

@@ -53,7 +53,7 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
         options,
         USED["inspect"],
         "inspect",
-        "Inspect or the provider's environment variables control this setting.",
+        "Inspect or the provider's environment variables control this setting. Leave out the option.",
     )
     require_sampling(options)
     try:
@@ -71,7 +71,7 @@ def _window(options: ModelOptions) -> int:
 
 @dataclass(frozen=True)
 class InspectBackend:
-    """A hosted model. No request has been sent yet."""
+    """A hosted model that hasn't received any requests yet."""
 
     target: str
     """The provider and model, such as `anthropic/claude-sonnet-4-5`."""

@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder to digest.
+"""The maximum number of files in a folder whose digest is recorded.
 
-Larger folders, such as a whole disk, don't hold a model.
+A folder with more files is skipped, because it is probably not a model but, for example, a whole disk.
 """
 
 
@@ -82,9 +82,9 @@ class CommandBackend:
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """Return the command line, the revision and digests of the files that determine answers.
+        """Return the command line, the seed, the revision, and digests of the files that determine the answers.
 
-        These are the program and all files and folders named on the command line.
+        The digests cover the program, and all files and folders named on the command line.
         """
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
@@ -101,7 +101,7 @@ class CommandBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Find the program. A process is started when a task's first question arrives."""
+        """Find the program. For each task, a process is started when the first question arrives."""
         first, *others = shlex.split(self.line)
         arguments = (str(_find_program(first)), *others)
         options = self.options
@@ -155,8 +155,8 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is on the command line but cannot be read ({error.strerror}). Make the file readable, because "
-            "its digest is recorded."
+            f"{path} is named on the command line but cannot be read ({error.strerror}). decabench records the "
+            "digests of such files, so make sure that they are readable."
         ) from None
 
 
@@ -173,14 +173,14 @@ class CommandPredictor:
     seed: int = 0
     """The random seed, for programs that sample."""
     timeout: float | None = None
-    """The maximum time to read or answer a question, in seconds; None for no limit."""
+    """The maximum time without reading a question or writing an answer, in seconds; None for no limit."""
     env: tuple[str, ...] = ()
-    """Environment variables to pass to the program even though they look like secrets."""
+    """Environment variables to pass to the program even if they look like secrets."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive.
 
-        Closing the generator ends the program and its children.
+        Closing the generator ends the program and its child processes.
         """
         source = iter(questions)
         first = next(source, None)
@@ -234,25 +234,26 @@ _SECRET = re.compile(
     r"^DECABENCH_|KEY(?:S|_ID)?$|TOKEN$|SECRET|PASSW|PASSPHRASE|_PWD$|CREDENTIAL|(?:^|_)(?:KEY|TOKEN|CREDS|AUTH|COOKIE)(?:_|$)",
     re.IGNORECASE,
 )
-"""Variables that look like secrets, and decabench's own.
+"""Names of environment variables that a program doesn't receive by default.
 
-The latter may contain a header or lead to the answers.
+They look like secrets or belong to decabench. Some of decabench's variables contain an API key or the path to
+the data, which includes the answers.
 """
 _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
-"""A URL that contains a password."""
+"""Matches a URL that contains a password. A variable with such a value counts as a secret too."""
 
 
 class _Replies:
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
-        """Ids of unanswered questions, with the length of their contexts."""
+        """The length of the context for each question that isn't answered yet, by id."""
         self.answered: set[str] = set()
-        """Ids of answered questions."""
+        """The ids of answered questions."""
 
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
-        """Return the id and outcome in a line of output. An invalid field results in a Failure.
+        """Parse a line of output into an id and an outcome. An invalid field results in a Failure.
 
-        Raises ModelError for a line that doesn't answer a pending question, since later lines can't be
+        Raises ModelError for a line that doesn't answer a pending question, because later lines can't be
         trusted either.
         """
         try:
@@ -266,7 +267,7 @@ class _Replies:
         id_ = row.get("id") if isinstance(row, dict) else None
         if not isinstance(id_, str):
             form = '{"id": "…", "answer": "…"}'
-            raise _stray(number, text, f"has no id, unlike the required form {form}")
+            raise _stray(number, text, f"does not have the form {form}")
         if id_ in self.answered:
             raise _stray(number, text, "answers a question more than once")
         if id_ not in self.waiting:
@@ -286,8 +287,8 @@ class _Replies:
 
 def _stray(number: int, text: str, fault: str) -> ModelError:
     return ModelError(
-        f"Line {number} of the program's output {fault}: {excerpt(text, 100)!r}. Only answers belong on stdout; "
-        "messages belong on stderr."
+        f"Line {number} of the program's output {fault}: {excerpt(text, 100)!r}. Write answers to stdout and all "
+        "other messages to stderr."
     )
 
 
@@ -316,7 +317,8 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
     hint = (
-        f" The program did not receive {', '.join(named)}. Pass the variables that it requires with --env."
+        f" The program did not receive {', '.join(named)}, because these look like secrets. Use --env to pass the "
+        "variables that it needs."
         if named
         else ""
     )
@@ -333,15 +335,15 @@ LONGEST_LINE = 64 << 20
 """The maximum length of a line of output, in bytes."""
 
 STDERR_KEPT = 2048
-"""How many bytes of stderr to keep for error messages."""
+"""The number of bytes of stderr to keep for error messages."""
 
 GRACE = 5.0
-"""Seconds to wait for a program to exit after its last answer or SIGTERM."""
+"""The time in seconds that a program has to exit after its last answer, or after SIGTERM."""
 
 TICK = 0.2
-"""Seconds between checks for a timeout or an ended program.
+"""Seconds between checks whether a program has ended or exceeded its time limit.
 
-The children of an ended program may keep its output open.
+Closed output isn't enough as a sign of the end, because child processes may keep the output open.
 """
 
 
@@ -350,7 +352,7 @@ class StalledError(Exception):
 
 
 class Process:
-    """A context manager that runs a program in its own process group, and ends it on exit."""
+    """A program running in its own process group. As a context manager, it ends the program on exit."""
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
         try:
@@ -386,10 +388,11 @@ class Process:
     def lines(
         self, next_line: Callable[[], bytes | None], all_answered: Callable[[], bool], timeout: float | None
     ) -> Iterator[bytes]:
-        """Yield lines of output while passing input from `next_line` to the program, until it returns None.
+        """Yield lines of the program's output while writing lines from `next_line` to its input.
 
-        Stops when the program closes its output, or a few seconds after all questions are answered. Raises
-        StalledError on a timeout and ModelError for a line that is too long.
+        The input is closed when `next_line` returns None. The iterator stops when the program closes its output,
+        or a few seconds after all questions are answered. Raises StalledError on a timeout and ModelError for a
+        line that is too long.
         """
         rest = b""
         moved = time.monotonic()
@@ -408,7 +411,7 @@ class Process:
                     raise ModelError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
-                # Reset only now, so that the caller's time doesn't count against the program.
+                # The clock restarts after `yield`, so the caller's time doesn't count against the program.
                 moved = time.monotonic()
             elif self._is_over(time.monotonic() - moved, all_answered(), timeout):
                 break
@@ -416,9 +419,9 @@ class Process:
             yield rest
 
     def status(self) -> int | None:
-        """Return the exit status, which is negative for a signal.
+        """Return the exit status, which is negative if a signal ended the program.
 
-        Returns None if the program closed its output but is still running.
+        Returns None if the program is still running after it closed its output.
         """
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
@@ -437,7 +440,7 @@ class Process:
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
-        if had_ended:  # since before the last check, so all output has been read
+        if had_ended:  # it had ended by the last check, so all of its output has been read
             return True
         stdin = self._process.stdin
         if all_answered and stdin and stdin.closed:
@@ -447,9 +450,9 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write as much as the pipe accepts.
+        """Write as much input as the pipe accepts.
 
-        The pipe is closed after the last line, or if the program has closed it.
+        The pipe is closed after the last line, or if the program has closed its end.
         """
         if not self._unsent:
             self._unsent = next_line() or b""
@@ -501,7 +504,7 @@ class Process:
 def _read(pipe: IO[bytes] | None) -> bytes | None:
     """Read the available bytes.
 
-    Returns an empty result at the end of the output and None if nothing has arrived.
+    Returns empty bytes at the end of the output, or None if nothing has arrived yet.
     """
     assert pipe is not None
     try:

@@ -1,7 +1,7 @@
 """The interface between runs and predictors: options, questions, answers and failures.
 
-Predictors receive only questions, never the answers of the split. Python code can still read prepared data on
-disk, so run untrusted predictors on a machine without the answers.
+Predictors receive only the questions of a split, never its answers. But Python code can read prepared data on
+disk, so run untrusted predictors on a machine that doesn't have the answers.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ Finish = Literal["stop", "length", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A label and its likelihood as the answer."""
+    """A label that a model could choose as the answer, and its likelihood."""
 
     label: str
-    """The label's text."""
+    """The text of the label."""
     total: float
     """The log-likelihood of the label's tokens after the prompt."""
     tokens: int
@@ -79,8 +79,8 @@ class Choice:
     def score(self, by: str = "sum") -> float:
         """Return the label's score.
 
-        The score is the log-likelihood, optionally divided by the number of characters or tokens, or reduced
-        by the log-likelihood without the prompt (`unconditional`).
+        With `sum`, this is the log-likelihood. The other values of `by` divide it by the number of `characters`
+        or `tokens`, or subtract the log-likelihood without the prompt (`unconditional`).
         """
         match by:
             case "characters":
@@ -94,7 +94,7 @@ class Choice:
 
 
 CHOICES_BY = ("sum", "characters", "tokens", "unconditional")
-"""Ways to score a label, as accepted by `Choice.score`."""
+"""The allowed values of `by` in `Choice.score`."""
 
 
 def best_choice(choices: Iterable[Choice], by: str = "sum") -> str:
@@ -117,13 +117,13 @@ class Answer:
     completion_tokens: int | None = None
     """The number of tokens generated in all requests for this answer; None if unknown."""
     reasoning: str | None = None
-    """The model's reasoning, if returned separately from the text. It is shortened for storage."""
+    """The model's reasoning, if it was returned separately from the text. Long reasoning is shortened."""
     served_by: str | None = None
     """The model name and system fingerprint reported by the server."""
     choices: tuple[Choice, ...] = ()
-    """All labels with their likelihoods, if the answer was chosen from labels rather than generated."""
+    """All labels with their likelihoods. Empty if the answer was generated instead of chosen from labels."""
     reasoning_tokens: int | None = None
-    """The number of reasoning tokens among the generated tokens; None if unknown."""
+    """The number of generated tokens that are part of the reasoning; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class StreamingPredictor(Protocol):
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs as answers arrive, once per question.
 
-        Don't read further ahead than necessary.
+        Don't read more questions in advance than necessary.
         """
 
 
@@ -171,7 +171,7 @@ class Setting:
     training_answers: Callable[[], Iterator[str]]
     """Yields the first answer of every training example.
 
-    Raises MissingDataError if no training split is prepared, or if it is the split being predicted.
+    Raises MissingDataError if the training split isn't prepared, or if it is the split being predicted.
     """
     seed: int = 0
     """The random seed for predictors that sample."""
@@ -190,17 +190,21 @@ class Setting:
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
-"""Creates a predictor for a task. An object with `predict` is used for all tasks."""
+"""A function that creates a predictor for the task in a setting."""
 
 
 @runtime_checkable
 class Backend(Protocol):
     """A model that hasn't been loaded yet. Backends are small and can be pickled.
 
-    Optional members are `label` (a name for the submission, if the command-line name is unsuitable), `gpus`
-    (the number of GPUs per copy of the model), `learns` (whether it uses training answers), `token_counter()`
-    (which returns a function that counts the tokens of a prompt, given the prompting and question) and
-    `check(tasks)` (which raises DecabenchError if the model can't answer one of the tasks).
+    A backend may also have these members:
+
+    - `label`: a name for the submission, if the name on the command line is unsuitable.
+    - `gpus`: the number of GPUs for each copy of the model.
+    - `learns`: whether the predictor uses training answers.
+    - `token_counter()`: returns a function that takes the prompting and a question, and counts the tokens of
+      the prompt.
+    - `check(tasks)`: raises DecabenchError if the model can't answer one of the tasks.
     """
 
     @property
@@ -208,7 +212,7 @@ class Backend(Protocol):
         """Whether the predictor is a language model, which needs prompts and answer extraction."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Return everything that affects answers, such as the model, revision and decoding.
+        """Return all settings that affect answers, such as the model, its revision and the decoding.
 
         The result must be JSON-compatible and must not contain secrets.
         """
@@ -218,11 +222,11 @@ class Backend(Protocol):
 
 
 _TEXT_BYTES = Limits().line_bytes // 4
-"""The maximum size of a text, in bytes of JSON.
+"""The maximum size of an answer's text, in bytes of JSON.
 
-A line of a submission may contain the text twice (extracted and raw), in addition to the id. The limit is
-four times the average allowed by `decabench check`, so that models can occasionally reason at length. It is
-counted in bytes because JSON takes six bytes for a control character.
+This is a quarter of the limit for a line, because a line may contain the text twice (extracted and raw) and
+also has an id. It is four times the average that `decabench check` allows, so that models can occasionally
+reason at length. Characters aren't counted instead, because a control character takes six bytes in JSON.
 """
 
 LONGEST_REASONING = 8_000
@@ -234,7 +238,7 @@ For longer reasoning, only the beginning and the end are kept.
 _SERVED_LENGTH = 120
 
 _ERROR_LENGTH = 500
-"""The maximum length of a failure's message in characters, which is the same limit as in submission.toml."""
+"""The maximum length of a failure's message in characters. The limit in submission.toml is the same."""
 
 
 def storable_outcome(outcome: object) -> Outcome:
@@ -252,7 +256,7 @@ def storable_outcome(outcome: object) -> Outcome:
 
 
 def validate_outcome(outcome: object) -> Outcome:
-    """Check every field of an outcome, and convert integer types to int. Raises ValueError."""
+    """Return the outcome with every field checked. Raises ValueError for an invalid field."""
     if isinstance(outcome, Failure):
         if not isinstance(outcome.error, str):
             raise ValueError(f"the error must be a string, not {_shown(outcome.error)}")
@@ -266,8 +270,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Create an Answer from a text and the other fields of a record.
 
-    Invalid reasoning and model names are dropped because they are only informative. Raises ValueError for the
-    first invalid value of any other field.
+    Reasoning and the model's name are dropped if they are invalid, because they are only informative. Raises
+    ValueError for the first invalid value of any other field.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -293,16 +297,16 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
 
 
 def _read_choices(value: Any) -> tuple[Choice, ...]:
-    """Read an answer's choices. They may also be lists of fields, as stored in a journal.
+    """Read an answer's choices, each of which is a Choice or a list of its fields, as stored in a journal.
 
-    Raises ValueError.
+    Raises ValueError for an invalid label or likelihood.
     """
     found = []
     for each in value:
         choice = each if isinstance(each, Choice) else Choice(*each)
         numbers = (choice.total, choice.alone if choice.alone is not None else 0.0)
         if not isinstance(choice.label, str) or not all(map(math.isfinite, numbers)):
-            raise ValueError(f"a choice's likelihood must be a finite number, not {_shown(each)}")
+            raise ValueError(f"a choice must have a text label and finite likelihoods, unlike {_shown(each)}")
         found.append(choice)
     return tuple(found)
 
@@ -319,7 +323,7 @@ def _shown(value: object) -> str:
 
 
 def add_tokens(answer: Answer, earlier: Iterable[Answer]) -> Answer:
-    """Return the answer with its token counts increased by those of earlier, discarded answers."""
+    """Return the answer with the tokens of earlier, discarded answers added to its token counts."""
     found = [answer, *earlier]
     sums: dict[str, Any] = {}
     for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens"):
@@ -329,16 +333,16 @@ def add_tokens(answer: Answer, earlier: Iterable[Answer]) -> Answer:
 
 
 def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterator[list[Question]]:
-    """Yield questions in lists of at most `size()`, which is called for each list."""
+    """Yield lists of questions. `size` is called before each list and returns its maximum length."""
     remaining = iter(questions)
     while batch := list(islice(remaining, size())):
         yield batch
 
 
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
-    """Whether an answer reached its token limit during reasoning.
+    """Whether an answer reached its token limit while the model was still reasoning.
 
-    `begun` is the end of the prompt if the prompt opens the reasoning.
+    `begun` is the end of the prompt, if the prompt already starts the reasoning, as in `<think>`.
     """
     from decabench.prompts import read_turn
 
@@ -362,14 +366,14 @@ def before_stops(text: str, stops: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """The command-line option of a dataclass field, in addition to its name, type and default."""
+    """Details of a command-line option. Its name, type and default come from the dataclass field."""
 
     help: str
-    """A sentence for the help page and the class reference."""
+    """A description for the help page and the class reference."""
     section: str = ""
     """The heading on the help page."""
     flag: str = ""
-    """The option as typed, if it differs from the field name, such as `--author` or `--chat/--no-chat`."""
+    """The option as typed, such as `--author` or `--chat/--no-chat`. By default, this is the field's name."""
     metavar: str | None = None
     """The placeholder for the value on the help page."""
     at_least: float | None = None
@@ -381,7 +385,7 @@ class OptionInfo:
     choices: tuple[str, ...] = ()
     """The allowed values."""
     unset: str = ""
-    """The meaning of None, such as `the template's`."""
+    """The default as shown on the help page, such as `the template's`, if the field's default is None."""
     parse: Callable[[str], Any] | None = None
     """Converts the typed text to a value. Raises ValueError."""
 
@@ -434,10 +438,10 @@ SERVER = "Servers and programs"
 _model, _server = partial(option, section=MODEL), partial(option, section=SERVER)
 
 REASONING_TOKENS = 4_096
-"""The number of additional tokens for reasoning if a reasoning effort is set."""
+"""The number of tokens to add to an answer's limit for the model's reasoning."""
 
 OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
-"""Parameters that `--omit` can leave out: all except the prompt and the model."""
+"""The request parameters that `--omit` can leave out."""
 
 
 def parse_batch_size(text: str) -> int | None:
@@ -471,7 +475,7 @@ def parse_header(text: str) -> Header:
 
 
 def parse_body(text: str) -> str:
-    """Parse a JSON object and return it in canonical form. Raises ValueError."""
+    """Parse a JSON object and return its canonical text. Raises ValueError."""
     example = """such as '{"top_k": 1}'"""
     try:
         value = parse_json(text)
@@ -488,8 +492,8 @@ def parse_body(text: str) -> str:
 class ModelOptions:
     """Options for running a model. None selects the backend's default, which `describe` records.
 
-    Backends reject options they don't use, because the record would be wrong. Raises DecabenchError for a
-    value out of range.
+    Backends reject options that they don't use, because recording them would be misleading. Raises
+    DecabenchError for a value out of range.
     """
 
     model: str | None = _model(None, "Name of the model, as listed by the server (openai:).", metavar="NAME")
@@ -519,15 +523,15 @@ class ModelOptions:
         None, "How to spread the weights over several devices: auto, balanced, … (hf:).", metavar="NAME"
     )
     adapter: str | None = _model(
-        None, "PEFT adapter of the model: a folder, or its name on the hub (hf:).", metavar="NAME"
+        None, "PEFT adapter to load: a folder, or a name on the hub (hf:).", metavar="NAME"
     )
     quantize: str | None = _model(
         None, "Quantize the weights with bitsandbytes when they are loaded (hf:).", choices=("4bit", "8bit")
     )
     batch_size: int | None = _model(
         None,
-        "Number of questions per batch. With auto, the largest batch that fits in memory is used (hf:). "
-        "Python objects get 64.",
+        "Number of questions per batch. With auto, hf: uses the largest batch that fits in memory, and Python "
+        "objects get batches of 64.",
         metavar="N|auto",
         at_least=1,
         unset="auto",
@@ -542,7 +546,7 @@ class ModelOptions:
     )
     max_prompt_tokens: int | None = _model(
         None,
-        "Maximum length of a prompt in tokens. Longer contexts are cut, and the answers are marked.",
+        "Maximum length of a prompt in tokens. If a prompt is longer, its context is cut and the answer is marked.",
         metavar="N",
         at_least=1,
         unset="the model's limit",
@@ -580,8 +584,8 @@ class ModelOptions:
     )
     env: tuple[str, ...] = _server(
         (),
-        "Pass the program this environment variable, such as one with a key (command:). No other variables that look "
-        "like secrets are passed on. Can be repeated.",
+        "Pass this environment variable to the program even if it looks like a secret, such as an API key (command:). "
+        "Other variables that look like secrets are not passed. Can be repeated.",
         metavar="NAME",
     )
     batch_api: bool = _server(
@@ -605,7 +609,7 @@ class ModelOptions:
     )
 
     def new_tokens(self, usual: int) -> int:
-        """Return the maximum number of tokens in an answer. `usual` is the limit set by the template."""
+        """Return the maximum number of tokens in an answer. `usual` is the template's limit."""
         reasons = self.reasoning_effort not in (None, "none")
         return self.max_new_tokens or usual + (REASONING_TOKENS if reasons else 0)
 
@@ -616,9 +620,9 @@ class ModelOptions:
 
     @property
     def reasoning_room(self) -> int:
-        """The number of tokens to add if an answer was cut off during reasoning.
+        """The number of tokens to add to the limit if an answer was cut off during reasoning.
 
-        This is 0 if a token limit or a reasoning effort was set.
+        This is 0 if the user set a token limit or a reasoning effort.
         """
         return REASONING_TOKENS if self.max_new_tokens is None and self.reasoning_effort is None else 0
 
@@ -656,7 +660,7 @@ USED: Mapping[str, Collection[str]] = {
     "trained": {"device", "batch_size", "max_new_tokens", "beam", "seed"},
     "python": {"revision", "seed", "batch_size"},
 }
-"""The options that each kind of predictor uses."""
+"""The names of the options that each kind of predictor uses."""
 
 
 def require_sampling(options: ModelOptions) -> None:
@@ -668,7 +672,7 @@ def require_sampling(options: ModelOptions) -> None:
 
 
 def chosen_device(options: ModelOptions) -> str:
-    """Return the requested device, or else the first device available on this machine."""
+    """Return the requested device, or the first available device if none is requested."""
     if options.device not in (None, "auto"):
         return options.device
     from decabench.models import first_device
@@ -682,7 +686,7 @@ def gpus_for(device: str) -> float:
 
 
 def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, hint: str) -> None:
-    """Raise DecabenchError for the first given option that the predictor doesn't use."""
+    """Raise DecabenchError if an option is given that the predictor doesn't use."""
     for declared in fields(options):
         given = getattr(options, declared.name)
         if declared.name not in used and given != declared.default:

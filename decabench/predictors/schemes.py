@@ -59,7 +59,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
-"""The baselines by name, including the oracle as an upper bound."""
+"""The baselines by name. They include the oracle, which is an upper bound."""
 
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
@@ -78,12 +78,12 @@ GROUP = "decabench.predictors"
 def make_backend(predictor: str, options: ModelOptions) -> Backend:
     """Create the backend for a `--predictor` name without loading the model.
 
-    Raises DecabenchError if it can't be found.
+    Raises DecabenchError if there is no such predictor, or for an invalid option.
     """
     if not isinstance(predictor, str):
         raise DecabenchError(
-            "'predictor' must be a name, such as majority or my_module:MyModel, because the name is recorded, but got "
-            f"{predictor!r:.200}."
+            f"'predictor' must be a name such as majority or my_module:MyModel, not {predictor!r:.200}. The name is "
+            "recorded in the submission."
         )
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
@@ -99,7 +99,7 @@ def find_predictor(name: str) -> Any:
         return PREDICTORS[name]
     if _ADDRESS.match(name):
         raise UnknownNameError(
-            f"{name!r} is an address. For a server that supports the OpenAI API, write openai:{name}."
+            f"{name!r} is a URL. For a server that supports the OpenAI API, write openai:{name}."
         )
     if ":" in name:
         scheme, _, target = name.partition(":")
@@ -134,7 +134,7 @@ def _likely_form(name: str) -> str:
         return f" For {attribute} in {module}.py, write {module}:{attribute}."
     if file.is_file():
         found = re.search(r"^(?:class|def) (\w+)", file.read_text(encoding="utf-8", errors="replace"), re.M)
-        return f" For the class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}."
+        return f" For a class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}."
     if path.is_dir():
         return (
             f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
@@ -145,7 +145,7 @@ def _likely_form(name: str) -> str:
 
 
 def predictor_names() -> list[str]:
-    """Return the names of all predictors, and the prefixes of those with a target, such as `hf:`."""
+    """Return the names of all predictors, followed by the prefixes of all schemes, such as `hf:`."""
     return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES)]
 
 
@@ -159,11 +159,11 @@ class PythonBackend:
     reference: str
     """The predictor's name on the command line."""
     options: ModelOptions
-    """The requested options, of which only --revision, --seed and --batch-size are allowed."""
+    """The requested options. Only --revision, --seed and --batch-size are allowed."""
 
     prompted = False
     learns = True
-    """Whether the predictor has access to training answers, which may then affect its answers."""
+    """Whether the predictor can read training answers, so that they may affect its own answers."""
 
     def __post_init__(self) -> None:
         if self.reference in PREDICTORS and self.options.model:
@@ -179,9 +179,9 @@ class PythonBackend:
         refuse_unused(self.options, USED["python"], self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
-        """Return digests that identify the source code, and the result of the predictor's own `describe()`.
+        """Return versions or digests of the source code, and the result of the predictor's own `describe()`.
 
-        That result must identify any weights.
+        If the predictor has weights, its `describe()` must identify them.
         """
         found = find_predictor(self.reference)
         content: dict[str, Any] = {"revision": self.options.revision, **_source_of(self.reference, found)}
@@ -189,21 +189,21 @@ class PythonBackend:
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return the result of the predictor's `describe()` as JSON, or None if it has no such method.
+        """Return the result of the predictor's `describe()` as JSON, or None if there is no such method.
 
-        Raises DecabenchError.
+        Raises DecabenchError if the method fails, can't be called or returns an unsuitable value.
         """
         if not hasattr(found, "describe"):
             return None
         is_method = isinstance(found, type) and not isinstance(
             inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
         )
-        if is_method:  # needs an instance, which does not exist yet
+        if is_method:  # it can't be called because no instance exists yet
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
-                f"The method describe() of {self.reference} requires an instance, but is called before one exists. "
-                "Make the method a classmethod, or specify the version with --revision."
+                f"The method describe() of {self.reference} must be a classmethod, because it is called before an "
+                "instance is created. Change the method, or specify a version with --revision."
             )
         try:
             said = found.describe()
@@ -234,7 +234,7 @@ class PythonBackend:
     def _takes_setting(self, factory: Callable[..., Any]) -> bool:
         try:
             signature = inspect.signature(factory)
-        except (TypeError, ValueError):  # C code or an invalid signature; the call will raise an error
+        except (TypeError, ValueError):  # C code or an invalid signature
             return True
         for arguments in ((None,), ()):
             try:
@@ -243,14 +243,14 @@ class PythonBackend:
                 continue
             return bool(arguments)
         raise DecabenchError(
-            f"{self.reference} takes {signature}, but is called with at most one argument, the setting. Add default "
-            "values for all other parameters."
+            f"{self.reference} has the signature {signature}, but is called with at most one argument, the setting. "
+            "Add default values for all other parameters."
         )
 
     def _refuse(self) -> NoReturn:
         raise UnknownNameError(
             f"{self.reference} is not a predictor. A predictor must have a method predict(questions) that returns "
-            "one text for each question."
+            "a list with one answer for each question."
         )
 
 
@@ -270,13 +270,16 @@ def _as_json(reference: str, said: Any) -> dict[str, Any]:
 
 
 def _source_of(reference: str, found: Any) -> dict[str, Any]:
-    """Identify the code of a predictor, by version for decabench and packages, and by digest for files."""
+    """Return information that identifies a predictor's code.
+
+    This is a version for baselines and installed packages, and digests for Python files.
+    """
     if reference in PREDICTORS:
         return {"decabench": decabench.__version__}
     if point := plugin_names(GROUP).get(reference):
         dist = point.dist
         return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
-    # For an instance of a class from another module, both files affect answers.
+    # If the object is an instance of a class from another module, the files of both modules affect answers.
     code = found
     while isinstance(code, partial):
         code = code.func

@@ -31,18 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainedBackend", "backend"]
 
-_WINDOW = 2048  # number of questions to sort by length
+_WINDOW = 2048  # questions that are read and sorted by length together
 _BATCH_TOKENS = 20_000
 
 
 def backend(target: str, options: ModelOptions) -> TrainedBackend:
-    """Create a backend for the folder of a checkpoint or run.
+    """Create a backend for the folder of a checkpoint or a training run.
 
-    Raises DecabenchError for unsupported options and if the extra is not installed.
+    Raises DecabenchError for an unsupported option, or if a required package isn't installed.
     """
     if not target:
         raise DecabenchError(
-            "The predictor trained requires a checkpoint. Write trained:FOLDER with the folder of a checkpoint or run."
+            "The predictor trained requires a checkpoint. Write trained:FOLDER, where FOLDER contains a checkpoint or "
+            "a training run."
         )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model requires {' and '.join(missing)}: {install_hint('train')}.")
@@ -58,24 +59,24 @@ class TrainedBackend:
     """A checkpoint that hasn't been loaded yet."""
 
     target: str
-    """The folder of a checkpoint, or of a run whose best checkpoint is used."""
+    """The folder of a checkpoint or a training run. The best checkpoint of a run is used."""
     options: ModelOptions
     """The requested options.
 
-    Only device and batch_size are used, along with max_new_tokens and beam if supported by the model
-    family. Any seed is accepted because nothing is sampled.
+    Only device and batch_size are used, as well as max_new_tokens and beam if the model family supports them.
+    A seed is accepted but has no effect, because nothing is sampled.
     """
 
     @property
     def prompted(self) -> bool:
-        """Always False, since trained models read questions and contexts without a prompt."""
+        """Always False, because trained models read questions and contexts directly, without a prompt."""
         return False
 
     @property
     def label(self) -> str:
-        """The name in a submission, without parent folders.
+        """The model's name in a submission, which includes the last part of the folder's path.
 
-        MQAN models keep their own prefix because it occurs in older journals.
+        MQAN models have the prefix `mqan:` because older journals use it.
         """
         from decabench.models import Checkpoint, find_family
 
@@ -96,7 +97,7 @@ class TrainedBackend:
     def describe(self) -> Mapping[str, Any]:
         """Return the weights' digest, the training configuration and the decoding settings.
 
-        Raises DecabenchError.
+        Raises DecabenchError for a decoding option that the model doesn't support.
         """
         from decabench.models import Checkpoint
         from decabench.vectors import short_name
@@ -117,7 +118,7 @@ class TrainedBackend:
             }
         else:  # the answers are labels stored in the checkpoint
             how = {"outputs": record.outputs}
-        # Only file names, since the digests are recorded separately.
+        # File names are enough here because the digests are recorded separately.
         vectors = [short_name(name) for name in record.config["vectors"]]
         original = (record.exported_from or {}).get("weights")
         return {
@@ -147,7 +148,7 @@ class TrainedBackend:
 
         def make(setting: Setting) -> _Predictor:
             model.check_task(setting.task)
-            if setting.task.name not in learned:  # MQAN may need only the question, so this isn't an error
+            if setting.task.name not in learned:  # MQAN can try any question, so this is only a warning
                 warnings.warn(
                     f"{self.label} was trained on {', '.join(learned)}, not on {setting.task.name}, so its "
                     "answers may be poor.",
@@ -172,7 +173,7 @@ class _Predictor:
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1
-        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # use an explicit batch size unchanged
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # never split a batch of a given size
         try:
             replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:

@@ -33,13 +33,13 @@ from decabench.vectors import quiet_transformers
 __all__ = ["VllmBackend", "VllmPredictor", "backend"]
 
 WINDOW = 4_096
-"""The number of questions to pass to vLLM at once. vLLM does its own scheduling."""
+"""The number of questions to pass to vLLM at once. vLLM divides them into batches."""
 
 
 def backend(target: str, options: ModelOptions) -> VllmBackend:
-    """Create a backend for a folder or a name on the Hub. Only small files are downloaded.
+    """Create a backend for a model in a folder or on the Hub. The weights aren't downloaded yet.
 
-    Raises DecabenchError.
+    Raises DecabenchError for an invalid option, a missing package or an unsuitable model.
     """
     refuse_unused(options, USED["vllm"], "vllm", "Pass arguments for vLLM's engine with --body.")
     require_sampling(options)
@@ -63,9 +63,9 @@ class VllmBackend(HfBackend):
     protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings to record.
+        """Return the settings to record, which contain no paths.
 
-        These are the model, weights, prompting, decoding and engine arguments, without any paths.
+        They describe the model, its weights, the prompts, the decoding and vLLM's engine.
         """
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
         return {
@@ -88,7 +88,8 @@ class VllmBackend(HfBackend):
     def open(self) -> Iterator[PredictorFactory]:
         """Load the weights into vLLM.
 
-        Raises DecabenchError if the files have changed since the model was inspected.
+        Raises DecabenchError if the model's files have changed since the backend was created, and ModelError if
+        vLLM can't load them.
         """
         from vllm import LLM
 
@@ -104,7 +105,7 @@ class VllmBackend(HfBackend):
                 engine = LLM(model=str(folder), trust_remote_code=False, **given)
             except Exception as error:
                 raise ModelError(
-                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. Its log has the details."
+                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. See vLLM's log for details."
                 ) from error
             yield lambda setting: self._predictor_of(engine, setting)
 
@@ -118,14 +119,14 @@ class VllmPredictor:
     """Answers the questions of a single task."""
 
     engine: Any
-    """The vLLM engine, an `LLM`."""
+    """The vLLM engine (`vllm.LLM`)."""
     prompter: Prompter
     """Builds the prompts."""
     decoding: Decoding
     """The decoding settings."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) pairs after every window of questions."""
+        """Yield (id, outcome) pairs. Up to `WINDOW` questions are answered together."""
         for window in in_batches(questions, lambda: WINDOW):
             made = self.prompter.prompts(window)
             prompts = [prompt for prompt in made if isinstance(prompt, Prompt)]

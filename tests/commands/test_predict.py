@@ -29,7 +29,10 @@ def test_every_predictor(command, home, tmp_path, name):
 def test_a_predictor_of_tags_refuses_other_tasks(command, home, tmp_path):
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "most-frequent-tag", *options)
-    assert done.exit_code == 2 and "works only for tasks with a tag or a head for each word" in done.stderr
+    assert (
+        done.exit_code == 2
+        and "requires a task whose answers have a tag or a head for each word" in done.stderr
+    )
     assert not (tmp_path / "s" / "submission.toml").exists()
 
 

@@ -229,7 +229,7 @@ def test_answers_of_a_scorer_of_inspect(log):
     assert first == ForeignAnswer(1, "a", "yes", "I say yes")
     assert second.problem == (
         "missing-field",
-        "the scorer 'match' gave no answer for 'b'; the sample has these scorers: none",
+        "the scorer 'match' gave no answer for 'b'; the scorers of this sample are: none",
     )
     assert not opened.is_raw
 

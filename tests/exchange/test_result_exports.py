@@ -176,7 +176,7 @@ def test_results_of_other_data_do_not_stand_beside_each_other(scored):
     assert "different split (test, not validation)" in str(caught.value)
     assert "different data for sst" in str(caught.value)
     assert "different metrics on squad" in str(caught.value)
-    with pytest.raises(DecabenchError, match="describes one model"):
+    with pytest.raises(DecabenchError, match="describes a single model"):
         export_results([first, second], "model-index")
     with pytest.raises(UnknownNameError):
         export_results([first], "html")

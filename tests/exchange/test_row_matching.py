@@ -164,7 +164,7 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
         "answer": [each.answers[0] for each in data],
         column: ["negative"] * 32,
     }
-    with pytest.raises(SubmissionError, match=f"also has the column '{column}'. Name"):
+    with pytest.raises(SubmissionError, match=f"the column '{column}'. Select"):
         bring(table, "sst")
     done = bring(table, "sst", places=Places(answer=column))
     assert (score(done), "and their right answers agree" in done.words) == (59.375, True)

@@ -44,7 +44,7 @@ def test_what_it_says_of_itself(monkeypatch):
     module.model, module.Model, module.Named = Model(), Model, Named
     monkeypatch.setitem(sys.modules, "theirs", module)
     assert described("theirs:model")["says"] == {"weights": "abc"}
-    with pytest.raises(DecabenchError, match=r"theirs:Model .*Make the method a classmethod, .* --revision"):
+    with pytest.raises(DecabenchError, match=r"theirs:Model .*must be a classmethod, .* --revision"):
         described("theirs:Model")  # the class is accepted, but no object is made yet
     named = described("theirs:Model", revision="v2")
     assert named["revision"] == "v2" and "says" not in named
@@ -130,7 +130,9 @@ def test_whatever_can_take_the_setting_is_given_it(factory, able):
     ("greedy", "parameters"), [(NeedsMore, r"\(setting, path\)"), (NeedsAName, r"\(\*, path\)")]
 )
 def test_a_constructor_that_needs_more_is_told(factory, greedy, parameters):
-    with pytest.raises(DecabenchError, match=f"theirs:made takes {parameters}, .* Add default values"):
+    with pytest.raises(
+        DecabenchError, match=f"theirs:made has the signature {parameters}, .* Add default values"
+    ):
         factory(greedy)
 
 

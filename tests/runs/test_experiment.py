@@ -211,7 +211,7 @@ def test_data_comes_from_the_mirror_that_is_named(given, tmp_path):
 
 
 def test_a_predictor_is_named_because_its_name_is_recorded(home, tmp_path):
-    with pytest.raises(DecabenchError, match="must be a name, such as majority"):
+    with pytest.raises(DecabenchError, match="must be a name such as majority"):
         decabench.predict(len, tmp_path / "s", ["sst"], home=home)  # type: ignore[arg-type]
 
 

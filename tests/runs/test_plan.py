@@ -254,9 +254,9 @@ def test_the_oracle_alone_is_handed_gold(setting, home: Path, tmp_path: Path) ->
     other = setting("majority", "sst")
     assert type(other) is Setting
     with make_backend("oracle", ModelOptions()).open() as make:
-        with pytest.raises(DecabenchError, match="as --predictor oracle"):
+        with pytest.raises(DecabenchError, match="Use --predictor oracle"):
             make(other)
-    with pytest.raises(DecabenchError, match="as --predictor oracle"):
+    with pytest.raises(DecabenchError, match="Use --predictor oracle"):
         predict("decabench.predictors:oracle", tmp_path / "out", ["sst"], home=home)
 
 

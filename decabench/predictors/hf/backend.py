@@ -74,12 +74,12 @@ __all__ = [
 ]
 
 WINDOW = 2048
-"""The maximum number of questions to read ahead for sorting by length, unless a batch is larger."""
+"""The maximum number of questions to read and sort by length together, unless a batch is larger."""
 
 
 @dataclass
 class BatchSize:
-    """Chooses the batch size: the largest one allowed, halved until it fits in memory."""
+    """Chooses the batch size by starting with the maximum and halving it until a batch fits in memory."""
 
     most: int
     """The maximum batch size."""
@@ -88,18 +88,21 @@ class BatchSize:
 
     @property
     def window(self) -> int:
-        """The number of questions to read ahead."""
+        """The number of questions to read and sort by length together."""
         return max(self.most, min(32 * self.most, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
-        """Return the next batch size for rows of at most `positions` tokens and `remaining` prompts."""
+        """Return the size of the next batch.
+
+        `positions` is the maximum number of tokens in a row, and `remaining` is the number of prompts left.
+        """
         rows = self.most
         while rows > 1 and 2 * rows * positions > self._too_large:
             rows //= 2
         return min(rows, remaining)
 
     def shrink(self, rows: int, positions: int) -> None:
-        """Record a batch that didn't fit in memory."""
+        """Record that a batch of `rows` rows with `positions` tokens each didn't fit in memory."""
         self._too_large = min(rows * positions, self._too_large)
 
 
@@ -117,7 +120,7 @@ class HfPredictor:
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs after each batch.
 
-        The longest prompts come first, so those that don't fit in memory fail early.
+        The longest prompts come first, so that a lack of memory shows early.
         """
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []
@@ -163,19 +166,20 @@ class HfPredictor:
         return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
     def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """Return the answers or the error. The traceback is dropped because it keeps tensors alive."""
+        """Return the answers or the error. The error's traceback is removed because it would keep tensors in memory."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
             if is_lost_device(error):
                 raise LostDeviceError(
-                    f"hf: the device was lost ({excerpt(str(error))}). To continue, run the same command again."
+                    f"hf: the GPU can no longer be used ({excerpt(str(error))}). To continue, run the same command "
+                    "again."
                 ) from error
             return error.with_traceback(None)
 
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
-"""The maximum batch size of `auto` by device. Larger batches aren't faster."""
+"""The maximum batch size for `--batch-size auto` on each kind of device. Larger batches aren't faster."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
 """Suffixes of weights, configuration and tokenizer files.
@@ -185,9 +189,10 @@ Other files, such as a README, don't affect answers.
 
 
 def backend(target: str, options: ModelOptions) -> HfBackend:
-    """Create a backend for a folder, a GGUF file or a name on the Hub.
+    """Create a backend for a model in a folder, in a GGUF file or on the Hub.
 
-    Only small files are downloaded. Raises DecabenchError.
+    The weights aren't downloaded yet, except for a GGUF file. Raises DecabenchError for an invalid option, a
+    missing package or an unsuitable model.
     """
     require_packages(*(("accelerate",) if options.device_map else ()))
     check_options(options)
@@ -212,7 +217,10 @@ def check_options(options: ModelOptions) -> None:
     refuse_unused(options, USED["hf"], "hf", "Leave out the option, or use another kind of predictor.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
-        raise DecabenchError("--device-map chooses the devices. Leave out --device, or use --device cuda.")
+        raise DecabenchError(
+            f"--device {options.device} cannot be combined with --device-map, which chooses the devices itself. Leave "
+            "out --device, or use --device cuda."
+        )
     require_sampling(options)
 
 
@@ -227,7 +235,7 @@ class Facts:
     is_encoder_decoder: bool
     """Whether the model has both an encoder and a decoder. All other models are causal."""
     chat_template: str | None
-    """The SHA-256 of the chat template, or None for plain text."""
+    """The SHA-256 of the chat template, or None if prompts are plain text."""
     dtype: str
     """The data type used for computation."""
     device: str
@@ -244,10 +252,10 @@ class Facts:
 class HfBackend:
     """A model that hasn't been loaded yet.
 
-    Its device and dtype are already fixed, so all workers use the same.
+    The device and dtype are chosen when the backend is created, so that they are the same for all workers.
 
-    On a CPU with float32, answers don't depend on the batch size (see generation.py). Elsewhere they may in
-    rare cases, so the batch size is part of the description.
+    On a CPU with float32, answers don't depend on the batch size (see generation.py). In all other cases they
+    may, though rarely, so the batch size is part of the description.
     """
 
     source: ModelSource
@@ -261,15 +269,18 @@ class HfBackend:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """Supported protocols besides `tag` and `prose`.
+        """Supported protocols in addition to `tag` and `prose`.
 
-        Encoder-decoder models don't support `choices` because they have no prompt to continue.
+        Encoder-decoder models don't support `choices` because their answers don't continue the prompt.
         """
         enforced = ("json",) if find_spec("llguidance") else ()
         return enforced if self.facts.is_encoder_decoder else ("choices", *enforced)
 
     def describe(self) -> dict[str, Any]:
-        """Return the model, weights, prompting and decoding settings to record, without any paths."""
+        """Return the settings to record, which contain no paths.
+
+        They describe the model, its weights, the prompts and the decoding.
+        """
         options, facts = self.options, self.facts
         given = {
             "revision": self.source.commit or options.revision,
@@ -300,7 +311,7 @@ class HfBackend:
     def open(self) -> Iterator[PredictorFactory]:
         """Load the weights, and free them on exit.
 
-        Raises DecabenchError if the files have changed since the model was inspected.
+        Raises DecabenchError if the model's files have changed since the backend was created.
         """
         require_device(self.facts.device)
         with quiet_transformers():
@@ -338,7 +349,8 @@ class HfBackend:
     def gpus(self) -> float:
         """The number of GPUs per worker.
 
-        This is one, or all GPUs of this machine if a device map distributes the weights.
+        This is 0 if the model doesn't run on a GPU. Otherwise it is 1, or the number of GPUs in this machine if
+        a device map distributes the weights.
         """
         needed = gpus_for(self.facts.device)
         if not needed or self.options.device_map is None:
@@ -349,7 +361,7 @@ class HfBackend:
 
     @property
     def _watchful(self) -> bool:
-        """Whether answers are kept independent of the batch. This isn't possible with nucleus sampling."""
+        """Whether to ensure that answers don't depend on the batch. This isn't possible with nucleus sampling."""
         is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32" and not self.options.quantize
         return is_exact and self.options.top_p in (None, 1.0)
 
@@ -377,7 +389,7 @@ class HfBackend:
         return HfPredictor(prompter, generator, size)
 
     def plan(self, setting: Setting, prompting: Prompting, tokenizer: Any) -> tuple[Prompter, Decoding]:
-        """Return how to build a task's prompts and decode its answers."""
+        """Return the prompt builder and the decoding settings for a task."""
         options, facts = self.options, self.facts
         chat = facts.chat_template is not None
         decoding = Decoding(
@@ -396,7 +408,7 @@ class HfBackend:
 
 
 def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
-    """Read a model's configuration and tokenizer. Raises DecabenchError."""
+    """Return facts about a model, read from its configuration and tokenizer. Raises DecabenchError."""
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
     device = chosen_device(options)
@@ -427,7 +439,7 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""Digests by path, inode, size and times, so that each file is read only once per process."""
+"""File digests by path, inode, size and times. They are kept so that each file is read only once per process."""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:

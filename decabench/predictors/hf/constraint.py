@@ -13,9 +13,9 @@ from decabench.predictors.hf.weights import Loaded
 __all__ = ["Constraint", "Enforcer"]
 
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""The whitespace of `json.dumps`, as in the worked examples.
+"""Whitespace as written by `json.dumps`, which the examples in the prompt also use.
 
-With optional whitespace, some models never stop.
+If whitespace were optional, some models would never finish their answers.
 """
 
 
@@ -39,7 +39,10 @@ class Enforcer:
             ) from error
 
     def constraint(self, schemas: Sequence[Mapping[str, Any]]) -> Constraint:
-        """Return a logits processor for a batch, with a schema for each row. Raises DecabenchError."""
+        """Return a logits processor for a batch. `schemas` has a schema for each row.
+
+        Raises DecabenchError if llguidance can't read the model's tokenizer.
+        """
         from llguidance import LLMatcher
 
         grammars = [LLMatcher.grammar_from_json_schema(dict(schema), defaults=_SPACES) for schema in schemas]
@@ -47,7 +50,7 @@ class Enforcer:
 
 
 class Constraint:
-    """A logits processor that removes tokens that would violate the schema of their row."""
+    """A logits processor that excludes all tokens that would violate a row's schema."""
 
     def __init__(self, matchers: Sequence[Any]) -> None:
         self._matchers = matchers

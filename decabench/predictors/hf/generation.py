@@ -3,8 +3,8 @@
 On a CPU with float32, a prompt's scores differ slightly depending on the batch, by a few millionths of the
 largest score, because the order of summation changes. Greedy decoding then gives a different answer if two
 tokens are that close, about once in ten thousand tokens. To avoid this, the gap between the two best tokens
-is tracked, and every prompt with too small a gap is run again by itself. The second answer is used, so
-answers don't depend on the batch size.
+is recorded at every step. If a gap is too small, the prompt is run again by itself and the second answer is
+used, so answers don't depend on the batch size.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def is_no_memory(error: Exception) -> bool:
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Whether an error means that the GPU can't be used any more, for example after a failed assertion."""
+    """Whether an error means that the GPU can no longer be used, for example after a failed assertion."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
@@ -73,7 +73,7 @@ def free() -> None:
     import torch
 
     gc.collect()
-    with suppress(RuntimeError):  # the device is lost, which has already been reported
+    with suppress(RuntimeError):  # the device can no longer be used, which has already been reported
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         elif torch.backends.mps.is_available():
@@ -128,7 +128,7 @@ class Prompter:
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
         """Return a prompt for each question, or a Failure if it doesn't fit even without its context."""
-        # Tokenizing all texts together is several times faster.
+        # Tokenizing all texts together is several times faster than tokenizing them one by one.
         all_ids = self.tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
 
@@ -184,8 +184,7 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
     """Return the maximum prompt length in tokens, or None for no limit.
 
     `positions` is the model's maximum sequence length. `advised` is the limit saved with the tokenizer; it is
-    ignored if the user requested a limit (`asked`). `answer` is the number of tokens to reserve if prompt and
-    answer share the window.
+    ignored if the user requested a limit (`asked`). `answer` is the number of tokens to reserve for the answer.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
@@ -226,9 +225,9 @@ def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]], switches
 
 
 def _stop_clock(template: str) -> str:
-    """Replace a template's clock by a macro that always returns DAY.
+    """Replace a template's clock with a macro that always returns DAY.
 
-    transformers doesn't pass custom functions to templates.
+    A macro is necessary because transformers doesn't let callers pass their own functions to a template.
     """
     if "strftime_now" not in template:
         return template
@@ -239,9 +238,9 @@ def _stop_clock(template: str) -> str:
 
 
 CLOSE = 2e-5
-"""The largest relative gap between scores that is too close.
+"""The largest gap between the two best scores at which the batch might change the answer.
 
-This is five times the largest difference measured.
+The gap is relative to the largest score. This value is five times the largest difference measured.
 """
 
 
@@ -262,7 +261,7 @@ class Decoding:
     seed: int = 0
     """The random seed for sampling."""
     reasoning_room: int = 0
-    """Additional tokens for answers that were cut off during reasoning."""
+    """The number of additional tokens for answers that were cut off during reasoning."""
     positions: int | None = None
     """The model's maximum sequence length; None for no limit."""
 
@@ -273,7 +272,7 @@ class Decoding:
         prompter: Prompter,
         ask: Callable[[Decoding, Sequence[Prompt]], list[Answer]],
     ) -> list[Answer]:
-        """Return the answers, regenerating those that were cut off during reasoning with a higher limit."""
+        """Return the answers. If an answer was cut off during reasoning, it is generated again with a higher limit."""
         cut = [row for row, prompt in enumerate(prompts) if self._is_cut(prompt, answers[row], prompter)]
         most = max((len(prompts[row].ids) for row in cut), default=0) + self.max_new_tokens
         room = (
@@ -292,7 +291,8 @@ class Decoding:
             return False
         shown = prompter.text_of(prompt).rstrip()
         last = shown[max(shown.rfind("<"), shown.rfind("[")) :]
-        opens = is_cut_in_reasoning(Answer(last, "length"))  # some templates open the reasoning in the prompt
+        # Some templates start the reasoning in the prompt.
+        opens = is_cut_in_reasoning(Answer(last, "length"))
         return is_cut_in_reasoning(answer, last if opens else "")
 
 
@@ -325,7 +325,7 @@ class Generator:
         )
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers, and whether each is certain not to depend on the rest of the batch."""
+        """Return the answers and, for each answer, whether it is certain not to depend on the rest of the batch."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -374,7 +374,7 @@ class Generator:
 
 
 class _Stops:
-    """A stopping criterion that ends a row when its answer contains one of the texts.
+    """A stopping criterion that ends a row when its answer contains one of the stop texts.
 
     transformers' `stop_strings` takes half a second to set up for a vocabulary of 50,000, doesn't report the
     number of tokens before the stop, and also matches texts that start in the prompt.
@@ -382,7 +382,7 @@ class _Stops:
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
         self.at: list[int | None] = [None] * rows
-        """The number of tokens after which each row stopped, or None if it didn't."""
+        """The number of tokens after which each row stopped, or None if it hasn't stopped."""
         self._tokenizer = tokenizer
         self._texts = texts
         self._lasts = {text[-1] for text in texts}
@@ -392,7 +392,7 @@ class _Stops:
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         """Return whether each row is done, of shape (batch,).
 
-        Rows are decoded only if a text may end in the last token.
+        A row is decoded only if a stop text may end in its last token.
         """
         import torch
 
@@ -407,9 +407,10 @@ class _Stops:
         return torch.tensor([at is not None for at in self.at], device=input_ids.device)
 
     def _can_end(self, id_: int) -> bool:
-        """Whether one of the texts may end in this token.
+        """Whether a stop text may end in this token.
 
-        Decoding may drop a space. A token with only some bytes of a character decodes as U+FFFD.
+        This can't be ruled out for a text that ends in a space, because decoding may drop spaces, or for a token
+        with only some bytes of a character, which is decoded as U+FFFD.
         """
         if id_ not in self._may_end:
             piece = _decode(self._tokenizer, [id_])
@@ -419,7 +420,7 @@ class _Stops:
 
 
 class _Watch:
-    """Records at every step whether each row's best token was best by a clear margin."""
+    """A logits processor that records whether the best token of each row leads by a clear margin at each step."""
 
     def __init__(self, constraint: Constraint | None) -> None:
         self._constraint = constraint
@@ -451,8 +452,8 @@ class _Watch:
 class _Gumbel:
     """Samples tokens by adding Gumbel noise to the scores. The largest sum is then a draw from the softmax.
 
-    With transformers' `do_sample`, all rows share a random generator. Here each row has a separate generator,
-    so an answer depends only on the seed and the example.
+    With transformers' `do_sample`, all rows share a random generator. This class uses a separate generator for
+    each row, so an answer depends only on the seed and the example.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:

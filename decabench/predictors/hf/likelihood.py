@@ -1,7 +1,8 @@
 """Score labels by their likelihood after the prompt. The prompt's keys and values are computed only once.
 
-Prompt and label are tokenized together and split after the prompt's own tokens. A label without a prompt
-follows the BOS or EOS token. Both are as in lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
+The prompt and a label are tokenized together. The label begins after as many tokens as the prompt has by
+itself. To score a label without a prompt, the BOS token takes the place of the prompt, or the EOS token if the
+model has no BOS token. Both rules follow lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class _Rows:
     begin: int
     """The number of tokens in the prompt, after which the label begins."""
     wholes: Sequence[Sequence[int]]
-    """The prompt followed by each label."""
+    """For each label, the tokens of the prompt followed by the label."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ChoiceScorer:
     loaded: Loaded
     """The model and its tokenizer."""
     decoding: Decoding
-    """Decoding settings. The limit on new tokens reserves space for the labels."""
+    """The decoding settings. Their limit on new tokens reserves space for the labels."""
     prompter: Prompter
     """Builds the prompts."""
     watchful: bool
@@ -82,9 +83,10 @@ class ChoiceScorer:
             self._alone[label] = total
 
     def _sums(self, rows: Sequence[_Rows]) -> list[list[float]]:
-        """Return the log-likelihood of each label.
+        """Return the log-likelihoods of the labels, as a list for each prompt.
 
-        Each prompt is processed once, followed by the rest of each row.
+        The tokens that a prompt's labels share are processed once. The other tokens are then processed with the
+        cached keys and values.
         """
         import torch
 

@@ -37,13 +37,13 @@ SMALL = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "*.tiktoken", "*.voca
 """Configuration and tokenizer files, which are checked before a run."""
 
 WEIGHTS = "*.safetensors"
-"""The only weights to download and load. Pickle files can run code."""
+"""The only weight files to download and load, because pickle files can run code."""
 
 NOT_FETCHED = ("*/*", "consolidated*")
-"""The same weights in other formats."""
+"""Files that aren't downloaded because they contain the same weights in another format."""
 
 TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
-"""Tokenizer files, of which one is enough."""
+"""Tokenizer files. A model must have at least one of them."""
 
 _ADAPTER = "adapter_config.json"
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -78,9 +78,10 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: expected a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
+                f"hf: {target} is a file but not a .gguf file. Specify a folder, a .gguf file, or a model on the hub "
+                "as owner/name."
             )
-        # In the Hub's cache, the file is a link to a blob without a suffix, so only the folder is resolved.
+        # In the Hub's cache, the file is a symbolic link to a file without a suffix, so only the folder is resolved.
         return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
     if target and path.is_dir():
         return _in_folder(path.resolve())
@@ -96,7 +97,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
 
 
 def require_packages(*more: str) -> None:
-    """Raise DecabenchError if a package of the extra, or one of the given packages, is not installed."""
+    """Raise DecabenchError if torch, transformers or one of the given packages is not installed."""
     missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
     if "bitsandbytes" in missing:
         raise DecabenchError(
@@ -107,9 +108,9 @@ def require_packages(*more: str) -> None:
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
-    """Return the source with an adapter, which is a folder or a name on the Hub.
+    """Return the source with an adapter, which may be in a folder or on the Hub.
 
-    Raises DecabenchError.
+    Raises DecabenchError if there is no such adapter, or if it isn't in safetensors format.
     """
     require_packages("peft")
     folder = Path(adapter).expanduser()
@@ -177,14 +178,15 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    if (folder / _ADAPTER).exists():  # with a config.json, transformers would load the adapter unrecorded
+    if (folder / _ADAPTER).exists():  # transformers might load it with the model, but it wouldn't be recorded
         raise DecabenchError(
             f"hf: {name} is an adapter. Specify the adapter's base model, as in hf:MODEL --adapter {name}."
         )
     config = read_config(name, folder)
     if any("/" in kernel for kernel in _kernels(config)):
         raise DecabenchError(
-            f"hf: config.json in {name} requests kernels from the hub, which are code. Remove that line from the file."
+            f"hf: config.json in {name} requests kernels from the hub. decabench does not download kernels, because "
+            "they are code. Remove that setting from the file."
         )
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         raise DecabenchError(
@@ -215,7 +217,8 @@ def _check_weights(name: str, folder: Path) -> None:
             "save_pretrained(..., safe_serialization=True)."
         )
     raise DecabenchError(
-        f"hf: {name} has no weights in safetensors format (*.safetensors), the only format that is supported."
+        f"hf: {name} has no weights in safetensors format (*.safetensors). Specify a model in this format, or a .gguf "
+        "file."
     )
 
 
@@ -319,7 +322,8 @@ def load_model(
 ) -> Loaded:
     """Load a model's weights.
 
-    Raises DecabenchError, including for missing tensors, which transformers would initialize randomly.
+    Raises DecabenchError if the weights can't be loaded, or if tensors are missing, which transformers would
+    initialize randomly.
     """
     import torch
     import transformers
@@ -328,17 +332,15 @@ def load_model(
     tokenizer = load_tokenizer(source, folder)
     given: dict[str, Any] = {"device_map": device_map} if device_map else {}
     if source.gguf:
-        # Packed weights need compiled kernels, which transformers would fetch from the Hub, so they are
-        # unpacked.
-        config_class = getattr(
-            transformers, "GgufConfig", None
-        )  # versions without this setting always unpack
+        # The weights are unpacked, because packed weights need compiled kernels, which transformers would
+        # download from the Hub. Versions of transformers without this setting always unpack.
+        config_class = getattr(transformers, "GgufConfig", None)
         given |= {"quantization_config": config_class(dequantize=True)} if config_class else {}
     else:
         given |= {"use_safetensors": True}
     if quantize:
         given = {"device_map": {"": device}} | given | {"quantization_config": _quantization(quantize, dtype)}
-    # Unpacking a GGUF file draws a progress bar that transformers has no setting for.
+    # While unpacking a GGUF file, transformers shows a progress bar that can't be turned off.
     with _errors(source.name, "weights"), redirect_stderr(io.StringIO()) if source.gguf else nullcontext():
         kind: Any = transformers.AutoModelForCausalLM
         if config.is_encoder_decoder:
@@ -352,7 +354,7 @@ def load_model(
             **given,
         )
         if not device_map and getattr(model, "hf_quantizer", None) is None:
-            model.to(device)  # the library has already placed quantized weights
+            model.to(device)  # quantized weights are already on their device
     _require_whole(source.name, report)
     if source.adapter:
         model = _adapted(model, Path(source.adapter), merges=not quantize)
@@ -404,8 +406,8 @@ def _require_whole(name: str, report: dict[str, Any]) -> None:
 def _ready(model: Any, tokenizer: Any) -> Loaded:
     """Prepare a loaded model.
 
-    Of the saved generation settings, only special tokens are kept. decabench controls sampling, penalties and
-    limits.
+    Only the special tokens are kept from the saved generation settings, because decabench controls sampling,
+    penalties and limits.
     """
     import transformers
 
@@ -450,19 +452,19 @@ def _errors(name: str, part: str) -> Iterator[None]:
 _SHORT, _LONG = 6, 15  # lengths of the two test prompts, in tokens
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""Relative to the largest score.
+"""The maximum difference between scores with and without padding, relative to the largest score.
 
-Masked padding changes scores by about 1e-6, and visible padding by at least 0.1.
+Padding that the model ignores changes scores by about 1e-6. Padding that it reads changes them by at least 0.1.
 """
 
-_COARSE = 0.1  # for data types with only two or three digits
+_COARSE = 0.1  # the tolerance for data types with a precision of only two or three digits
 
 
 def pads_safely(loaded: Loaded) -> bool:
     """Whether padding leaves answers unchanged, determined by running a prompt with and without padding.
 
-    Models that read padding as text can only process a single prompt at a time. Examples are recurrent models
-    that ignore the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
+    A model that reads padding as text can process only one prompt at a time. Examples are recurrent models that
+    ignore the attention mask (RWKV, RecurrentGemma) and models with relative attention, such as XLNet.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]
@@ -490,9 +492,10 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
 
 
 def padded(loaded: Loaded, rows: Sequence[Sequence[int]], left: bool | None = None) -> dict[str, Any]:
-    """Pad rows of tokens to the longest, and return `input_ids` and `attention_mask`, of shape (rows, longest).
+    """Pad rows of tokens to the length of the longest row.
 
-    By default, causal models are padded on the left, because the answer must directly follow the prompt.
+    Returns `input_ids` and `attention_mask`, both of shape (rows, longest). By default, rows for causal models
+    are padded on the left, because the answer must directly follow the prompt.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Parse the answer in a server's reply, with its reasoning, finish reason and model."""
+"""Parse the answer in a server's reply, along with its reasoning, finish reason and model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""Patterns in a finish_reason that show how the answer ended. The first match wins."""
+"""Patterns that match a finish_reason, by how the answer ended. The first matching pattern is used."""
 
 LARGEST_COUNT = 10**9
 """The largest plausible token count. Larger counts are ignored."""
@@ -53,7 +53,7 @@ LARGEST_COUNT = 10**9
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """An answer and other relevant parts of the reply."""
+    """An answer, with the model and finish_reason from the server's reply."""
 
     answer: Answer
     """The parsed answer."""
@@ -73,10 +73,10 @@ class _Parts:
 
 
 def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choice with index 0, or else the first choice.
+    """Return the choice with index 0, or the first choice if there is no such index.
 
-    Only one choice is requested, but a server may send several in order of completion. If there are none, the
-    result is empty.
+    Only one choice is requested, but a server may send several, in order of completion. Returns an empty dict
+    if there are no choices.
     """
     choices = content.get("choices")
     given = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
@@ -125,9 +125,9 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
 def parse_likelihoods(
     content: Mapping[str, Any], labels: Sequence[str], alone: Mapping[str, float]
 ) -> ServedAnswer:
-    """Parse label likelihoods from a reply that echoes the prompts with log-probabilities.
+    """Parse the likelihoods of labels from a reply that repeats the prompts with log-probabilities.
 
-    Each prompt ends in a label. Raises UnreadableReplyError if log-probabilities are missing.
+    Each prompt ends with a label. Raises UnreadableReplyError if log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []
@@ -179,8 +179,8 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
     """Raise an error for a reply without text, unless the answer may really be empty.
 
-    An empty answer is accepted if the model wrote reasoning, or if the server sent a finish_reason and didn't
-    report 0 tokens, since ending an answer takes a token.
+    An empty answer is accepted if the model wrote reasoning. It is also accepted if the server sent a
+    finish_reason and didn't report 0 tokens, because a model needs at least one token to end an answer.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
@@ -198,9 +198,9 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
-"""Keys of a message's reasoning, in order of preference.
+"""Keys that may contain a message's reasoning, in order of preference.
 
-They are used by DeepSeek and vLLM; OpenRouter; Ollama; OpenRouter; LiteLLM.
+The servers that use them are, in the same order: DeepSeek and vLLM, OpenRouter, Ollama, OpenRouter, LiteLLM.
 """
 
 
@@ -236,8 +236,8 @@ def _read_parts(choice: Mapping[str, Any], optional: bool) -> _Parts:
 def _read_part(part: object) -> tuple[str, str]:
     """Return the kind of a message part, and its text or name.
 
-    Parts of type text or output_text contain an answer. Parts of type thinking or reasoning, or with
-    `thought` as in Gemini's replies, do not.
+    The answer is in parts of type text or output_text. Parts of type thinking or reasoning, and parts marked as
+    `thought` by Gemini, contain reasoning.
     """
     if isinstance(part, str):
         return "text", part

@@ -1,9 +1,9 @@
 """Client for servers with an OpenAI-compatible API, with rate limits and retries.
 
-Plain HTTP is used because the openai package takes 3 ms more CPU time per request and 0.6 s to import. It
-also lacks features needed for thousands of questions: a shared pause for all requests after a 429,
+The openai package isn't used because it takes 3 ms more CPU time per request and 0.6 s to import. It also
+lacks features that are needed for thousands of questions: a shared pause for all requests after a 429,
 Retry-After of up to ten minutes, retries that count towards the rate limit, a timeout for the whole reply, a
-limit on its size, and a key that never appears in errors or answers.
+limit on the size of a reply, and a key that never appears in errors or answers.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ __all__ = [
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0
-"""The longest Retry-After to honor, in seconds. Longer values are reduced to it."""
+"""The maximum wait in seconds for a Retry-After header. Longer waits are reduced to this."""
 
 LONGEST_BACK_OFF = 60.0
 """The longest pause between attempts, in seconds."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
-"""Thresholds for detecting that a server truncates prompts.
+"""Thresholds for warning that a server truncates prompts.
 
-These are the number of prompts with the same, largest token count, the ratio between the longest and the
-shortest of them, and the minimum length of the longest in characters.
+The warning requires CUT_ALIKE prompts that all have the largest token count so far. The longest of them must have
+more than LONG_PROMPT characters, and more than CUT_SPREAD times as many characters as the shortest.
 """
 
 SHOWN_WAIT = 5.0
-"""The minimum wait to log, in seconds, so that the program doesn't seem to hang."""
+"""Waits of at least this many seconds are logged, so that the program doesn't seem to hang."""
 
 _log = logging.getLogger("decabench")
 
@@ -95,7 +95,7 @@ class RequestClock:
 
 
 class Pace:
-    """Spaces requests evenly and holds them back during a pause. Each instance belongs to one event loop."""
+    """Spaces requests evenly and delays them during a pause. Each instance belongs to one event loop."""
 
     def __init__(self, clock: RequestClock, per_minute: float | None) -> None:
         self._clock = clock
@@ -122,9 +122,10 @@ class Pace:
 
 
 def draw_back_off(tries: int) -> float:
-    """Return a random wait in seconds before the next attempt.
+    """Return a random number of seconds to wait before the next attempt.
 
-    It is drawn uniformly from 0 to 2, 4, … 60, so that clients don't all retry at once.
+    The maximum doubles with each attempt, from 2 up to 60 seconds. The wait is random so that clients don't all
+    retry at once.
     """
     return random.uniform(0, min(LONGEST_BACK_OFF, 2.0**tries))
 
@@ -146,20 +147,20 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
 
 
 RETRIED = frozenset({408, 409, 425, 429})
-"""Statuses to retry, in addition to all 5xx."""
+"""HTTP statuses to retry, in addition to all 5xx statuses."""
 
 LARGEST_REPLY = 16 << 20
-"""The maximum size of a reply in bytes. A typical answer has a few thousand."""
+"""The maximum size of a reply in bytes. A typical reply has a few thousand bytes."""
 
 _NEEDED = ("model", "messages", "prompt")
 """Parameters required in every request."""
 
 MOST_SAID = 20
-"""The maximum number of messages to log, since a server may name a different model in every answer."""
+"""The maximum number of warnings to log, because a server may name a different model in every answer."""
 
 
 class UnansweredError(Exception):
-    """Raised if a question gets no answer. Other questions may get one."""
+    """Raised if a question can't be answered. Other questions may still be answered."""
 
 
 class UnsupportedError(Exception):
@@ -182,7 +183,7 @@ class PromptOverflowError(UnansweredError):
 class _RetryableError(Exception):
     """Raised for a failure that may be temporary.
 
-    The message continues a sentence that starts with "the server".
+    The message must complete a sentence that starts with "the server".
     """
 
     def __init__(
@@ -192,14 +193,14 @@ class _RetryableError(Exception):
         self.wait = wait
         """The wait requested by the server, in seconds."""
         self.for_all = for_all
-        """Whether all requests must wait."""
+        """Whether all other requests must wait too."""
         self.unreachable = unreachable
         """Whether no connection could be made."""
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Limits on the load for a server."""
+    """Limits on the requests to a server."""
 
     concurrency: int = 8
     """The maximum number of concurrent requests."""
@@ -245,7 +246,7 @@ class Client:
         self._connections.close()
 
     def redact(self, answer: str) -> str:
-        """Remove the key from an answer. Answers are recorded, and a server may echo its input."""
+        """Remove the key from an answer. Answers are recorded, and a server may repeat its input in them."""
         return self._key.redact_answer(answer)
 
     async def ask(
@@ -290,7 +291,7 @@ class Client:
         raise UnansweredError(f"No answer after {tries}: the server {fault}.")
 
     def say_once(self, about: str, message: str) -> None:
-        """Log a warning about several questions only once. `about` identifies the warning."""
+        """Log a warning, unless it was already logged for another question. `about` identifies the warning."""
         if about not in self._said and len(self._said) < MOST_SAID:
             self._said.add(about)
             _log.warning("%s", self._key.redact(message))
@@ -406,7 +407,7 @@ class Client:
             return ServerReply(status, text, headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str, sent: Mapping[str, Any]) -> str:
-        """Return why all other questions would fail too, or an empty string if they might succeed."""
+        """Return the reason why all other questions would fail too, or an empty string if they might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
             keeps_a_key = (
@@ -419,13 +420,13 @@ class Client:
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
-                f"{url} asks for payment: {said}. Check the account, then run the same command again. Earlier "
+                f"{url} requires payment: {said}. Check the account, then run the same command again. Earlier "
                 "answers are kept."
             )
         if 300 <= status < 400:
             return (
-                f"{url} redirects with status {status}. Redirects are not followed, so that the key "
-                "is never sent to another host. Use the final URL."
+                f"{url} redirects to another URL (status {status}). Redirects are not followed, so that the key is "
+                "never sent to another host. Use the final URL."
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
             return await self._explain_not_found(url, said)
@@ -433,15 +434,15 @@ class Client:
             return ""
         omitted = "max_tokens" if name == "max_completion_tokens" else name
         remedy = (
-            f"Leave out the parameter with --omit {omitted}, which the submission records, or change the option, "
-            "the model or the server."
+            f"Leave out the parameter with --omit {omitted}, or change the option, the model or the server. The "
+            "submission records omitted parameters."
             if omitted in OMITTED
             else "Change --body."
         )
         return f"{url} does not accept {name} with {self.model}: {said}. {remedy}"
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Return an explanation of whether the model or the URL is unknown."""
+        """Return an explanation for a status of 404, which may be caused by the model or by the URL."""
         try:
             content = (await self._send("GET", "/models")).content
         except _RetryableError:
@@ -451,9 +452,9 @@ class Client:
         models = [name for name in names if isinstance(name, str)]
         missing = f"{url} was not found (status 404: {said})"
         if not models:
-            return f"{missing}. Base URLs usually end in /v1, unlike {self.url}."
+            return f"{missing}. Check the base URL {self.url}. Base URLs usually end in /v1."
         if self.model in models:
-            return f"{missing}, although the server has {self.model}. Try the other --api."
+            return f"{missing}, although the server has the model {self.model}. Try the other --api."
         near = difflib.get_close_matches(self.model, models, n=3, cutoff=0.5)
         listed = ", ".join(map(excerpt, near or models[:10]))
         hint = f"Did you mean {listed}?" if near else f"The server has {listed}."

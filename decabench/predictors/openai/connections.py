@@ -1,8 +1,8 @@
 """HTTP/1.1 connections to a single server, using h11 and asyncio.
 
 A request takes 0.15 ms of CPU time, regardless of the number of open connections. httpx2 takes ten times as
-long because it passes each request through many layers and checks every idle connection. Certificates come
-from httpx2, and proxies from the environment.
+long because it passes each request through many layers and checks every idle connection. It is used only for
+its TLS settings. Proxy settings come from the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class UnreachableError(OSError):
 
 
 class Connections:
-    """A pool of connections to a server, each with one request at a time. It belongs to one event loop."""
+    """A pool of connections to a server, for use in a single event loop.
+
+    Each connection handles one request at a time.
+    """
 
     def __init__(self, url: str, headers: Mapping[str, str], largest: int) -> None:
         parts = urlsplit(url)
@@ -43,7 +46,7 @@ class Connections:
         self._headers = {name: value for name, value in own.items() if name.lower() not in given} | dict(
             headers
         )
-        if self._proxy.hostname and parts.scheme == "http":  # the proxy reads the request
+        if self._proxy.hostname and parts.scheme == "http":  # the proxy needs the whole URL
             self._path = f"http://{parts.netloc}{parts.path}"
             self._headers |= self._proxy_headers()
         self._tls = httpx2.create_ssl_context() if parts.scheme == "https" else None
@@ -52,7 +55,7 @@ class Connections:
     async def exchange(
         self, method: str, path: str, content: bytes | None
     ) -> tuple[int, dict[str, str], bytes]:
-        """Send a request and return the status, headers and body of the reply. Header names are lower-case.
+        """Send a request and return the status, headers and body of the reply. Header names are in lower case.
 
         Raises UnreachableError if no connection can be made, h11.RemoteProtocolError or another OSError if
         the connection breaks, and OverflowError if the reply is too large.
@@ -67,7 +70,8 @@ class Connections:
             reply, received = await connection.exchange(
                 h11.Request(method=method, target=self._path + path, headers=headers), body, self._largest
             )
-        except BaseException:  # including a timeout: the rest of the reply must not be read later
+        except BaseException:
+            # After a timeout, for example, the next request must not read the rest of this reply.
             connection.close()
             raise
         if connection.is_open:

@@ -1,7 +1,4 @@
-"""API keys and other secret headers.
-
-This covers where they come from, which servers receive them, and how they are redacted.
-"""
+"""API keys and other secret headers: reading them, choosing which servers receive them, and redacting them."""
 
 from __future__ import annotations
 
@@ -18,15 +15,18 @@ from decabench.predictors.protocol import Header
 __all__ = ["OPENAI_VARIABLE", "VARIABLE", "ApiKey", "is_overheard", "read_key"]
 
 VARIABLE = "DECABENCH_API_KEY"
-"""Environment variable with the key for any server. An empty value means no key."""
+"""The environment variable with the API key for any server. If the value is empty, no key is sent."""
 
 OPENAI_VARIABLE = "OPENAI_API_KEY"
-"""Fallback variable for OpenAI's own servers. Its value is never sent to other servers."""
+"""The environment variable to use for OpenAI's own servers if VARIABLE isn't set.
+
+Its value is never sent to other servers.
+"""
 
 SECRET_LENGTH = 8
 """The minimum length of a secret key.
 
-Shorter keys, such as `EMPTY` or `none`, may occur in answers as ordinary words.
+Shorter keys, such as `EMPTY` or `none`, aren't redacted in answers because they may be ordinary words.
 """
 
 
@@ -52,7 +52,7 @@ class ApiKey:
 
     @property
     def given(self) -> str:
-        """A description of the key and headers that fits after "the server refuses"."""
+        """A description of the key and the headers for an error message, such as `the key in OPENAI_API_KEY`."""
         names = [header.name for header in self.others]
         key = f"the key in {self.variable}" if self.value else "" if names else "requests without a key"
         headers = f"the header{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
@@ -67,7 +67,7 @@ class ApiKey:
         return text
 
     def redact_answer(self, text: str) -> str:
-        """Redact an answer. Short keys are kept because they may be ordinary words."""
+        """Redact the key and headers in an answer. Short keys are kept because they may be ordinary words."""
         hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
         return hidden.redact(text)
 
@@ -118,7 +118,7 @@ def _read_header(header: Header) -> Header:
     variable = header.value.removeprefix(_FROM_ENVIRONMENT)
     value = os.environ.get(variable, "").strip()
     if not value or not all(" " <= char <= "~" for char in value):
-        reason = "contains characters that a header cannot hold" if value else "is not set"
+        reason = "contains characters that are not allowed in a header" if value else "is not set"
         raise DecabenchError(
             f"--header {header.name} reads the environment variable {variable}, which {reason}."
         )

@@ -1,6 +1,7 @@
 """Recognize content filters, failures and overlong prompts in server errors.
 
-Every server words them differently. The pattern tables name the servers; add a line for each new wording.
+Every server words its errors differently. Add a pattern for each new wording, with a comment that names the
+servers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _FILTERED = _any_of(
     r"content exists risk",  # DeepSeek
     r"high[ -]risk|content risk",  # Moonshot
     r"sensitive[ _]?(?:content|words?|information)|new_sensitive",  # Zhipu, Volcengine, New API, MiniMax
-    r"敏感|违规|不安全|审核",  # the same in Chinese
+    r"敏感|违规|不安全|审核",  # similar words in Chinese
     r"violat\w+ (?:\w+ ){0,3}(?:usage|use|safety)|SAFETY_CHECK|safety (?:system|filter|check|polic)",  # xAI, OpenAI
     r"\bflagged\b|moderation|censor",  # OpenAI, OpenRouter, Mistral, StepFun
     r"PROHIBITED_CONTENT|block_?reason",  # Gemini
@@ -37,15 +38,15 @@ _FILTERED = _any_of(
     r"guardrail\w* (?:intervened|triggered|check|violat)|guardrail_intervened|violated \w* ?guardrail",  # Bedrock
 )
 _FILTER_CODES = frozenset({"1301", "1026", "1027"})
-"""Filter codes of Zhipu (the first) and MiniMax (for prompts and answers)."""
+"""Error codes of content filters: 1301 for Zhipu, and 1026 (prompts) and 1027 (answers) for MiniMax."""
 _FLAGS = ("reasons", "flagged_input")
-"""Metadata keys in OpenRouter errors that say why a prompt was flagged."""
+"""Metadata keys in OpenRouter errors that contain the reason why a prompt was flagged."""
 _NOT_THE_PROMPT = _any_of(
     r"(?:account|resource|organi[sz]ation|project|user|key|you)(?: (?:has|have|been|is|are|was|temporarily))*"
     r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
     r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
 )
-"""Phrases that match a filter but mean a temporary error, or one that affects other prompts too."""
+"""Phrases in errors that look like a content filter, but are temporary or affect other prompts too."""
 
 _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
@@ -64,7 +65,10 @@ _TOO_LONG = _any_of(
     r"超长|长度超过|超过.{0,10}长度",  # Zhipu, Baidu
 )
 _RATE = _any_of(r"per minute|per day|\bTPM\b|rate[ _-]?limit|quota|throttl|too many requests")
-"""Account limits, which Groq reports as 413. Shortening the context would only hide them."""
+"""Patterns for account limits, which Groq reports with status 413.
+
+They aren't treated as overlong prompts, because shortening the context would only hide the problem.
+"""
 _LIMITS = (
     r"maximum (?:context|model|prompt|input|allowed)(?: input)?[ _](?:length|limit|size)(?: is| of|:)? ?\(?(\d+)",
     r"with (\d+) maximum context length",  # Mistral
@@ -99,7 +103,7 @@ _UNSUPPORTED = _any_of(
 )
 
 LONGEST_ERROR = 10_000
-"""The maximum number of characters to read from an error. Longer errors repeat the request."""
+"""The maximum number of characters to read from an error. An error that is longer repeats the request."""
 
 _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
 """Keys of an error that repeat the request or contain no information."""
@@ -174,7 +178,10 @@ class ServerReply:
 
     @cached_property
     def message(self) -> str:
-        """The error message with its cause, or else all text in the error, or the whole body."""
+        """The error message with its cause.
+
+        If the error has no message, this is all text in the error, or the whole body if there is no such text.
+        """
         message = self.error.get("message") or self.error.get("detail")
         if not isinstance(message, str):
             return self._said or self.text
@@ -225,7 +232,7 @@ class ServerReply:
 
 
 def _says(error: object) -> bool:
-    """Whether an error has any content. Some servers send an empty error with every answer."""
+    """Whether an error contains any text. Some servers send an empty error with every answer."""
     return error not in (None, False) and any(_leaves(error))
 
 
@@ -251,7 +258,7 @@ def _locations(body: object) -> Iterator[str]:
 
 
 def _parse_int(digits: str) -> int | None:
-    """Parse a JSON integer. Returns None if it is too long, since parsing could be slow."""
+    """Parse a JSON integer. Returns None if it has more than 20 digits, because parsing it could be slow."""
     return int(digits) if len(digits) <= 20 else None
 
 

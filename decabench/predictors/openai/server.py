@@ -50,31 +50,35 @@ _OWN = {
     "temperature": "--temperature",
     "top_p": "--top-p",
     "seed": "--seed",
-    "stop": "the template",
+    "stop": "set by the template",
     "max_tokens": "--max-new-tokens",
     "max_completion_tokens": "--max-new-tokens",
     "n": "--samples",
-    "stream": "never",
+    "stream": "not supported",
 }
-"""Parameters that --body can't set, and the options that control them."""
+"""Parameters that --body can't set, with the option that controls each parameter or the reason."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Used to estimate a prompt's length until the server has counted its tokens."""
+"""Used to estimate the number of tokens in a prompt until the server has counted them."""
 
 CUTS = 6
-"""How often a context is shortened if the server still rejects it as too long."""
+"""The maximum number of times to shorten a context if the server rejects the prompt as too long."""
 
 SILENTLY_CUT = (8_000, 8)
-"""The minimum length of a long prompt, and the maximum number of characters per token.
+"""Thresholds for detecting that a server has not read a whole prompt.
 
-If the server counts fewer tokens, it has not read the whole prompt.
+These are the prompt's minimum length in characters, and the number of characters per token, as counted by the
+server, that must be exceeded.
 """
 
 SHORTEST_ECHO = 40
 """The minimum length of a prompt, in characters, for an answer that starts with it to count as an echo."""
 
 ECHO_AT = 40
-"""An echoed prompt starts within this many characters, after whitespace or a start-of-text token."""
+"""A repeated prompt must start within this many characters of the answer's beginning.
+
+Some servers insert whitespace or a start-of-text token before it.
+"""
 
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
@@ -84,7 +88,8 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         raise DecabenchError(
             f"The predictor openai requires --model NAME, with a name listed at {url}/models."
         )
-    refuse_unused(options, USED["openai"], "openai", "The server or --api controls this setting.")
+    hint = "The server or --api controls this setting. Leave out the option."
+    refuse_unused(options, USED["openai"], "openai", hint)
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -97,12 +102,17 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     if "temperature" not in options.omit:  # otherwise the server's default applies, which may be above 0
         require_sampling(options)
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in options.parameters]:
-        raise DecabenchError(f"--body must not contain {', '.join(taken)}. Use the options in parentheses.")
+        raise DecabenchError(
+            f"--body cannot set {', '.join(taken)}. Remove these parameters, or use the options in parentheses."
+        )
     return OpenAIBackend(url, options)
 
 
 def _parse_base_url(target: str) -> str:
-    """Check a base URL. It is recorded, so it must not contain secrets. Errors never show any."""
+    """Check a base URL and remove a trailing slash.
+
+    The URL is recorded, so it must not contain secrets. Error messages don't repeat an invalid URL.
+    """
     try:
         parts = urlsplit(target)
         host, _ = parts.hostname, parts.port
@@ -115,8 +125,8 @@ def _parse_base_url(target: str) -> str:
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
-            f"The URL for {host} contains a user, a password or a query after '?', which would be recorded. Remove "
-            "that part, and put the key in DECABENCH_API_KEY."
+            f"The URL for {host} contains a user name, a password, a query or a fragment, which would be recorded. "
+            "Remove that part. If it is a key, put it in the environment variable DECABENCH_API_KEY."
         )
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     for ending in ("/chat/completions", "/completions", "/models", "/responses"):
@@ -131,11 +141,15 @@ _WAYS = {
     "choices": ("echo",),
     "json": ("response_format", "json_object", "structured_outputs", "guided_json"),
 }
-"""How to enforce each protocol, in order of preference.
+"""Ways to enforce answers in each protocol, in order of preference, and the servers that support them.
 
-echo: vLLM and llama-cpp-python return log-probabilities of the prompt. response_format: OpenAI, vLLM, SGLang,
-llama-server, Ollama. json_object: llama-cpp-python. structured_outputs: vLLM from 0.12. guided_json: earlier
-vLLM. Programs based on llama.cpp convert the schema to a grammar.
+- echo (log-probabilities of the prompt): vLLM, llama-cpp-python.
+- response_format: OpenAI, vLLM, SGLang, llama-server, Ollama.
+- json_object: llama-cpp-python.
+- structured_outputs: vLLM from 0.12.
+- guided_json: earlier versions of vLLM.
+
+Servers based on llama.cpp convert the schema to a grammar.
 """
 
 
@@ -170,13 +184,13 @@ class OpenAIBackend:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """Supported protocols besides `tag` and `prose`. Labels can be scored only by the completions API."""
+        """Supported protocols in addition to `tag` and `prose`. Only the completions API can score labels."""
         return ("json",) if _asks_chat(self.options) else ("json", "choices")
 
     def describe(self) -> dict[str, Any]:
         """Return the server, the model and its decoding settings, to be recorded in the submission."""
         options = self.options
-        # Older journals without stop strings in chats lack this key, so they can't be resumed.
+        # Older versions didn't send stop strings to the chat API. This key prevents resuming their journals.
         stops = _asks_chat(options) and "stop" not in options.omit
         return {
             "url": self.url,
@@ -188,10 +202,7 @@ class OpenAIBackend:
 
     @property
     def label(self) -> str:
-        """The name in a submission.
-
-        It contains only the model because the server's address may be private.
-        """
+        """The model's name in a submission. The server's address is left out because it may be private."""
         return f"openai:{self.options.model}"
 
     @contextmanager
@@ -224,13 +235,13 @@ class _Asked:
     question: Question
     """The question."""
     prompting: Prompting
-    """How it is turned into a prompt."""
+    """How the question is turned into a prompt."""
     kept: int | None = None
     """The number of characters of the context in the prompt; None for the whole context."""
     size: int = 0
     """The number of characters in the latest prompt."""
     discarded: list[Answer] = field(default_factory=list)
-    """Discarded answers to the question, whose tokens are counted as well."""
+    """Earlier answers to the question that were discarded. Their tokens are counted too."""
 
     @property
     def context(self) -> str:
@@ -253,11 +264,11 @@ class OpenAIPredictor:
     window: int
     """The maximum number of questions in progress, including those waiting for a slot or a retry."""
     ways: list[str] = field(default_factory=list)
-    """Ways to enforce an answer that the server hasn't rejected yet, in the order they are tried."""
+    """Ways to enforce answers that the server hasn't rejected, in the order in which they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """Ways that the server has accepted."""
+    """Ways to enforce answers that the server has accepted."""
     alone: dict[str, float] = field(default_factory=dict)
-    """The log-likelihood of each label after the template's `Answer:` without a question."""
+    """The log-likelihood of each label without a question, after only the template's `Answer:`."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive. Closing the generator cancels pending requests."""
@@ -300,7 +311,7 @@ class OpenAIPredictor:
         limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
         if limit and counted and counted > limit:
             return Failure(
-                f"The prompt has {counted} tokens, more than the {limit} allowed, even with the context cut."
+                f"The prompt has {counted} tokens even after the context was cut. --max-prompt-tokens allows {limit}."
             )
         size, (least, characters) = asked.size, SILENTLY_CUT
         if counted and size >= least and size > characters * counted:
@@ -329,7 +340,7 @@ class OpenAIPredictor:
                     )
                     self.client.say_once(
                         way,
-                        f"{self.client.url} does not enforce answers with {way} ({error}). Now {following}.",
+                        f"{self.client.url} cannot enforce answers with {way} ({error}). Now {following}.",
                     )
             else:
                 self.heeded.add(way)
@@ -340,7 +351,7 @@ class OpenAIPredictor:
 
     @cached_property
     def _fixed(self) -> dict[str, Any]:
-        """The parameters that every request has."""
+        """The parameters that are the same in every request."""
         return {**self.options.parameters, "model": self.client.model}
 
     async def _ask_choices(self, asked: _Asked) -> Answer:
@@ -392,7 +403,8 @@ class OpenAIPredictor:
         stops = body.get("stop", ())
         is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
         if is_nothing and not all(map(str.strip, stops)):
-            # The model starts its answer with an empty line, which ends the answers of other models.
+            # The model starts its answer with an empty line, which is a stop string because other models end
+            # their answers with it.
             self.client.say_once(
                 "blank",
                 f"{self.client.model} begins its answers with an empty line, which is a stop string of "
@@ -409,7 +421,7 @@ class OpenAIPredictor:
         return self._without_prompt(answer, shown if isinstance(shown, str) else shown[-1]["content"])
 
     def _shown(self, asked: _Asked, context: str) -> str | list[dict[str, str]]:
-        """Return the prompt with a part of the context, as text or as chat messages."""
+        """Return the prompt with the given part of the context, as text or as chat messages."""
         if not _asks_chat(self.options):
             return asked.prompting.text(asked.question, context)
         messages = asked.prompting.messages(asked.question, context)
@@ -443,7 +455,8 @@ class OpenAIPredictor:
                 answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
         except FilteredError as error:
             self.client.say_once(
-                "filter", f"A filter stopped a prompt, so the answer counts as refused: {error}."
+                "filter",
+                f"A content filter on the server blocked a prompt, so the answer counts as refused: {error}.",
             )
             return Answer("", "refused")
         return self._redacted(answer)
@@ -463,11 +476,11 @@ class OpenAIPredictor:
         return math.ceil(_size(self._shown(asked, context)) / CHARACTERS_PER_TOKEN)
 
     def _shorten(self, asked: _Asked, overflow: Overflow, cut: int) -> None:
-        """Keep fewer characters of the context after a prompt was too long.
+        """Shorten the context after a prompt was too long.
 
-        Their number is based on the server's token count for this prompt if there is one. Otherwise the prompt
-        is shortened by a quarter twice, and then by half each time. Other questions have no influence, so
-        their order doesn't matter.
+        The new length is based on the number of tokens in this prompt and on the limit, if the server reported
+        both. Otherwise the prompt is shortened by a quarter twice, and then by half each time. The lengths of
+        other prompts aren't used, so the order of questions doesn't matter.
         """
         context, characters = asked.context, asked.size
         if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:

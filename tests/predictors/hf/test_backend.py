@@ -177,7 +177,7 @@ def other_type(folder: Path) -> None:
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
         (code, "llama requires custom code"),
-        (kernels, "requests kernels from the hub, which are code"),
+        (kernels, "requests kernels from the hub"),
         (other_type, "the configuration for llama cannot be loaded"),
     ],
 )

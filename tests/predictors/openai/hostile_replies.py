@@ -50,7 +50,7 @@ def error(message: str, **fields: Any) -> dict[str, Any]:
 
 THOUGHT = "The review praises it."
 CALL = {"id": "1", "type": "function", "function": {"name": "classify", "arguments": "{}"}}
-NEVER = "A filter stopped a prompt, so the answer counts as refused"
+NEVER = "A content filter on the server blocked a prompt, so the answer counts as refused"
 
 CASES = (
     # Refused by a content filter: counted, scored as wrong, and never retried
@@ -116,7 +116,7 @@ CASES = (
         text="--omit stop",
     ),
     Case("limit", "stopped", error("Unsupported parameter: 'max_tokens'"), 400, text="--omit max_tokens"),
-    Case("no money", "stopped", error("Insufficient Balance"), 402, text="asks for payment"),
+    Case("no money", "stopped", error("Insufficient Balance"), 402, text="requires payment"),
     # An error with status 200 is retried
     Case("Ollama", "failed", chat(None, "stop", 0), text="0 tokens", tries=2),
     Case("Ollama loads", "failed", chat("", "load", {}), text="'load'", tries=2),

@@ -282,7 +282,7 @@ def test_no_redirect_is_followed(waits, monkeypatch):
     with serving(lambda seen: chat("stolen")) as other:
         headers = {"Location": f"{other.url}/chat/completions"}
         with serving(lambda seen: Say({}, 307, headers)) as server:
-            with pytest.raises(DecabenchError, match="redirects with status 307"):
+            with pytest.raises(DecabenchError, match=r"redirects to another URL \(status 307\)"):
                 outcomes(at(server.url, waits), questions(1))
         assert other.seen == []
 
@@ -295,7 +295,7 @@ MODELS = Say({"data": [{"id": "meta/llama-3-8b"}, {"id": "meta/llama-3-70b"}, {"
     [
         ("meta/lama-3-8b", "has no model meta/lama-3-8b. Did you mean meta/llama-3-8b, meta/llama-3-70b"),
         ("gpt-9", "has no model gpt-9. The server has meta/llama-3-8b, meta/llama-3-70b, qwen"),
-        ("qwen", "although the server has qwen. Try the other --api"),
+        ("qwen", "although the server has the model qwen. Try the other --api"),
     ],
 )
 def test_a_model_that_the_server_does_not_have(waits, model, says):

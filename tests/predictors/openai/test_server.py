@@ -259,10 +259,10 @@ def test_what_it_says_of_itself():
         ("http://", "begins with http"),
         ("http://example.org:port/v1", "begins with http"),
         ("http://[::1/v1", "begins with http"),
-        ("https://me:s3cret@example.org/v1", "contains a user, a password"),
-        ("https://s3cret@example.org/v1", "contains a user, a password"),
-        ("https://example.org/v1?key=s3cret", "a query after"),
-        ("https://example.org/v1#s3cret", "a query after"),
+        ("https://me:s3cret@example.org/v1", "contains a user name, a password"),
+        ("https://s3cret@example.org/v1", "contains a user name, a password"),
+        ("https://example.org/v1?key=s3cret", "a query or a fragment"),
+        ("https://example.org/v1#s3cret", "a query or a fragment"),
     ],
 )
 def test_urls_that_are_refused(target, message):
