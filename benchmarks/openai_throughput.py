@@ -176,7 +176,7 @@ def table(title: str, works: dict[str, Callable[[], int]], count: int, rounds: i
         seconds, spent = (statistics.median(column) for column in zip(*times, strict=True))
         added = 100 * (seconds / bare - 1)
         print(
-            f"| {name} | {seconds:.2f} | {count / seconds:.0f} | {added:+.1f} % | {1000 * spent / count:.2f} |"
+            f"| {name} | {seconds:.2f} | {count / seconds:.0f} | {added:+.1f}% | {1000 * spent / count:.2f} |"
         )
 
 

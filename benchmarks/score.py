@@ -3,8 +3,8 @@
     python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
 
-The data must be prepared. Two submissions are made from its gold answers: 30 % of the answers come from other examples,
-and 20 % lack a word. The scorers run in turns. Prints Markdown tables of medians, ranges, ratios to decabench's median,
+The data must be prepared. Two submissions are made from its gold answers: 30% of the answers come from other examples,
+and 20% lack a word. The scorers run in turns. Prints Markdown tables of medians, ranges, ratios to decabench's median,
 and memory. Scorers that are not installed are left out: pip install rouge-score rouge-score-rs sacrebleu bleuscore
 seqeval torchmetrics.
 
@@ -179,7 +179,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare BLEU with a 95 % interval, for which sacrebleu uses 1,000 resamples."""
+    """Compare BLEU with a 95% interval, for which sacrebleu uses 1,000 resamples."""
     from sacrebleu.metrics import BLEU
 
     segments, note = references_of(store, "iwslt.en.de", split)

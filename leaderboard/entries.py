@@ -86,7 +86,7 @@ class Entry:
     total: float | None = None
     """The suite's total, or None unless all tasks of the suite are scored."""
     interval: tuple[float, float] | None = None
-    """The 95 % interval of the total."""
+    """The 95% interval of the total."""
     apart: str = ""
     """Why the entry is listed separately, or an empty string if it is ranked."""
     remarks: tuple[str, ...] = ()

@@ -257,7 +257,7 @@ class ReviewedScore:
     score: str
     """The score, or the reason why there is no score."""
     interval: str = ""
-    """The 95 % interval of the score."""
+    """The 95% interval of the score."""
     before: str = ""
     """The score of the earlier submission that this submission replaces."""
     best: str = ""

@@ -130,7 +130,7 @@ class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
     decabench: str  #: The version of decabench that scored.
     submission: Mapping[str, Any]  #: The content of submission.toml.
     split: Literal["validation", "test"]
-    interval: tuple[float, float] | None  #: The total's 95 % interval; null unless all tasks are scored.
+    interval: tuple[float, float] | None  #: The total's 95% interval; null unless all tasks are scored.
     tasks: Mapping[str, TaskResult]
     total: SuiteTotal  #: The suite's total over the scored tasks.
     decascore: float | None = None  #: The decathlon's total; null unless all ten tasks are scored.

@@ -84,7 +84,7 @@ def compare(
 ) -> None:
     """Test whether submission B differs from submission A, or all pairs of several, task by task.
 
-    Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value. These
+    Both are scored on the prepared data. Each difference comes with a 95% interval and a two-sided p-value. These
     agree with each other and with the leaderboard. A second p-value is corrected for the number of tasks (Holm's
     method). Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
 
@@ -241,7 +241,7 @@ def print_lineup(found: Lineup) -> None:
         for pair in found.pairs[name]
     ]
     if pairs:
-        headings = ("B - A", "95 %", "p", "p (Holm)")
+        headings = ("B - A", "95%", "p", "p (Holm)")
         texts = [TableColumn("task"), TableColumn("A", is_text=True), TableColumn("B", is_text=True)]
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
     if any(row.spread for row in found.rows):

@@ -204,7 +204,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """For example `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or an empty string."""
+    """For example `decaScore: 590.5 (95%: 588.1 to 592.7)`, or a partial sum, or an empty string."""
     from decabench.scoring import show_interval
 
     total, suite = results.total, results.suite
@@ -216,7 +216,7 @@ def _total(results: Results) -> str:
     if not total.tasks:
         return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks has a complete score."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
+    ends = f" (95%: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
@@ -224,7 +224,7 @@ _COLUMNS = (
     TableColumn("task"),
     TableColumn("metric"),
     TableColumn("score", right=True),
-    TableColumn("95 %", right=True),
+    TableColumn("95%", right=True),
     TableColumn("n", right=True, rank=1),
     TableColumn("empty", right=True, rank=2),
     TableColumn("data", rank=3, is_text=True),
@@ -473,11 +473,11 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
     if found := task.calibration:
         yield (
             f"label probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, "
-            f"calibration error {100 * found.error:.1f} %"
+            f"calibration error {100 * found.error:.1f}%"
         )
     if others := task.answers.get("other_label"):
         yield f"only {task.n - others:,} of {task.n:,} answers are valid labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
-        left = f"; {task.ceiling or 0:.1f} % of contexts still contain the gold answer (ceiling)"
+        left = f"; {task.ceiling or 0:.1f}% of contexts still contain the gold answer (ceiling)"
         yield f"{cut:,} {verb} truncated{'' if task.ceiling is None else left}"

@@ -200,7 +200,7 @@ def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
         lines += [f"{plain(each.refusal[:1].upper() + each.refusal[1:])}.", ""] if each.refusal else []
         lines += [*(f"- {plain(line)}" for line in each.listing[:_MOST_SHOWN]), ""]
         if each.scores:
-            lines.append("| task | score | 95 % | before | best other | difference | p | answers |")
+            lines.append("| task | score | 95% | before | best other | difference | p | answers |")
             lines.append("|---|--:|--:|--:|--:|--:|--:|---|")
         for one in each.scores:
             cells = (one.task, one.score, one.interval, one.before, one.best, one.difference, one.p)

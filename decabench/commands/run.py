@@ -211,7 +211,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
         ends = show_interval(results.interval, results.total_digits) if results.interval else ""
         rows.append([results.suite.total_name, "", results.total.text, ends, ""])
     columns = [TableColumn("task"), TableColumn("metric", rank=4), TableColumn("score", right=True)]
-    columns += [TableColumn("95 %", right=True, rank=2), TableColumn("n", right=True, rank=6)]
+    columns += [TableColumn("95%", right=True, rank=2), TableColumn("n", right=True, rank=6)]
     if found is not None:
         total = {results.suite.total_name: found.total} if found.total else {}
         compared = {**found.tasks, **total}
@@ -229,7 +229,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
                 show_p(each.p),
                 corrected,
             ]
-        ranks = {"baseline": 3, "difference": 0, "95 %": 0, "p": 5, "p (Holm)": 1}
+        ranks = {"baseline": 3, "difference": 0, "95%": 0, "p": 5, "p (Holm)": 1}
         columns += [TableColumn(heading, right=True, rank=rank) for heading, rank in ranks.items()]
     print_table(console(), columns, rows, int(is_complete), more="")
 

@@ -199,13 +199,13 @@ def _print_calibration(out: Console, shown: Inspected) -> None:
     out.print(_title(shown), style="bold")
     out.print(
         f"{found.n:,} answers: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, calibration error "
-        f"{100 * found.error:.1f} %"
+        f"{100 * found.error:.1f}%"
     )
     out.print("confidence   right  answers")
     for each in found.bins:
         bar = "#" * round(40 * each.accuracy)
         out.print(
-            f"{100 * each.confidence:8.1f} % {100 * each.accuracy:5.1f} % {each.n:8,}  {bar}", highlight=False
+            f"{100 * each.confidence:8.1f}% {100 * each.accuracy:5.1f}% {each.n:8,}  {bar}", highlight=False
         )
 
 

@@ -261,7 +261,7 @@ def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list
     names = [str(each.submission["name"]) for each in results]
     tasks = list(dict.fromkeys(task for each in results for task in each.tasks))
     alone = len(results) == 1
-    heading = ["task", "metric", *(["score", "95 %", "n"] if alone else names)]
+    heading = ["task", "metric", *(["score", "95%", "n"] if alone else names)]
     rows = []
     for task in tasks:
         found = [each.tasks.get(task) for each in results]
@@ -308,7 +308,7 @@ def _pair(score: str, interval: str) -> str:
 def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
     raw = ", scored without answer extraction" if first.answers == "raw" else ""
     name = f" of {first.submission['name']}" if len(results) == 1 else ""
-    yield f"Results{name} on {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
+    yield f"Results{name} on {first.split}{raw}. Scores and 95% intervals by decabench {first.decabench}."
     origins = {task.data.origin for each in results for task in each.tasks.values()}
     if "sample" in origins:
         yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."

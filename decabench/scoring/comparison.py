@@ -85,7 +85,7 @@ class Compared:
     difference: float
     """B minus A in points. See `gain` for whether B is better."""
     interval: tuple[float, float] | None
-    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None if unbounded or `same`."""
+    """The 95% interval of the difference, which excludes 0 if `p` is below 0.05; None if unbounded or `same`."""
     p: float | None
     """The two-sided p-value from flipping the signs of sampled units; None for a single unit."""
     p_holm: float | None
@@ -93,7 +93,7 @@ class Compared:
     examples: int
     """The number of compared examples."""
     examples_for_one_point: int | None
-    """How many examples are needed to detect a difference of one point with 80 % power; None if `same`, or for a
+    """How many examples are needed to detect a difference of one point with 80% power; None if `same`, or for a
     single unit."""
     a_wins: int | None = 0
     """The number of examples on which A is better; None for a suite, and for ranks if there are too many examples."""
@@ -168,7 +168,7 @@ class Comparison:
         return f"A {a}, B {b}, {self.split}"
 
     HEADINGS: ClassVar[Sequence[str]] = (
-        *("task", "A", "B", "B - A", "95 %", "p", "p (Holm)"),
+        *("task", "A", "B", "B - A", "95%", "p", "p (Holm)"),
         *("A wins", "B wins", "examples", "n for 1 point"),
     )
 
@@ -212,7 +212,7 @@ class Comparison:
             f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. This is no contradiction: "
             "the interval and p are for a single task, while p (Holm) is corrected for the number of tasks. "
             f"Among {len(tested)} independent tasks with no real difference, at least one interval excludes 0 "
-            f"in up to {chance:.0f} % of comparisons."
+            f"in up to {chance:.0f}% of comparisons."
         )
 
     def to_json(self) -> str:
@@ -473,7 +473,7 @@ class ComparedPair:
     difference: float
     """The score of b minus the score of a."""
     interval: tuple[float, float] | None
-    """The 95 % interval of the difference; None if unbounded."""
+    """The 95% interval of the difference; None if unbounded."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None

@@ -342,7 +342,7 @@ def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample
 _LINES = 1_000
 """How many lines to write at once."""
 _LEVEL = 5
-"""The compression level. Level 6 takes 50 % longer, but files are only 2 % smaller."""
+"""The compression level. Level 6 takes 50% longer, but files are only 2% smaller."""
 
 
 # Reading

@@ -36,7 +36,7 @@ RESAMPLES = 1_999
 """The number of resamples: 2,000, counting the data itself."""
 
 LEVEL = 0.05
-"""The two-sided significance level, which corresponds to 95 % intervals."""
+"""The two-sided significance level, which corresponds to 95% intervals."""
 
 POWER = 0.8
 
@@ -275,7 +275,7 @@ class PairTests:
     adjusted: Array
     """The p adjusted for all pairs of the leaderboard."""
     reach: Array
-    """The distance from the difference to the near end of its 95 % interval, if `p` is below 0.05."""
+    """The distance from the difference to the near end of its 95% interval, if `p` is below 0.05."""
     wide: Array
     """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
     sizes: Array
@@ -302,7 +302,7 @@ class PairTests:
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
-        """The lower and upper ends of the 95 % intervals, or NaN for pairs without an interval.
+        """The lower and upper ends of the 95% intervals, or NaN for pairs without an interval.
 
         An interval excludes 0 if `p` is below 0.05.
         """
@@ -323,7 +323,7 @@ class PairTests:
         return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a, or None if it isn't known."""
+        """Return the 95% interval of b minus a, or None if it isn't known."""
         low, high = (float(end[a, b]) for end in self.ends)
         return None if math.isnan(low) else Interval(low, high)
 
@@ -629,7 +629,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return how many examples are needed to detect a difference of one point at the 5 % level, or None if unknown.
+    """Return how many examples are needed to detect a difference of one point at the 5% level, or None if unknown.
 
     The number is n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points. It is at least large enough
     for six differing units to add up to one point, because a sign test on five units can't reach 0.05.

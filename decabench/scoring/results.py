@@ -174,7 +174,7 @@ class TaskResult:
     score: float | None = None
     """The value of the headline, 0–100 unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The 95 % interval of the headline, from Student's t over the sampled units, on log-odds."""
+    """The 95% interval of the headline, from Student's t over the sampled units, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -244,7 +244,7 @@ class Results:
     tasks: Mapping[str, TaskResult]
     """Results by task, starting with the suite's tasks in order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval; None unless all tasks of the suite are scored."""
+    """The total's 95% interval; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored the submission."""
     answers: AnswerKind = "extracted"
@@ -357,7 +357,7 @@ class Results:
         return show_lines(self._title, [(row[0], row[1], row[2]) for row in self._rows()])
 
     def _repr_html_(self) -> str:
-        return show_html(self._title, ("task", "metric", "score", "95 %", "n", "empty"), self._rows())
+        return show_html(self._title, ("task", "metric", "score", "95%", "n", "empty"), self._rows())
 
     @property
     def _title(self) -> str:

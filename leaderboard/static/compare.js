@@ -138,7 +138,7 @@
     const cells = chosen.map((row, index) => {
       const cell = element("th", null, "num");
       cell.scope = "col";
-      cell.append(link(row), element("span", index ? "difference, 95 %, p" : "score", "aside"));
+      cell.append(link(row), element("span", index ? "difference, 95%, p" : "score", "aside"));
       return cell;
     });
     const first = element("th", "Task");
@@ -197,7 +197,7 @@
       colours: isPair ? drawn.map((line) => charts.COLOURS[line.values[1] - line.values[0] >= 0 === line.higherIsBetter ? 0 : 1]) : null,
     }));
     const left = drawn.length < known.length ? " Tasks on other scales are shown only in the table." : "";
-    charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95 % intervals." + (isPair ? " Blue is better, orange is worse." : "") + left, drawn.map((line) => line.name), series);
+    charts.bars(figure, "differences", "Differences from " + chosen[0].name + ", with 95% intervals." + (isPair ? " Blue is better, orange is worse." : "") + left, drawn.map((line) => line.name), series);
   }
 
   // Draws the tests of the totals for all pairs of the chosen systems.

@@ -81,7 +81,7 @@
   const VERDICTS = { 1: "right", 0: "wrong", "-": "no individual score" };
   const FIELDS = { gold: "Gold answer", question: "Question word", length: "Length of the gold answer", turn: "Turn", unit: "Source, relation or article" };
 
-  // The 95 % interval of a share (Wilson 1927), in percent.
+  // The 95% interval of a share (Wilson 1927), in percent.
   function wilson(right, count) {
     const z = 1.959964;
     const middle = (right + z ** 2 / 2) / (count + z ** 2);
@@ -311,7 +311,7 @@
         }),
       );
       const left = field.labels.length - MOST_GROUPS;
-      const about = "Percentage of right answers, with 95 % intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
+      const about = "Percentage of right answers, with 95% intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
       decabench.charts.forest(figures[0], "breakdown", about, items, 1);
       if (form.by.value === "gold" && isOne() && field.labels.length <= 12) await confusion(figures[1], field);
     }
@@ -329,7 +329,7 @@
         colour: decabench.charts.COLOURS[index % 5],
       }));
       const labels = bins.map((bin) => Number(bin.toPrecision(3)) + " to " + Number((bin + (high - low) / 10).toPrecision(3)));
-      decabench.charts.bars(figure, "distribution", "Percentage of examples by score.", labels, series, { unit: " %" });
+      decabench.charts.bars(figure, "distribution", "Percentage of examples by score.", labels, series, { unit: "%" });
     }
 
     async function confusion(figure, { labels, codes }) {

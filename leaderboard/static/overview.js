@@ -228,7 +228,7 @@
     const shown = table.section.querySelector("[data-unit]");
     if (!shown) return;
     shown.dataset.built ??= shown.textContent;
-    shown.textContent = tasks ? (board.isMean ? "mean of " : "sum of ") + tasks + " · 95 %" : shown.dataset.built;
+    shown.textContent = tasks ? (board.isMean ? "mean of " : "sum of ") + tasks + " · 95%" : shown.dataset.built;
   }
 
   // Filtering and sorting the rows

@@ -328,7 +328,7 @@
 
   const quantiles = new Map();
 
-  // Returns the two-sided 95 % quantile of Student's t. With t = sqrt(freedom) tan(angle), the density of the angle is
+  // Returns the two-sided 95% quantile of Student's t. With t = sqrt(freedom) tan(angle), the density of the angle is
   // proportional to cos^(freedom - 1).
   function studentT(given) {
     const freedom = Math.min(Math.max(given, 1), 1e5);

@@ -17,7 +17,7 @@
       colour: colour(row),
       aside: row.rank === null ? "" : row.range[0] === row.range[1] ? String(row.rank) : row.rank + " (" + row.range.join("–") + ")",
     }));
-    charts.forest(figure, "intervals", "Totals with 95 % intervals. On the right: ranks, and ranges of possible ranks. " + about, items, board.digits);
+    charts.forest(figure, "intervals", "Totals with 95% intervals. On the right: ranks, and ranges of possible ranks. " + about, items, board.digits);
   }
 
   function heat(figure, { board, table, rows, tasks }) {

@@ -438,7 +438,7 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
         f"{seeds} seeds, luck {luck}: coverage {inside / tests:.3f} (texts alone {over_texts / tests:.3f}), "
         f"missed by {below / tests:.3f}"
     )
-    # At 95 %, 500 tests have a standard error of 1.0 points. Interactions of seeds and texts are counted twice, so the
+    # At 95%, 500 tests have a standard error of 1.0 points. Interactions of seeds and texts are counted twice, so the
     # interval is somewhat wide if seeds have no other effect.
     assert 0.925 <= inside / tests <= 1.0
     if luck >= 0.03 and seeds == 1:

@@ -32,7 +32,7 @@ def test_a_decascore(command, home, submit):
     assert list(table)[1:] == list(DECATHLON.tasks)
     low = f"{100 * 0.025 ** (1 / 8):.1f}"  # Clopper and Pearson's, for 8 units without an error
     assert table["squad"] == ["nf1", "100.00", f"{low} to 100.0", "32", "0", "sample"]
-    assert re.search(r"\ndecaScore: 1000\.0 \(95 %: \d{3}\.\d to 1000\.0\)\n", done.stdout)
+    assert re.search(r"\ndecaScore: 1000\.0 \(95%: \d{3}\.\d to 1000\.0\)\n", done.stdout)
     assert "No answers for" not in done.stdout
     assert "Scored on the bundled sample: not comparable" in done.stdout
     assert done.stdout.endswith(f"Results: {folder}/results/validation/results.json\n")
@@ -236,7 +236,7 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
     forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit for new tokens"
     assert f"\nsquad: {forms}, 1 with chat-template tokens.\n" in done.stdout
     assert (
-        "squad: 1 context was truncated; 96.9 % of contexts still contain the gold answer (ceiling)."
+        "squad: 1 context was truncated; 96.9% of contexts still contain the gold answer (ceiling)."
         in done.stdout
     )
     assert "\nsst: 1 context was truncated.\n" in done.stdout

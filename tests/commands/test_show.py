@@ -280,7 +280,7 @@ def test_the_model_its_cost_the_counts_and_the_calibration(
     assert said[2] == "empty 1, unparseable 1, other_label 1"
     done = command("show", tmp_path / "s", "--calibration", "--home", home)
     assert (
-        re.search(r"^    75\.0 % +\d+\.\d % +\d+  #+$", done.stdout, re.M) and "Brier score 0." in done.stdout
+        re.search(r"^    75\.0% +\d+\.\d% +\d+  #+$", done.stdout, re.M) and "Brier score 0." in done.stdout
     )
     content = shown(command("show", tmp_path / "s", "--json", "--limit", "1", "--home", home))
     assert content["predictor"]["cost"] == 0.5 and content["flags"]["unparseable"] == 1

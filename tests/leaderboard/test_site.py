@@ -373,7 +373,7 @@ def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_scor
     write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none", rank_reported=True)
     page = Page(next((tmp_path / "out" / "submissions").glob("*.html")))
     cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
-    assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells
+    assert ["squad", "0", "1,234", "0", "7", "97.2%"] in cells
     assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0, 2 (retired): 1.0"] in cells
     assert any(row[1:2] == ["91.0emreported, partial, 100 of 872"] for row in cells)
     board = Page(tmp_path / "out" / "index.html")

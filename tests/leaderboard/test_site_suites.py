@@ -69,7 +69,7 @@ def rows(page: Page) -> list[list[str]]:
 def test_the_tagging_task_is_on_its_suites_board(folder: Path) -> None:
     page = Page(folder / "site" / "suite-tagging-demo.html")
     heads = next([text for _, _, text in row] for row in page.rows if row[0][2] == "Rank")
-    assert heads == ["Rank", "System", "mean accuracyof 100 · 95 %", "postag_accuracy"]
+    assert heads == ["Rank", "System", "mean accuracyof 100 · 95%", "postag_accuracy"]
     assert [(row[0].split(":")[0], row[1].split()[0], row[2].partition(".")[0]) for row in rows(page)] == [
         ("1", "noun_tagger:tagger", "30"),
         ("–not ranked", "majority", "17"),
