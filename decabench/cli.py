@@ -336,7 +336,7 @@ def _advice(error: click.ClickException) -> str:
         from decabench.runs import find_setting
 
         setting = find_setting(error.option_name.lstrip("-"))
-        return f" This command has a setting instead: --set {setting}=…" if setting else ""
+        return f" Use a setting instead: --set {setting}=…" if setting else ""
     if error.message.startswith("Got unexpected extra argument") and (given := context.params.get("tasks")):
         from decabench.tasks import known_tasks
 

@@ -1,4 +1,4 @@
-"""Trainable models, with one file per model family and the components they share.
+"""Trainable models, with one file for each model family, and the components that families share.
 
 Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use, because
 most of them need torch.

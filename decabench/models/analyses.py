@@ -1,8 +1,8 @@
 """Analyses of trained models for `decabench analyze`.
 
-Each analysis writes a JSON file of numbers and a figure. The `pointers` and `attention` analyses work with
-MQAN only: they show where it copies words from (Figure 3 of the decathlon paper) and what it attends to
-(Figures 6 and 7).
+Each analysis writes a JSON file of numbers and a figure. The `pointers` and `attention` analyses work only with
+MQAN. They show where it copies words from (Figure 3 of the decathlon paper) and what it attends to (Figures 6
+and 7).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: An
 
 def escape_token(token: str) -> str:
     """Return a token as an axis label, showing whitespace as a dot."""
-    # matplotlib would start a formula at a dollar sign.
+    # matplotlib would treat a dollar sign as the start of a formula.
     return token.strip().replace("$", r"\$") or "·"
 
 
@@ -102,7 +102,7 @@ SOURCES = ("vocabulary", "context", "question")
 
 @dataclass(frozen=True)
 class Trace:
-    """Greedy answers to a batch, with the decoder's weights at every step."""
+    """Greedy answers to a batch, with the decoder's pointer weights and attention at every step."""
 
     found: GeneratedWords
     """The generated answers."""
@@ -116,7 +116,7 @@ class Trace:
 
 @torch.inference_mode()
 def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Trace:
-    """Return greedy answers to a batch, with the weights of every step."""
+    """Answer a batch greedily, and return the answers with the pointer weights and attention at every step."""
     model.eval()
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
@@ -147,7 +147,7 @@ class _TracedPast(DecoderPast):
 
 @dataclass(frozen=True)
 class PointerShares:
-    """How often each source supplies the words of a task's answers, not counting <eos>."""
+    """How often the words of a task's answers come from each source, not counting <eos>."""
 
     words: int
     """The number of words in the answers."""
@@ -158,7 +158,7 @@ class PointerShares:
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
-    """Return how often each source supplies the words of the greedy answers to a task."""
+    """Answer a task's examples greedily, and return how often the words come from each source."""
     items = [model.encode(example, task) for example in examples]
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
@@ -184,9 +184,9 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
         yield f"{name}: {shares} of {found[name].words:,} words"
     figure, axes = make_figure(4 + 0.8 * len(found), 3.6)
     bottom = [0.0] * len(found)
-    for source, colour in zip(SOURCES, ("#4c72b0", "#55a868", "#c44e52"), strict=True):
+    for source, color in zip(SOURCES, ("#4c72b0", "#55a868", "#c44e52"), strict=True):
         heights = [shares.chosen[source] for shares in found.values()]
-        axes.bar(list(found), heights, 0.7, bottom, label=source, color=colour)
+        axes.bar(list(found), heights, 0.7, bottom, label=source, color=color)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
     axes.set(ylabel="share of answer words", ylim=(0, 1))
     axes.tick_params(axis="x", rotation=30)
@@ -214,7 +214,7 @@ class AttentionMap:
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
-    """Return the model's attention while it answers one example."""
+    """Return the model's attention at each word while it answers one example."""
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)
@@ -252,6 +252,6 @@ def _analyze_attention(model: TrainedModel, samples: Samples, output: Path) -> I
 
 
 POINTERS = Analysis(
-    "How often answers come from the vocabulary, the context and the question", _analyze_pointers
+    "How often answer words come from the vocabulary, the context and the question", _analyze_pointers
 )
 ATTENTION = Analysis("The model's attention while it answers one example", _analyze_attention, single=True)

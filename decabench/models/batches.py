@@ -1,4 +1,7 @@
-"""Numeric examples: the reader passed to `encode`, and the default batch."""
+"""Encoding of examples as numbers, and the default batch.
+
+A family's `encode` gets a `TextReader`. Families without a `collate` function use `ColumnBatch`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ Item = Mapping[str, npt.NDArray[Any]]
 """An encoded example: column names mapped to one-dimensional arrays."""
 
 Split = Literal["spaces", "tokens"]
-"""How `first_tokens` and `words` split text: at spaces, or like MQAN, which also splits off punctuation."""
+"""How `first_tokens` and `words` split text.
+
+`spaces` splits only at spaces; `tokens` also splits off punctuation, as in MQAN.
+"""
 _WORD = re.compile(r"\S+")
 
 
@@ -34,7 +40,7 @@ class TooLongError(Exception):
 class TextReader:
     """Encodes the texts and labels of one task as numbers.
 
-    The most recent texts are cached, because contexts often repeat.
+    The results for recent texts are cached, because contexts often repeat.
     """
 
     def __init__(
@@ -75,7 +81,7 @@ class TextReader:
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
-        """Encode every word in the parts of a context. Capital letters are kept and punctuation is split off."""
+        """Encode every word in the parts of a context, keeping capital letters and splitting off punctuation."""
         return self._whole([split_words(text) for text in texts])
 
     def first_tokens(self, text: str) -> Ids:
@@ -104,7 +110,7 @@ class TextReader:
             raise TooLongError
 
     def count_kept(self, text: str) -> int | None:
-        """Return the number of context characters that were read, or None if all were."""
+        """Return the number of context characters that were read, or None if the whole context was read."""
         if self._cut is None or self._cut_end is None:
             return None
         return self._cut_end(text, self._cut)
@@ -134,7 +140,7 @@ class TextReader:
                 if not self._is_open:
                     raise DataError(
                         f"{self._task.name} has the answer {name!r}, but its labels are "
-                        f"{', '.join(self._labels)}."
+                        f"{', '.join(self._labels)}. Correct the answer, or add the label to the task."
                     )
                 self._labels[name] = len(self._labels)
             found.append(self._labels[name])
@@ -186,9 +192,9 @@ def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
 
 
 def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]:
-    """Pad arrays at the end with zeros (PAD) and stack them, (B, longest).
+    """Pad arrays at the end with zeros (PAD) and stack them, (B, length of the longest).
 
-    Also returns the length of each array.
+    Also returns the length of each array, (B,).
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     kind = np.int64 if arrays[0].dtype.kind == "i" else np.float32
@@ -212,7 +218,7 @@ def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any
 class ColumnBatch:
     """The default batch, in which every column is padded.
 
-    B is the number of examples, T the length of a column's longest row, U the number of distinct words.
+    B is the number of examples, T the length of a column's longest row, and U the number of distinct words.
     """
 
     task: str
@@ -222,7 +228,7 @@ class ColumnBatch:
     vectors: Tensor | None
     """(U, demb) The vectors of those words, or None if the network has its own table."""
     columns: Mapping[str, Tensor]
-    """(B, T) The values of each column. Columns of words contain indexes into `words`; 0 is padding."""
+    """(B, T) The values of each column. Columns with words contain indexes into `words`, and 0 is padding."""
     lengths: Mapping[str, Tensor]
     """(B,) The lengths of each column's rows. Kept on the CPU, where packing needs them."""
 
@@ -230,7 +236,7 @@ class ColumnBatch:
     def of(
         cls, task: str, items: Sequence[Item], words: WordTable, kinds: Mapping[str, str], vectors: bool
     ) -> ColumnBatch:
-        """Create a batch by padding items, in order.
+        """Create a batch from items, in order, padding each column.
 
         If `vectors` is true, the vectors of the distinct words are looked up too.
         """
@@ -250,7 +256,7 @@ class ColumnBatch:
         return len(next(iter(self.columns.values())))
 
     def word_numbers(self, column: str) -> Tensor:
-        """Return the index of each word in the lexicon, (B, T)."""
+        """Return the lexicon number of each word in a column, (B, T)."""
         return self.words[self.columns[column]]
 
     def to(self, device: torch.device) -> ColumnBatch:

@@ -6,7 +6,7 @@ tasks' outputs and digests of the other files. Checkpoints of a training run als
 `optimizer.safetensors`. Nothing is ever unpickled.
 
 A run's folder contains `checkpoints/step-N` for its latest step and its best step. The record of the latest
-names the best.
+checkpoint contains the number of the best step.
 
 Loading a checkpoint imports the module of the model's family, which is your own code if the family is custom.
 """
@@ -60,8 +60,9 @@ def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], task
     missing = [task.name for task in tasks if task.name not in outputs]
     if family.has_heads and missing:
         raise DecabenchError(
-            f"The model {model} has no head for {', '.join(missing)}: it was trained on {', '.join(outputs)}. Choose "
-            f"from those tasks, or train the model on {' and '.join(missing[:2]) if len(missing) < 3 else 'these'} too."
+            f"The model {model} has no head for {', '.join(missing)}, because it was trained on {', '.join(outputs)}. "
+            "Choose from those tasks, or train the model on "
+            f"{' and '.join(missing[:2]) if len(missing) < 3 else 'these'} too."
         )
 
 
@@ -78,7 +79,7 @@ class TrainedModel:
     words: WordTable
     """The lexicon, with its word vectors."""
     outputs: Mapping[str, Output]
-    """The outputs, including labels, of the tasks the model was trained on."""
+    """The outputs of the tasks that the model was trained on, including labels."""
     cut_context: Mapping[str, int]
     """The maximum number of context tokens, by task."""
     device: torch.device
@@ -137,8 +138,8 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
     """Yield batches of rows of similar length, each with at most `batch_tokens` tokens.
 
     The limit applies to the number of rows times the longest row. A row's length covers all its texts, so
-    texts that are padded separately can need more padding than counted here. The longest rows come first, so
-    that a batch too large for memory fails immediately.
+    texts that are padded separately can need more padding than is counted here. The longest rows come first,
+    so that a batch that is too large for memory fails immediately.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -154,12 +155,12 @@ def find_checkpoint(path: Path) -> Path:
     """Return the folder of a checkpoint.
 
     If `path` is a run's folder, this is its best checkpoint, or its latest if there is no best one. Raises
-    MissingDataError, DataError.
+    MissingDataError or DataError.
     """
     if path.is_file():
         raise DataError(
             f"{path} is a file, not the folder of a checkpoint or training run. Specify the folder "
-            "that holds the weights."
+            "that contains the weights."
         )
     if (path / RECORD).is_file():
         return path
@@ -211,7 +212,7 @@ def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
         raise DataError(f"{path} cannot be read ({error}). {advice}.") from error
     for key, value in found.items():
         if value.is_floating_point() and not value.isfinite().all():
-            raise DataError(f"{path} has a value in {key!r} that is not a finite number. {advice}.")
+            raise DataError(f"{path} contains a value in {key!r} that is not a finite number. {advice}.")
     return found
 
 
@@ -221,16 +222,16 @@ def check_size(build: Callable[[], MultitaskNetwork]) -> MultitaskNetwork | None
     Training needs at least eight bytes per weight: four for the value and four for the gradient. Raises
     DecabenchError if the network is too large.
 
-    Returns the network, whose weights have no values, or None if it can't be built this way.
+    Returns the network, whose weights have no values, or None if the network can't be built this way.
     """
     try:
         with torch.device("meta"), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about tables of an empty vocabulary
+            warnings.simplefilter("ignore")  # torch warns about the tables of an empty vocabulary
             network = build()
     except Exception as error:
         if not re.search("alloc|[Oo]verflow|negative dimension|storage size", str(error)):
             return None
-        fault = str(error).splitlines()[0][:200]  # sizes beyond any memory
+        fault = str(error).splitlines()[0][:200]  # sizes that no machine could allocate
     else:
         size = sum(value.numel() for value in network.state_dict().values())
         if 8 * size <= _memory():
@@ -269,7 +270,7 @@ def _output_from_record(record: Mapping[str, Any]) -> Output:
 def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, Output]:
     """Return the outputs in a record, in the order of `tasks`.
 
-    JSON sorts outputs by name, but a network may number its tasks in order.
+    A record lists outputs by name, but a network may number the tasks in the order of training.
     """
     known = [task for task in dict.fromkeys((*tasks, *records)) if task in records]
     return {task: _output_from_record(records[task]) for task in known}
@@ -279,7 +280,7 @@ def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> di
 class CheckpointRecord:
     """The content of `checkpoint.json`.
 
-    Fields that can be None are missing from files written by earlier versions.
+    Fields that can be None may be missing from files written by earlier versions.
     """
 
     config: dict[str, Any]
@@ -326,7 +327,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True)
 class _Config:
-    """The settings required in every checkpoint; the model's family defines the rest of `model`."""
+    """The settings that every checkpoint must have. The model's family defines the keys of `model`."""
 
     model: dict[str, Any]
     vectors: list[str]
@@ -346,23 +347,25 @@ class Checkpoint:
     config: Any
     """The model's configuration."""
     outputs: Mapping[str, Output]
-    """The outputs, including labels, of the tasks the model was trained on; empty if no head needs them."""
+    """The outputs of the tasks that the model was trained on, including labels; empty if it has no heads."""
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
         """Open the folder of a checkpoint, or the best checkpoint in a run's folder.
 
-        Raises MissingDataError, DataError.
+        Raises MissingDataError or DataError.
         """
         try:
             folder = find_checkpoint(Path(path).expanduser())
-        except (OSError, RuntimeError) as error:  # long name, loop of links, unknown user's home
+        except (OSError, RuntimeError) as error:  # a long name, a loop of links, the home of an unknown user
             require_machine(error, Path(path))
             raise MissingDataError(f"The checkpoint doesn't exist: {str(path)[:200]} ({error}).") from error
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:
-            find_family(own_family, f"The checkpoint {folder}")  # not a damaged file
+            find_family(
+                own_family, f"The checkpoint {folder}"
+            )  # outside `try`, because the file isn't damaged
         try:
             config = read_model_config(record.config["model"])
             outputs = outputs_from_records(record.outputs or {}, record.config["tasks"])
@@ -381,7 +384,7 @@ class Checkpoint:
 
     @property
     def vectors(self) -> tuple[str, ...]:
-        """The names of the word vectors and encoders, or their paths if they are inside the checkpoint."""
+        """The names of the word vectors and encoders, or their paths if they are in the checkpoint's folder."""
 
         def own(name: str) -> str:
             prefix, path = split_name(name)
@@ -399,12 +402,12 @@ class Checkpoint:
         files = [self.folder / MODEL, self.folder / VOCABULARY]
         if missing := [path.name for path in files if not path.is_file()]:
             raise DataError(
-                f"{self.folder} lacks {', '.join(missing)}. Use a complete copy of the checkpoint."
+                f"{self.folder} does not contain {', '.join(missing)}. Use a complete copy of the checkpoint."
             )
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of the weights file, by name, as computed by `sha256sum`."""
+        """Return the weights file's name, mapped to the SHA-256 digest that `sha256sum` computes for it."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:
@@ -419,7 +422,7 @@ class Checkpoint:
             wanted = (saved or {}).get(path.name)
             if (wanted or path.name == MODEL) and path.is_file() and (found := file_digest(path)) != wanted:
                 raise DataError(
-                    f"{path} is not the file that was saved: its digest is {found}, and {RECORD} has {wanted}. Use "
+                    f"{path} has changed since it was saved: its digest is {found}, but {RECORD} says {wanted}. Use "
                     "an unmodified copy of the checkpoint."
                 )
 
@@ -436,7 +439,7 @@ class Checkpoint:
             if self.record.dimension is None:
                 raise DataError(
                     _UNREADABLE.format(
-                        path=self.folder / RECORD, error="it lacks the dimension of its vectors"
+                        path=self.folder / RECORD, error="it does not contain the dimension of its vectors"
                     )
                 )
             return JoinedVectors((NoVectors(self.record.dimension),))
@@ -444,14 +447,14 @@ class Checkpoint:
         if vectors.digest != self.record.vectors:
             raise DecabenchError(
                 f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, but {self.folder} was "
-                f"trained with {self.record.vectors}. Use those vectors."
+                f"trained with vectors that have the digest {self.record.vectors}. Use those vectors."
             )
         return vectors
 
     def load(self, device: str = "auto", words: WordTable | None = None) -> TrainedModel:
-        """Load the model for answering questions. Raises DataError, DecabenchError.
+        """Load the model for answering questions. Raises DataError or DecabenchError.
 
-        `words` replaces the checkpoint's vocabulary and vectors; it must start with the same words.
+        `words` replaces the checkpoint's vocabulary and vectors. Its lexicon must start with the same words.
         """
         self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())
@@ -467,7 +470,7 @@ class Checkpoint:
             network.load_state_dict({**left_out, **weights})
         except DecabenchError:
             raise
-        except Exception as error:  # impossible sizes
+        except Exception as error:  # such as impossible sizes
             raise DataError(
                 f"The weights in {self.folder} don't match {RECORD} ({error}). Use an unmodified copy of the "
                 "checkpoint."
@@ -492,7 +495,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, path)
-    except SafetensorError as error:  # also raised if the disk is full, instead of an OSError
+    except SafetensorError as error:  # raised instead of OSError, for example if the disk is full
         raise StorageError(
             f"{path} can't be written ({error}). Free up disk space, or choose another folder."
         ) from error
@@ -517,7 +520,9 @@ def write_checkpoint(
             _write_tensors(part / file_name, tensors)
         lexicon.write(part / VOCABULARY)
         replace(record, files=digest_files(part)).write(part / RECORD)
-        shutil.rmtree(target, ignore_errors=True)  # saved before its validation, which is done again
+        shutil.rmtree(
+            target, ignore_errors=True
+        )  # exists if the validation at this step failed before a restart
         os.rename(part, target)
     kept = {_step_name(step) for step in (record.step, best_step) if step is not None}
     for folder in (run / FOLDER).glob(_STEPS):

@@ -11,19 +11,19 @@ from torch import Tensor
 from decabench.vectors import EOS, INIT
 
 _LOOK_EVERY = 8
-"""The number of steps between checks for finished answers. Each check makes a GPU wait."""
+"""The number of steps between checks for finished answers on a GPU, which has to wait for each check."""
 
 
 class Past(Protocol):
-    """A model's cache of partial answers, with a row for each example or hypothesis."""
+    """A model's cache for the answers generated so far, with a row for each example or hypothesis."""
 
     def step(self, last: Tensor) -> Tensor:
-        """Append a word to every row, (rows,), and return p(w) of the next word, (rows, words)."""
+        """Append each row's last word, (rows,), and return the probabilities of its next word, (rows, words)."""
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
         """Keep the given rows, in the given order.
 
-        With `same_examples`, each row is replaced by a row of the same example.
+        If `same_examples` is true, each row is replaced by a row of the same example.
         """
 
 
@@ -76,10 +76,9 @@ def _collect(outputs: Tensor) -> GeneratedWords:
 
 @torch.inference_mode()
 def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
-    """Return the answers with the highest mean log-probability per token found by beam search.
+    """Return the best answers that beam search finds, by their mean log-probability per token.
 
-    The greedy answer never leaves the beam, so the result is at least as likely. A `width` of 1 is greedy
-    decoding.
+    The greedy answer never leaves the beam, so no answer is worse than it. A `width` of 1 is greedy decoding.
     """
     look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     past.select(torch.arange(count, device=device).repeat_interleave(width))
@@ -100,16 +99,18 @@ class _Beam:
 
     def __init__(self, count: int, width: int, steps: int, device: torch.device) -> None:
         self.score = torch.full((count, width), -torch.inf, device=device)  # sums of log-probabilities
-        self.score[:, 0] = 0  # all hypotheses start out identical
+        self.score[:, 0] = 0  # all hypotheses start out identical, so only the first is extended
         self.lengths = torch.zeros_like(self.score)  # in tokens, including <eos>
         self.done = torch.zeros_like(self.score, dtype=torch.bool)
         self.outputs = torch.full((count, width, steps), EOS, device=device)
-        self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # its position in the beam
+        self.greedy = torch.zeros(
+            count, dtype=torch.long, device=device
+        )  # the greedy answer's position in the beam
 
     def extend(self, p: Tensor, step: int) -> Tensor:
         """Extend the hypotheses with the most likely words, given p (B, width, words).
 
-        Returns the number of the hypothesis that each new one extends, (B, width).
+        Returns, for each new hypothesis, the number of the old hypothesis that it extends, (B, width).
         """
         size = p.shape[-1]
         # A finished answer can only continue with <eos>, at no cost.
@@ -120,7 +121,7 @@ class _Beam:
         mean = torch.where(total.isinf(), -torch.inf, total / longer)
         word = p.argmax(-1).masked_fill(self.done, EOS).gather(1, self.greedy[:, None]).squeeze(1)
         chosen = mean.flatten(1).topk(self.score.shape[1]).indices
-        # If the greedy answer is not among the best hypotheses, it replaces the last of them.
+        # If the greedy answer is not among the best hypotheses, it replaces the last one.
         greedy = self.greedy * size + word
         found = chosen == greedy[:, None]
         missing = ~found.any(1)

@@ -1,6 +1,6 @@
-"""Device names, the devices available on this machine, and torch's memory.
+"""Choice of a device, and control of the memory that torch uses.
 
-Names can be checked without torch, which is imported inside the functions.
+Device names can be checked without torch, which is imported inside the functions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def require_device(device: str) -> None:
     count = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(kind, 1)
     if int(number or 0) >= count:
         raise DecabenchError(
-            f"torch finds no {device} device on this machine. Use --device cpu, which is slower but works everywhere."
+            f"torch found no {device} device on this machine. Use --device cpu, which is slower but works everywhere."
         )
 
 
@@ -65,8 +65,9 @@ def pick_device(name: str) -> torch.device:
 def flush_denormals() -> Iterator[None]:
     """Treat numbers below 1e-38 as zero on the CPU, in this thread.
 
-    CPUs are a hundred times slower with denormal numbers, and a gradient that halves at every step of an LSTM
-    reaches them after 126 steps. They are smaller than the rounding error of any number that matters.
+    CPUs are a hundred times slower with such denormal numbers, and a gradient that halves at every step of an
+    LSTM becomes denormal after 126 steps. These numbers are too small to affect the results: they are below
+    the rounding error of any number that matters.
     """
     import torch
 
@@ -90,15 +91,15 @@ def release_memory() -> None:
 
 
 _MMAP_MAX, _TRIM_THRESHOLD = -4, -1
-"""Parameters of mallopt(3), which default to 65,536 mappings and 128 KiB."""
+"""Parameters of mallopt(3). Their defaults are 65,536 mappings and 128 KiB."""
 
 
 @contextmanager
 def reuse_memory() -> Iterator[None]:
     """Keep freed memory for later tensors until `release_memory` is called, if the C library is glibc.
 
-    Without this, glibc maps memory for each large tensor and the system clears its pages, which takes 7 to 16
-    % of a training step on a CPU.
+    Without this, glibc maps new memory for each large tensor and the system clears it, which takes 7 to 16% of
+    the time of a training step on a CPU.
     """
     set_option = _c_function("mallopt", ctypes.c_int, ctypes.c_int)
     if set_option is None:

@@ -15,5 +15,5 @@ FAMILIES: dict[str, str] = {
 }
 """Maps each model's name to the `module:object` of its family.
 
-Custom families are named by `package.module:object`.
+Custom families aren't listed here. Users refer to them as `package.module:object`.
 """

@@ -49,7 +49,7 @@ penalty."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 """A setting of at least 1."""
 Depth = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
-"""A number of layers or parts, limited because a large network takes minutes to build, even without
+"""A number of layers or parts. It is limited because very large networks take minutes to build, even without
 allocating memory."""
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 """A finite setting of at least 0."""
@@ -64,9 +64,12 @@ Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 class ModelConfig(Protocol):
     """The `[model]` table of a family, a frozen dataclass with defaults that validates its values.
 
-    Optional fields: `train_embeddings` (bool; if false or missing, word vectors are fixed), `unseen_vectors`
-    (bool; words outside a trained table keep their fixed vectors), `sparse_gradients` (bool; embeddings get
-    sparse gradients, which only some optimizers support) and `split`, which is passed to TextReader.
+    Optional fields:
+
+    - `train_embeddings` (bool): If false or missing, word vectors are fixed.
+    - `unseen_vectors` (bool): Whether words outside a trained table keep their fixed vectors.
+    - `sparse_gradients` (bool): Whether embeddings get sparse gradients, which only some optimizers support.
+    - `split`: How texts are split into words; passed to TextReader.
     """
 
     @property
@@ -79,7 +82,7 @@ class ModelConfig(Protocol):
 
 
 def split_of(config: ModelConfig) -> Split:
-    """Return how TextReader splits a model's texts; the default is at spaces."""
+    """Return how TextReader splits a model's texts, by default at spaces."""
     return cast(Split, getattr(config, "split", "spaces"))
 
 
@@ -111,18 +114,18 @@ class Batch(Protocol):
 class MultitaskNetwork(nn.Module):
     """The network returned by a family's `build`, with `losses`, `answers` and optional hooks.
 
-    Each hook is called just before its step. Keep a hook's state in buffers (`register_buffer`), so that
-    checkpoints include it and a resumed run restores it.
+    The trainer calls the hooks at the times given in their docstrings. Keep a hook's state in buffers
+    (`register_buffer`), so that checkpoints include it and a resumed run restores it.
     """
 
     vocabulary_rows: tuple[str, ...] = ()
-    """Names, or prefixes of names, of the parameters with a row for each word of the vocabulary.
+    """The names, or name prefixes, of parameters that have a row for each word of the vocabulary.
 
     With `--init`, the rows of words that are in both vocabularies are copied.
     """
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return the rows of other tables, by parameter name and key.
+        """Return the row numbers of other tables, by parameter name and then by key, such as an n-gram.
 
         With `--init`, the rows whose keys are in both networks are copied.
         """
@@ -135,7 +138,7 @@ class MultitaskNetwork(nn.Module):
     def answers(self, batch: Any, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         """Return the answers to a batch, in order.
 
-        `limit` (in tokens) and `beam` are passed only to families with these abilities.
+        `limit` (in tokens) and `beam` are passed only if the family has the ability for them.
         """
         raise NotImplementedError
 
@@ -159,8 +162,8 @@ class MultitaskNetwork(nn.Module):
     def before_step(self, rate: float) -> None:
         """Called after gradients are clipped and before the optimizer's step.
 
-        `rate` is the learning rate of the step. Parameters can be changed in place, for example by a decay
-        that clipping must not scale.
+        `rate` is the learning rate of the step. Parameters can be changed in place, for example to apply a
+        weight decay that clipping must not scale.
         """
 
 
@@ -189,8 +192,8 @@ class Family:
     measures: tuple[str, ...] = ()
     """Losses that are logged but not part of the total, such as the share of open gates."""
     marks: int = 0
-    """The number of marks, such as <init> and <eos>, that `encode` adds to each text. They don't count
-    towards a batch's size."""
+    """The number of marks, such as <init> and <eos>, that `encode` adds to each text. By default, they don't
+    count toward a batch's size."""
     size: Callable[[Lengths], Integers] | None = None
     """Returns each example's share of a batch's capacity. If None, an example counts as its number of
     words."""
@@ -207,8 +210,8 @@ class Family:
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual"
     (vectors that depend on the whole text, which `collate` looks up)."""
     training_only: tuple[str, ...] = ()
-    """Name prefixes of buffers that are used only in training, which sets them before use. `--init` and
-    exports leave them out."""
+    """Name prefixes of buffers that are used only in training, where they are always set before they are used.
+    `--init` and exports leave them out."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """The analyses for `decabench analyze`: each name maps to the `module:object` of an `Analysis`."""
 
@@ -242,7 +245,7 @@ class Family:
 
     @staticmethod
     def has_fixed_vectors(config: Any) -> bool:
-        """Whether the network reads word vectors from files, possibly only for words without a row."""
+        """Return whether the network reads word vectors from files, even if only for words outside its table."""
         return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
@@ -258,8 +261,8 @@ class Family:
         for task in tasks:
             if self.has_heads and isinstance(task.output, Label) and not task.output.names:
                 raise DecabenchError(
-                    f"The model {name} chooses among the labels of a task, but each question of "
-                    f"{task.name} has its own. Leave this task out, list the labels in its output, or "
+                    f"The model {name} chooses from one list of labels per task, but each question of "
+                    f"{task.name} has its own labels. Leave this task out, list the labels in its output, or "
                     "choose another model."
                 )
 
@@ -267,8 +270,8 @@ class Family:
 def find_family(name: str, said_by: str = "") -> Family:
     """Return the family of a model, given its name or `package.module:object`.
 
-    If the name comes from a file, `said_by` is that file, and the user must have named the family as well;
-    see `load_named`. Raises UnknownNameError, DecabenchError.
+    If the name comes from a file, `said_by` must name that file. A custom family is then loaded only if the
+    user has allowed it; see `load_named`. Raises UnknownNameError or DecabenchError.
     """
     if ":" in name:
         found = load_named(name, said_by) if said_by else load_object(name)
@@ -281,7 +284,7 @@ def find_family(name: str, said_by: str = "") -> Family:
 
 
 def read_model_config(table: Mapping[str, Any]) -> Any:
-    """Create a configuration from a `[model]` table of JSON values. Raises ValueError, DecabenchError."""
+    """Create a configuration from a `[model]` table of JSON values. Raises ValueError or DecabenchError."""
     name = table.get("name")
     if not isinstance(name, str):
         raise ValueError("its model has no name")

@@ -1,10 +1,10 @@
-"""Heads, which turn a network's states into answers, with a class for each kind of output.
+"""Heads, which turn a network's states into answers. There is a class for each kind of output.
 
 A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
 columns of an item (TARGETS), `losses` compares states with those columns, and `answers` returns texts.
 `HeadedNetwork` calls both methods.
 
-B is the number of examples, T of tokens and C of labels; d is the width of the states.
+In shapes, B counts examples, T tokens and C labels; d is the width of the states.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
 def _check_count(answer: str, tokens: int, what: str) -> None:
     if len(answer.split()) != tokens:
         raise DataError(
-            f"The answer has {len(answer.split())} {what}, but the context has {tokens} tokens. Provide "
-            f"one for each token, separated by spaces ({answer!r:.200})."
+            f"The answer {answer!r:.200} has {len(answer.split())} {what}, but the context has {tokens} tokens. "
+            f"There must be as many {what} as tokens, separated by spaces."
         )
 
 
@@ -90,12 +90,12 @@ class Head(nn.Module):
     """Base class of all heads."""
 
     by_token = False
-    """Whether an answer has an element for each token."""
+    """Whether answers have an element for each token, such as a tag."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the losses of a batch, given its states and target columns.
 
-        `lengths`, (B,), counts tokens and is on the CPU.
+        `lengths`, (B,), contains the numbers of tokens and is on the CPU.
         """
         raise NotImplementedError
 
@@ -105,7 +105,7 @@ class Head(nn.Module):
 
 
 class LayeredHead(Head):
-    """A head with task-specific layers below it, which are run by the network."""
+    """An output head together with task-specific layers below it. The network runs these layers itself."""
 
     output: Head
 
@@ -185,7 +185,7 @@ class _NamesHead(Head):
 
 
 class ClassifierHead(_NamesHead):
-    """A softmax over a task's labels, computed from one state per example, (B, d)."""
+    """A softmax over a task's labels, from one state per example, (B, d)."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over examples."""
@@ -197,7 +197,7 @@ class ClassifierHead(_NamesHead):
 
 
 class RegressorHead(Head):
-    """A number computed from one state per example, (B, d)."""
+    """A linear map from one state per example, (B, d), to a number."""
 
     def __init__(self, width: int, output: Number) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ class RegressorHead(Head):
 
 
 class SoftmaxHead(_NamesHead):
-    """A softmax over the tags, computed for each token independently, (B, T, d)."""
+    """A softmax over the tags of each token, from states (B, T, d). Tokens are independent of each other."""
 
     by_token = True
 
@@ -231,7 +231,7 @@ class SoftmaxHead(_NamesHead):
 
 
 class CrfHead(_NamesHead):
-    """A linear-chain CRF that chooses the tags of a whole sequence, (B, T, d)."""
+    """A linear-chain CRF that chooses the tags of a whole sequence, from states (B, T, d)."""
 
     by_token = True
 
@@ -240,7 +240,7 @@ class CrfHead(_NamesHead):
         self.crf = CRF(len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the negative log-likelihood of the tags, with the number of tokens."""
+        """Return the negative log-likelihood of the tags, summed over examples, and the number of tokens."""
         likelihood = self.crf.log_likelihood(self.score(x), targets["tags"], token_mask(lengths, x))
         return {"tags": (-likelihood.sum(), int(lengths.sum()))}
 
@@ -285,7 +285,7 @@ class CRF(nn.Module):
     def decode(self, scores: Tensor, mask: Tensor) -> Tensor:
         """Return the most likely labels of each example, (B, T), found by Viterbi.
 
-        Values at padding are meaningless.
+        The values at padding are meaningless.
         """
         best, came_from = self.start + scores[:, 0], []
         stay = torch.arange(scores.shape[2], device=scores.device)
@@ -300,11 +300,11 @@ class CRF(nn.Module):
 
 
 class ParserHead(Head):
-    """A head and a relation for each token, (B, T, d), as in Hashimoto et al. 2017, section 2.4.
+    """A dependency parser that predicts a head and a relation for each token, from states (B, T, d).
 
-    m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root. The relation is
-    classified from [h_t; h_head], using the correct heads in training. Each token's head is chosen
-    independently, so the heads may not form a tree.
+    It follows Hashimoto et al. 2017, section 2.4: m(t, j) = h_t' W h_j scores j as the head of t, with a
+    learned vector for the root. The relation is classified from [h_t; h_head], using the correct heads in
+    training. Each token's head is chosen independently, so the heads may not form a tree.
     """
 
     by_token = True
@@ -338,9 +338,9 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scores of the candidates for each token's head, (B, T, T + 1).
+        """Return the score of every candidate for each token's head, (B, T, T + 1).
 
-        Also returns the candidates, (B, T + 1, d), with the root first.
+        Also returns the candidates, (B, T + 1, d), starting with the root.
         """
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)

@@ -1,9 +1,9 @@
 """The Joint Many-Task model of Hashimoto et al. (2017), a stack of BiLSTMs with one layer for each task.
 
 Equation and section numbers refer to "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
-Tasks". B is the number of examples, T of tokens, U of distinct words and C of labels; H is the width of one
-direction. Each setting names its source: (paper), (code) for the first author's later public code, or (guess)
-if no source states it.
+Tasks". In shapes, B counts examples, T tokens, U distinct words and C labels; H is the width of one direction.
+Each setting names its source: (paper), (code) for the first author's later public code, or (guess) if no source
+states it.
 
 Simpler tasks use lower layers. A task's role in the paper follows from its output: tags (POS tagging, or
 chunking for IOB2 tags), a tree (parsing), a number (relatedness) or a label (entailment). Tasks with numbers
@@ -77,8 +77,8 @@ class JointManyTaskConfig:
     label_embeddings: bool = True
     """Whether layers read the labels predicted by lower layers, Eq. 2 (paper, Table 10: w/o LE)."""
     label_gradient: bool = True
-    """Whether a task's loss also trains the classifiers whose predicted labels it reads, and the layers below
-    them (Eq. 2; guess, since the paper does not say)."""
+    """Whether a task's loss also trains the classifiers whose predicted labels the task reads, and the layers
+    below them (Eq. 2; guess, since the paper doesn't say)."""
     vertical: bool = True
     """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
     ratings: Annotated[int, Meta(ge=2)] = 5
@@ -93,22 +93,22 @@ class JointManyTaskConfig:
     pair_input_dropout: Rate = 0.2
     """Dropout on words and label embeddings in the layers for labels (paper)."""
     rating_input_dropout: Rate = 0.0
-    """Dropout on words and label embeddings in the layers for numbers (the paper mentions none). With
-    separate masks, two sentences look less similar in training than they are. At 0.2, predicted ratings are
-    too high by 0.27 on SICK's scale of 1 to 5."""
+    """Dropout on words and label embeddings in the layers for numbers (the paper mentions none). If the sentences
+    of a pair have separate masks, they look less similar in training than they are. With a rate of 0.2, predicted
+    ratings are too high by 0.27 on SICK's scale of 1 to 5."""
     shared_masks: bool = False
     """Whether both sentences of a pair, and all their words, share one dropout mask on words and label
     embeddings (guess)."""
     vertical_dropout: Rate = 0.2
     """Dropout on the states of the layer below (paper)."""
     classifier_dropout: Rate = 0.2
-    """Dropout on the input of the classifiers for tags, trees and labels (paper; that it is on the input is a
-    guess)."""
+    """Dropout on the input of the classifiers for tags, trees and labels (paper, except that it doesn't say
+    where dropout applies; the input is a guess)."""
     rating_dropout: Rate = 0.4
-    """Dropout on the input of the classifier for ratings (paper; that it is on the input is a guess)."""
+    """Dropout on the input of the classifier for ratings (paper, with the same guess)."""
     lstm_decay: Amount = 1e-6
-    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). This and the next three settings multiply the
-    weights themselves, without the factor 2 of a square's gradient (code), and are not clipped."""
+    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). The gradient of this penalty, and of those in the
+    next three settings, omits the factor 2 from the square (code), and is not clipped."""
     classifier_decay: Amount = 1e-5
     """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
     successive: Amount = 1e-3
@@ -120,8 +120,8 @@ class JointManyTaskConfig:
     successive_classifier: Amount = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad. Steps are faster, and the
-    result is the same."""
+    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. Steps are faster, and
+    the result is the same."""
     vocabulary: Count = 1_000_000
     """The maximum size of the vocabulary. The default covers all words of the training data, each with its
     own vector (paper)."""
@@ -130,7 +130,7 @@ class JointManyTaskConfig:
     words (guess: the paper's five training sets contain nearly all words of its test sets). Words are looked
     up as written, then in lower case."""
     word_scale: Amount = 1.0
-    """The factor that word vectors are multiplied by before training (guess)."""
+    """A factor by which word vectors are multiplied before training (guess)."""
 
     def __post_init__(self) -> None:
         if not self.vertical and not self.shortcuts:
@@ -141,7 +141,7 @@ class JointManyTaskConfig:
 
     @property
     def train_embeddings(self) -> bool:
-        """Always true; batches contain only the vectors of `unseen_vectors`."""
+        """Always true. Batches contain fixed vectors only if `unseen_vectors` is set."""
         return True
 
 
@@ -166,9 +166,9 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 def _split(question: Question, task: Task) -> tuple[str, str]:
     """Return a pair of sentences, from the two lines of the context or from the context and question.
 
-    From `Name: "..."`, or a sentence that is entirely in quotes, only the quoted text is kept. If both
-    sentences have a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError if
-    the context is not a pair although all examples ask the same question.
+    If a sentence has the form `Name: "..."` or is entirely in quotes, only the quoted text is kept. If both
+    sentences begin with a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError
+    if all examples ask the same question, but the context doesn't have two lines.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -178,8 +178,8 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
         first, second = context, question.question.strip()
     else:
         raise DataError(
-            f"jmt compares two sentences, but the context {context!r:.200} does not have two lines. Put "
-            "each sentence on its own line, or set question_varies=True in the task if the second is in the question."
+            f"jmt compares two sentences, but the context {context!r:.200} does not have two lines. Put each sentence "
+            "on its own line. If the second sentence is in the question, set question_varies=True in the task."
         )
     named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
     if named[0] and named[1]:
@@ -195,10 +195,10 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
 
 
 class WordParts:
-    """The rows of a lexicon's words in the table of words and in the table of n-grams.
+    """Finds the rows of a lexicon's words in the table of words and in the table of n-grams.
 
-    Words are lower-cased and n-grams are not. Both tables cover the vocabulary, and words added to the
-    lexicon later are looked up in them.
+    Words are lower-cased; n-grams are not. Both tables cover only the vocabulary. Words that are added to the
+    lexicon later are looked up in the same tables.
     """
 
     def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
@@ -222,9 +222,9 @@ class WordParts:
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of all words' distinct n-grams, concatenated.
+        """Return the rows of each word's distinct n-grams, with those of all words concatenated.
 
-        Also returns the offset of each word's n-grams, (U,).
+        Also returns the offset at which each word's n-grams start, (U,).
         """
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
@@ -239,7 +239,10 @@ class WordParts:
 
 
 class WordRepresentation(nn.Module):
-    """x_t, a word's vector and the mean vector of its distinct n-grams, both trained (section 2.1)."""
+    """x_t: the vector of a word and the mean vector of its distinct n-grams, concatenated (section 2.1).
+
+    Both are trained.
+    """
 
     def __init__(self, config: JointManyTaskConfig, words: WordTable) -> None:
         super().__init__()
@@ -260,7 +263,7 @@ class WordRepresentation(nn.Module):
         self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
 
     def forward(self, batch: ColumnBatch, columns: Tensor) -> Tensor:
-        """Return the representations of words, (B, T, d), given as indexes into the batch's words, (B, T)."""
+        """Return the representations, (B, T, d), of words given as indexes into the batch's words, (B, T)."""
         numbers, device = batch.words.cpu().numpy(), columns.device
         distinct = self.parts.rows(numbers).to(device)
         rows = distinct[columns]
@@ -283,7 +286,7 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
     found, start = list[int](), 0
     for part in vectors:
         if isinstance(part, NoVectors):
-            return []  # random vectors are not used for unseen words
+            return []  # unseen words don't get random vectors
         if not isinstance(part, NgramVectors):
             found += range(start, start + part.dimension)
         start += part.dimension
@@ -293,7 +296,8 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
     """Return the initial table of words.
 
-    Each row is the word's own vector, the vector of its most frequent form, or random values between -0.01 and 0.01.
+    Each row is the vector of the lower-cased word or, if it has none, of the word's most frequent form. Words without
+    any vector get random values between -0.01 and 0.01.
     """
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder with any dimension
@@ -341,7 +345,7 @@ def _lower_gram(gram: str) -> str:
 
 
 def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
-    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2).
+    """Initialize a matrix uniformly from +-sqrt(6 / (rows + columns)) (section 5.2).
 
     If it is part of a wider matrix, `columns` is the width of that matrix.
     """
@@ -380,7 +384,7 @@ def _make_layer(d_in: int, hidden: int) -> BiLSTM:
 
 
 class Maxout(nn.Module):
-    """The elementwise maximum of several linear maps, as wide as its input (Goodfellow et al. 2013)."""
+    """The elementwise maximum of several linear maps (Goodfellow et al. 2013), as wide as the input."""
 
     def __init__(self, width: int, pieces: int) -> None:
         super().__init__()
@@ -412,7 +416,7 @@ class HiddenHead(Head):
 
 
 class TagHead(HiddenHead):
-    """A softmax over each token's tags, on top of a ReLU layer, from (B, T, d) (section 2.2)."""
+    """A softmax over each token's tags, on top of a ReLU layer, from states (B, T, d) (section 2.2)."""
 
     by_token = True
 
@@ -436,7 +440,7 @@ class TagHead(HiddenHead):
 
 
 class ChunkHead(TagHead):
-    """A TagHead for IOB2 tags, converted to IOBES for training (section 5.1) and back in answers."""
+    """A TagHead for IOB2 tags, which are converted to IOBES for training (section 5.1) and back for answers."""
 
     def __init__(self, width: int, output: Tags) -> None:
         inside = [name for name in output.names if name in ("B", "I") or name[:2] in ("B-", "I-")]
@@ -461,22 +465,22 @@ class ChunkHead(TagHead):
         ]
 
     def spell(self, tags: Tensor, mask: Tensor) -> Tensor:
-        """Convert the numbers of IOB2 tags to IOBES, (B, T).
+        """Convert the numbers of IOB2 tags to numbers of IOBES tags, (B, T).
 
-        0 is O, followed by B, I, E and S of each kind.
+        In the result, 0 is O, followed by B, I, E and S of each kind.
         """
         kind = torch.tensor([kind for _, kind in self._parts], device=tags.device)[tags].where(mask, -1)
         inside = torch.tensor([prefix == "I" for prefix, _ in self._parts], device=tags.device)[tags]
-        goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # at t + 1, whether the chunk of t continues
+        goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # whether a chunk continues from t to t + 1
         starts, ends = ~F.pad(goes_on, (1, 0)), ~F.pad(goes_on, (0, 1))
         place = torch.where(starts, torch.where(ends, 3, 0), torch.where(ends, 2, 1))
         return torch.where(kind < 0, 0, 1 + 4 * kind + place)
 
 
 class RatingHead(Head):
-    """A number, as the expected value of evenly spaced ratings (sections 2.5 and 3.5), from (B, d).
+    """A number, computed from (B, d) as the expected value of evenly spaced ratings (sections 2.5 and 3.5).
 
-    The target for y is the distribution over the two nearest ratings whose mean is y (Tai et al. 2015).
+    The target for y is the distribution over the two ratings nearest to y that has the mean y (Tai et al. 2015).
     """
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
@@ -501,7 +505,7 @@ class RatingHead(Head):
         return {"number": (F.kl_div(self.log_probabilities(x), target, reduction="sum"), len(x))}
 
     def distribute(self, numbers: Tensor) -> Tensor:
-        """Return the target distributions over ratings, (B, C), of numbers, (B,)."""
+        """Return the target distributions over ratings, (B, C), for the correct numbers, (B,)."""
         place = ((numbers - self.low) / self.step).clamp(0, self.classes - 1)
         grid = torch.arange(self.classes, device=place.device, dtype=place.dtype)
         return (1 - (place[:, None] - grid).abs()).clamp_min(0)
@@ -514,7 +518,7 @@ class RatingHead(Head):
 
 
 class MaxoutHead(HiddenHead):
-    """A softmax over the labels, on top of three Maxout layers, from (B, d) (section 2.6)."""
+    """A softmax over the labels, on top of three Maxout layers, from features (B, d) (section 2.6)."""
 
     def __init__(self, width: int, output: Label, pieces: int) -> None:
         super().__init__()
@@ -541,20 +545,20 @@ def _make_parser(width: int, output: Tree) -> ParserHead:
 
 @dataclass(frozen=True)
 class _Penalty:
-    """The penalty of Eq. 6-10 on a parameter while a certain task is trained."""
+    """The penalty of Eq. 6-10 on one parameter while one task is trained."""
 
     name: str
     """The parameter's name."""
     decay: float
-    """lambda, the pull towards 0."""
+    """lambda, the pull toward 0."""
     successive: float
-    """delta, the pull towards the value at the start of the pass."""
+    """delta, the pull toward the value at the start of the pass."""
 
 
 def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
     """Return the layer of each task, in ascending order.
 
-    Tasks without a configured layer are placed above all others.
+    Tasks without a configured layer are placed above all other tasks.
     """
     for task in config.levels:
         require_name(task, outputs, "task in model.levels")
@@ -617,7 +621,7 @@ class JointManyTask(HeadedNetwork):
         ]
 
     def _read_by(self, task: str) -> list[str]:
-        """Return the tasks whose predicted labels are inputs to a task's answer (Eq. 2)."""
+        """Return the tasks whose predicted labels are read when a task is answered (Eq. 2)."""
         if not self.config.label_embeddings:
             return []
         level = self.levels[task]
@@ -653,7 +657,10 @@ class JointManyTask(HeadedNetwork):
     # From words to states
 
     def _is_pair(self, task: str) -> bool:
-        """Whether a task reads two sentences, (2B, T, d), with all first sentences before all second ones."""
+        """Return whether a task reads two sentences.
+
+        Their shape is (2B, T, d), with all first sentences before all second sentences.
+        """
         return isinstance(self.outputs[task], Label | Number)
 
     def _drop(self, x: Tensor, rate: float) -> Tensor:
@@ -675,7 +682,7 @@ class JointManyTask(HeadedNetwork):
         return sorted({top, *(self.levels[other] for other in self._read_by(task))})
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
-        """Return the states of each layer that a task needs, (B, T, 2H), given words, (B, T, d)."""
+        """Return the states of each layer that a task needs, (B, T, 2H), from word representations, (B, T, d)."""
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
         reads = self._read_by(task)
         labels: Tensor | None = None  # the running sum of label embeddings
@@ -732,9 +739,9 @@ class JointManyTask(HeadedNetwork):
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        """Return the first term of Eq. 6-10, summed over tokens.
+        """Return the first term of Eq. 6-10, summed over tokens or pairs.
 
-        The trainer divides it by the number of sentences instead of tokens (code).
+        The trainer divides it by the number of examples, not tokens (code).
         """
         self.trained = batch.task
         return {name: (value, len(batch)) for name, (value, _) in super().losses(batch).items()}
@@ -771,7 +778,7 @@ class JointManyTask(HeadedNetwork):
         return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Store the parameters as theta' of Eq. 6-10, their values at the end of the last pass."""
+        """Store the current parameters, the result of the last pass, as theta' of Eq. 6-10."""
         for name, parameter in self.named_parameters():
             if (reference := self._buffers.get(_reference_name(name))) is not None:
                 reference.copy_(parameter.detach())

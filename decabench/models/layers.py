@@ -1,8 +1,8 @@
 """Layers shared by several models.
 
-Equation numbers refer to "The Natural Language Decathlon". Linear maps have biases, although the equations
-omit them, except inside attention (Eq. 8 and 23); both follow the authors' code from 2018. B is the number of
-examples, T of tokens, U of distinct words and p of heads; d is the width and f the inner width.
+Equation numbers refer to "The Natural Language Decathlon". As in the authors' code from 2018, linear maps have
+biases, although the equations omit them; only the maps inside attention (Eq. 8 and 23) have none. In shapes, B
+counts examples, T tokens, U distinct words and p heads; d is the width and f the inner width.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
-_SHUT = 1e4  # a logit whose sigmoid is 1 to the last bit, and 0 with a minus sign
+_SHUT = 1e4  # a logit whose sigmoid is exactly 1; the sigmoid of -1e4 is exactly 0
 _ROWS = 8  # the number of rows of a softmax over 50,000 words that fit in a core's cache
 
 KeysValues = tuple[Tensor, Tensor]
@@ -26,10 +26,10 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class WordEmbedding(nn.Module):
-    """Word embeddings, either the fixed vectors in a batch or a trainable table initialized with them.
+    """Word embeddings: either the fixed vectors in a batch, or a trainable table initialized with such vectors.
 
     Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch contains
-    any, and otherwise share the row of <unk>.
+    vectors, and otherwise share the row of <unk>.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class WordEmbedding(nn.Module):
     ) -> None:
         """Create an embedding for the words of a table.
 
-        With `sparse`, the table's gradient contains only the rows of a batch; only some optimizers support
-        this. `part` selects the columns of the vectors to return and train. With `zero_unknown`, the row of
-        <unk> starts at zero, like a word without a vector. By default it has a large random value, and
-        training seldom changes it.
+        If `sparse` is true, the table's gradient contains only the rows of a batch, which only some optimizers
+        support. `part` selects the columns of the vectors to return and train. If `zero_unknown` is true, the
+        row of <unk> starts at zero, like a word without a vector. By default it has large random values, which
+        training seldom changes.
         """
         super().__init__()
         self.part = part
@@ -58,11 +58,11 @@ class WordEmbedding(nn.Module):
             )
             if zero_unknown:
                 self.table.weight.data[UNKNOWN] = 0
-        if sparse:  # already the default, but PyTorch warns about Adagrad unless it is explicit
+        if sparse:  # the checks are off by default, but PyTorch warns about Adagrad unless this is explicit
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
-        """Draw the trainable table, including <unk>, from [-reach, reach], replacing the word vectors."""
+        """Replace the trainable table, including <unk>, with uniform random values from [-reach, reach]."""
         nn.init.uniform_(self.table.weight, -reach, reach)
         self.table.weight.data[PAD] = 0
 
@@ -82,7 +82,10 @@ class WordEmbedding(nn.Module):
 
 
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
-    """Return a mask, (B, T), with the length and device of `like`; True at tokens, False at padding."""
+    """Return a mask, (B, T), that is True at tokens and False at padding.
+
+    T and the device are those of `like`, (B, T, ...).
+    """
     return (
         torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
     )
@@ -140,10 +143,11 @@ class Dropout(nn.Module):
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Set values to zero with probability `rate`, scaling all others to keep the mean.
+    """Set values to zero with probability `rate`, and scale all other values to keep the mean.
 
-    The probability is accurate to 1 / 65,536. On a CPU, dropout spends its time drawing random numbers. A
-    single 64-bit draw for every four values takes a quarter of the time of `torch.nn.functional.dropout`.
+    On a CPU, dropout spends most of its time drawing random numbers. This function draws 64 bits for every four
+    values, which takes a quarter of the time of `torch.nn.functional.dropout`. The probability is accurate to
+    1 / 65,536.
     """
     if not rate:
         return x
@@ -158,9 +162,8 @@ def drop(x: Tensor, rate: float) -> Tensor:
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
     """Return the log-softmax of `linear(x)` at one index per row, (T,).
 
-    `linear` maps (T, d) to (T, v). On a CPU, torch's functions add half the time of the three T x d x v
-    products, because they pass over T x v values in memory a dozen times. This function needs a tenth of that
-    extra time.
+    `linear` maps (T, d) to (T, v). On a CPU, torch's functions pass over T x v values in memory a dozen times,
+    which adds half the time of the three T x d x v products. This function adds only a tenth of that.
     """
     if x.device.type != "cpu":
         return -F.cross_entropy(linear(x), numbers, reduction="none")
@@ -169,7 +172,7 @@ def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
 
 
 class _LogSoftmaxAt(torch.autograd.Function):
-    """`log_softmax_at` and its gradient, one-hot - p, whose two terms are multiplied separately."""
+    """`log_softmax_at` and its gradient, one-hot - p. The two terms are multiplied by the weights separately."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, numbers: Tensor) -> Tensor:
@@ -221,7 +224,7 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states, (B, T, d), zero at padding, and the last h and c, (B, d) each.
 
-        The last h and c contain those of both directions. `x` is (B, T, d_in). `lengths`, (B,), is on the
+        The last h and c are concatenated over both directions. `x` is (B, T, d_in). `lengths`, (B,), is on the
         CPU. Padding does not change the state, so the backward direction starts at each example's last token.
         Packed sequences have the same effect; they are faster on GPUs but three times slower on a CPU.
         """
@@ -230,7 +233,7 @@ class BiLSTM(nn.Module):
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # pack_padded_sequence also sorts, but copies the order to the GPU and waits for all earlier work.
+        # pack_padded_sequence can sort too, but then it copies the order to the GPU and waits for all earlier work.
         ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
         there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
         out, (h, c) = self.lstm(pack_padded_sequence(x[there], ordered, batch_first=True))
@@ -238,7 +241,7 @@ class BiLSTM(nn.Module):
         return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # An extra input marks padding, closing the input gate and opening the forget gate.
+        # An extra input marks padding. Its weights close the input gate and open the forget gate.
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)
@@ -265,7 +268,7 @@ class MultiHead(nn.Module):
         self.heads = heads
         self.rate = dropout
         self.width = d if split else heads * d
-        self.scale = d**-0.5 if split else None  # None means the width of a head
+        self.scale = d**-0.5 if split else None  # None means 1 / sqrt(the width of a head)
         self.query = nn.Linear(d, self.width, bias=False)  # W^X of all heads
         self.key = nn.Linear(d, self.width, bias=False)  # W^Y
         self.value = nn.Linear(d, self.width, bias=False)  # W^Z
@@ -286,7 +289,7 @@ class MultiHead(nn.Module):
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
         query, (key, value) = self._split(self.query(x)), known
-        if rate and x.device.type == "cpu":  # PyTorch computes the same, but its dropout is slower
+        if rate and x.device.type == "cpu":  # the same as PyTorch's function below, but with faster dropout
             scores = (query * (self.scale or query.shape[-1] ** -0.5)) @ key.transpose(2, 3)
             if causal:
                 mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -301,7 +304,7 @@ class MultiHead(nn.Module):
         return cast(Tensor, self.dropout(self.output(joined)))
 
     def _split(self, x: Tensor) -> Tensor:
-        if self.width % self.heads:  # zeros don't affect the products of the last head
+        if self.width % self.heads:  # pad with zeros, which don't affect the products of the last head
             x = F.pad(x, (0, -self.width % self.heads))
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 

@@ -1,11 +1,11 @@
 """The multitask question answering network (MQAN) of the decathlon paper, and its ablations.
 
 Equation numbers refer to "The Natural Language Decathlon" (McCann et al. 2018); 1-13 are in section 3, 14-27
-in Appendix E. In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer
-tokens, v of words that can be generated, o of other words in the batch and U of distinct words; d is the
-width and demb the length of a word vector.
+in Appendix E. In shapes, B counts examples, l context tokens, m question tokens, n answer tokens, v words that
+can be generated, o other words in the batch and U distinct words; d is the width and demb the length of a word
+vector.
 
-The code follows the equations in order, with `Encoder` and `Decoder` before `MQAN` and its methods `losses`
+The code follows the order of the equations: first `Encoder` and `Decoder`, then `MQAN` with its methods `losses`
 and `answers`. See `mqan_batch.py` for the configuration and batches, `decoding.py` for greedy decoding and
 beam search, and `analyses.py` for analyses of pointers and attention.
 
@@ -68,7 +68,7 @@ class Encoding:
     c: Tensor
     """The last cell state of the same BiLSTM, (B, d)."""
     layers: tuple[Tensor, ...] = ()
-    """The encoder states attended to by each layer of the decoder, each (B, l, d)."""
+    """The encoder states that each layer of the decoder attends to, each (B, l, d)."""
 
 
 class DecoderState(NamedTuple):
@@ -99,7 +99,7 @@ class Decoded:
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """The weights lambda and 1 - lambda of the context and question pointers, (B, n) each."""
+        """lambda and 1 - lambda, the weights of the context pointer and the question pointer, (B, n) each."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
@@ -122,7 +122,7 @@ class Coattention(nn.Module):
 
         `c` is C_ind, (B, l, d), and `q` is Q_ind, (B, m, d).
         """
-        # With a dummy at position 0, a token can remain unaligned.
+        # A token without a counterpart can align with the dummy at position 0.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
         if self.project is not None:
             q = self.project(q).tanh()
@@ -155,7 +155,7 @@ class Encoder(nn.Module):
         self.layer_by_layer = config.layer_by_layer
         on_inputs = rate if config.lstm_dropout == -1 else config.lstm_dropout
         self.project = nn.Linear(d_emb, d)  # W_1
-        # Additional columns of W_1 for contextual vectors, which the paper's model does not read.
+        # Additional columns of W_1 for contextual vectors, which the paper's model does not have.
         self.project_contextual = nn.Linear(d_contextual, d, bias=False) if d_contextual else None
         self.dropout = Dropout(rate)
         self.independent = BiLSTM(d, d, on_inputs)
@@ -179,7 +179,7 @@ class Encoder(nn.Module):
             "context": token_mask(batch.context_lengths, batch.context),
             "question": token_mask(batch.question_lengths, batch.question),
         }
-        projected = self.project(batch.vectors)  # Eq. 15, of each distinct word once: (U, d)
+        projected = self.project(batch.vectors)  # Eq. 15, once for each distinct word: (U, d)
         proj_c = self._input(batch.context, projected, batch.context_vectors)  # C_proj, (B, l, d)
         x, h, c = self.independent(proj_c, batch.context_lengths)  # Eq. 16: C_ind, (B, l, d)
         inputs = {"context": x}
@@ -215,13 +215,13 @@ class Encoder(nn.Module):
 
 # The decoder's loop over time (Eq. 7-9) ----------------------------------------------------------------------------
 
-# Autograd would add to the gradients of the weights and the whole context at every step. Instead, the
-# backward loop carries only the gradient of the state. The gradients of the weights and context are computed
-# afterwards, in one product for all steps.
+# Autograd would add to the gradients of the weights and of the whole context at every step. Here, the backward
+# loop computes only the gradient of the state. The gradients of the weights and the context are computed after
+# the loop, in one product for all steps.
 
 
 class StepWeights(NamedTuple):
-    """The matrices of the loop, joined to save multiplications."""
+    """The weights of the loop, with matrices concatenated to save multiplications."""
 
     recurrent: Tensor
     """(2d, 4d), maps [c~; h] to the LSTM's gates (Eq. 7)."""
@@ -234,7 +234,7 @@ class StepWeights(NamedTuple):
 
 
 class DecoderStep(NamedTuple):
-    """The results of a step."""
+    """The results of one step of the decoder's loop."""
 
     h: Tensor
     """(B, d)."""
@@ -257,8 +257,8 @@ def advance(
 ) -> DecoderStep:
     """Return the results of one step of Eq. 7-9.
 
-    `now`, (B, 4d), is the answer's part of the gates, and `state`, (B, 2d), is [c~; h] from the previous
-    step. `memory` is C_fin, (B, l, d). `closed`, (B, l, 1), is 0 at tokens and -inf at padding.
+    `now`, (B, 4d), is the part of the gates that comes from the answer, and `state`, (B, 2d), is [c~; h] from the
+    previous step. `memory` is C_fin, (B, l, d). `closed`, (B, l, 1), is 0 at tokens and -inf at padding.
     """
     i, f, g, o = torch.addmm(now, state, weights.recurrent).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -281,10 +281,10 @@ def retreat(
     memory: Tensor,
     weights: StepWeights,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of one step.
+    """Return the gradients of one step of Eq. 7-9.
 
-    They are with respect to the gates (B, 4d), the previous c (B, d), the query (B, d), the scores (B, l, 1),
-    C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
+    The gradients are with respect to the gates (B, 4d), the previous c (B, d), the query (B, d), the scores
+    (B, l, 1), C_fin^T alpha (B, d), and the argument of tanh in Eq. 9 (B, d).
     """
     d_inner = d_context * (1 - made.context**2)
     d_summed = d_inner @ weights.sum_part
@@ -308,9 +308,9 @@ def retreat(
 class Recurrence(torch.autograd.Function):
     """All steps of the decoder in training, returning h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    The arguments are `given` (B, n, 4d), the answer's part of the gates; the initial h and c (B, d); the
-    memory C_fin (B, l, d); `closed` (B, l, 1); `kept` (n, B, d), the dropout mask multiplied with c~ before
-    each step; and the four tensors of StepWeights. c~ starts at 0.
+    The arguments are `given` (B, n, 4d), the part of the gates that comes from the answer; the initial h and c
+    (B, d); the memory C_fin (B, l, d); `closed` (B, l, 1); `kept` (n, B, d), the dropout mask by which c~ is
+    multiplied before each step; and the four tensors of StepWeights. c~ starts at 0.
     """
 
     @staticmethod
@@ -338,7 +338,7 @@ class Recurrence(torch.autograd.Function):
         d_c, turned = torch.zeros_like(cells[0]), weights.recurrent.t()
         d_state = cells.new_zeros(cells.shape[1], 2 * d)
         inner: list[tuple[Tensor, ...]] = []
-        for t in reversed(range(n)):  # d_state is the gradient of [c~; h] as read by the next step
+        for t in reversed(range(n)):  # d_state is the gradient of [c~; h] that comes from the next step
             from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
             gates, d_c, *others = retreat(
                 d_h[t] + d_state[:, d:],
@@ -355,7 +355,7 @@ class Recurrence(torch.autograd.Function):
         d_gates, d_query, d_scores, d_summed, d_inner = (
             torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
         )
-        # C_fin occurs in Eq. 8 and Eq. 9, so its gradient is one product over the steps of both.
+        # C_fin occurs in Eq. 8 and Eq. 9, so its gradient is one product over all steps of both equations.
         d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
             torch.cat([d_summed, made.query], 0).transpose(0, 1)
         )
@@ -480,7 +480,7 @@ class Decoder(nn.Module):
         return cast(Tensor, self.dropout(context))
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """Return the answer's part of the gates (B, n, 4d), `closed` (B, l, 1) and the loop's weights."""
+        """Return the answer's part of the gates, (B, n, 4d), `closed`, (B, l, 1), and the loop's weights."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
@@ -516,7 +516,7 @@ _LITTLE = 1e-30  # replaces zero pointer weights in logarithms
 
 
 class MQAN(MultitaskNetwork):
-    """The MQAN network, which takes words as vectors and has no embedding table."""
+    """The MQAN network. It reads words as fixed vectors, without an embedding table of its own."""
 
     vocabulary_rows = ("generate",)
 
@@ -527,7 +527,7 @@ class MQAN(MultitaskNetwork):
         self.encoder = Encoder(config, vocabulary.shape[1], words.contextual_dimension)
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v
-        # Fixed (Appendix D) and read from the vector files, so not stored in checkpoints.
+        # Not stored in checkpoints, because it is fixed (Appendix D) and read from the vector files.
         self.register_buffer("vocabulary", vocabulary, persistent=False)
         self.reset_parameters()
 
@@ -561,7 +561,7 @@ class MQAN(MultitaskNetwork):
     def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Return log p(a_t), (B, n), without computing a distribution over all v + o words (Eq. 10-13).
 
-        Padding is skipped, and a single softmax over the vocabulary covers all tokens.
+        Padding is skipped, and the softmax over the vocabulary is computed for all tokens at once.
         """
         rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
@@ -571,7 +571,7 @@ class MQAN(MultitaskNetwork):
             decoded.context[rows, steps], self.generate, target.where(in_vocabulary, 0)
         )
         generated = generated.masked_fill(~in_vocabulary, -1e9)
-        # Eq. 10: the attention to occurrences of the target
+        # Eq. 10: the total attention to occurrences of the target
         hits = batch.context_output[rows] == target[:, None]  # (T, l)
         to_context, to_question = (weight[rows, steps] for weight in decoded.pointers)
         pointed = to_context * (decoded.context_attention[rows, steps] * hits).sum(1)
@@ -586,7 +586,7 @@ class MQAN(MultitaskNetwork):
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """Return p(w) of v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
+        """Return p(w) for all v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         gamma = decoded.vocabulary_gate.sigmoid()[..., None]
         generated = gamma * self.generate(decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
@@ -597,7 +597,7 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """Return the vectors of word numbers below v + o, (...) -> (..., demb), as the next input."""
+        """Return the vectors of output numbers below v + o, (...) -> (..., demb), to use as the next input."""
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -608,7 +608,7 @@ class MQAN(MultitaskNetwork):
     def generate_answers(
         self, batch: MQANBatch, limit: int | None = None, beam: int = 1
     ) -> tuple[GeneratedWords, list[list[int]]]:
-        """Return the generated words and each answer as lexicon numbers.
+        """Generate answers, and return the generated words and each answer as a list of lexicon numbers.
 
         Answers are decoded greedily, or with beam search if `beam` is above 1.
         """
@@ -629,7 +629,7 @@ class MQAN(MultitaskNetwork):
         return cast("list[list[int]]", table[found.outputs].tolist())
 
     def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Return answers in lower case, decoded greedily or with beam search if `beam` is above 1."""
+        """Return the answers in lower case, decoded greedily, or with beam search if `beam` is above 1."""
         found, numbers = self.generate_answers(batch, limit, beam)
         read = batch.context_lengths
         if self.config.parts.coattention:  # without coattention, the context already includes the question
@@ -643,12 +643,12 @@ class MQAN(MultitaskNetwork):
 
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Add the weights of T positions, (B, n, T), to the probabilities of their words, (B, T) (Eq. 10)."""
+    """Add the weights of T positions, (B, n, T), to p at the output numbers of their words, (B, T) (Eq. 10)."""
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
 
 class DecoderPast:
-    """The decoder's cache of partial answers; see `decoding.Past`."""
+    """The decoder's cache for the answers generated so far; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
         self.model, self.batch = model, batch
@@ -690,7 +690,7 @@ class DecoderPast:
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
         """Keep the given rows, in the given order.
 
-        With `same_examples`, each row is replaced by a row of the same example.
+        If `same_examples` is true, each row is replaced by a row of the same example.
         """
         self.said = [(keys[rows], values[rows]) for keys, values in self.said]
         self.state = DecoderState(*(part[rows] for part in self.state))
@@ -714,7 +714,7 @@ class DecoderPast:
 
 
 def build(config: MQANConfig, outputs: Mapping[str, Output], words: WordTable) -> MQAN:
-    """Build a network, ignoring the outputs because MQAN treats every answer as text."""
+    """Build a network. The outputs are ignored, because MQAN treats every answer as text."""
     return MQAN(config, words)
 
 

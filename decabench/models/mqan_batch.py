@@ -1,8 +1,8 @@
 """MQAN's configuration and batches.
 
-In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer tokens, v of
-words that can be generated, o of other words in the batch, U of distinct words and T of target tokens; demb
-is the length of a word vector and dctx of a contextual vector.
+In shapes, B counts examples, l context tokens, m question tokens, n answer tokens, v words that can be
+generated, o other words in the batch, U distinct words and T target tokens; demb is the length of a word
+vector, and dctx the length of a contextual vector.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Parts:
     """Whether the context and question are separate inputs with coattention (+CAtt). Otherwise they are read
     as one sequence."""
     question_pointer: bool
-    """Whether there is a second pointer, over the question (+QPtr)."""
+    """Whether there is a second pointer, which copies words from the question (+QPtr)."""
 
 
 MODELS: dict[str, Parts] = {
@@ -42,7 +42,7 @@ MODELS: dict[str, Parts] = {
     "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
     "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
 }
-"""The parts of each model. Every model adds one part to the previous one."""
+"""The parts of each model. Every model has one part more than the model before it."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,13 @@ class MQANConfig:
     name: str = "mqan"
     """`mqan`, or one of its ablations `s2s`, `satt` and `catt`."""
     dimension: EvenWidth = 200
-    """d, the width of all representations; an even number, because BiLSTMs split it between two
-    directions."""
+    """d, the width of all representations. It must be even, because BiLSTMs split it between two directions."""
     hidden: Count = 150
     """f, the inner width of feed-forward networks."""
     heads: Count = 3
     """p, the number of attention heads, each with the full width d (Eq. 23)."""
     layers: Depth = 2
-    """The number of self-attentive layers in the encoder, and also in the decoder."""
+    """The number of self-attentive layers in the encoder, which is also the number in the decoder."""
     dropout: Rate = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0
@@ -84,11 +83,13 @@ class MQANConfig:
     def __post_init__(self) -> None:
         if self.split_heads and self.heads > self.dimension:
             raise DecabenchError(
-                f"model.heads is {self.heads}, but split_heads allows at most model.dimension, {self.dimension}."
+                f"model.heads is {self.heads}, but with split_heads it must be at most model.dimension "
+                f"({self.dimension})."
             )
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"model.lstm_dropout is {self.lstm_dropout}, but must be -1 (for model.dropout) or from 0 to below 1."
+                f"model.lstm_dropout is {self.lstm_dropout}, but must be at least 0 and below 1, or -1 to use "
+                "model.dropout."
             )
 
     @property
@@ -119,9 +120,9 @@ def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for batches: the lengths of the context (in steps of eight), question and answer.
 
     Answers of up to 16 tokens, including <init> and <eos>, count as equally long. Sorting by their length
-    would fill nearly every batch with one kind of answer: 71 % of WOZ's batches had no `none`, although it
-    makes up a third of the answers. Longer answers are sorted by powers of two, because the decoder's loop
-    runs for the length of a batch's longest answer.
+    would fill nearly every batch with one kind of answer: 71% of WOZ's batches had no `none`, although a third
+    of the answers are `none`. Longer answers are sorted by powers of two, because the decoder's loop runs for
+    the length of a batch's longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 
@@ -130,8 +131,8 @@ def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for `grouping = "answers"`.
 
     The first key is the length of the answer in powers of two. Each later key alternates between ascending
-    and descending order, which keeps neighbouring examples similar where a key changes. On SQuAD, 11 % of a
-    batch of 10,000 tokens is padding, compared with 19 % when sorting by answer // 4 and context.
+    and descending order, which keeps neighboring examples similar where a key changes. On SQuAD, 11% of a
+    batch of 10,000 tokens is padding, compared with 19% when sorting by answer // 4 and context.
     """
     return _sort_keys(lengths, shortest=1)
 
@@ -151,8 +152,8 @@ class MQANBatch:
     """A batch of padded examples of one task.
 
     The model can output the words of its vocabulary and o other words, which occur in the batch and can only
-    be pointed at (Eq. 10-13). Distinct words are numbered within each batch, so that each vector is looked
-    up, projected and moved to the device only once.
+    be copied by a pointer (Eq. 10-13). Distinct words are numbered within each batch, so that each vector is
+    looked up, projected and moved to the device only once.
     """
 
     vectors: Tensor
@@ -162,34 +163,34 @@ class MQANBatch:
     question: Tensor
     """(B, m) Rows of `vectors`."""
     answer: Tensor
-    """(B, n) Rows of `vectors`, the decoder's input beginning with <init>."""
+    """(B, n) Rows of `vectors`: the decoder's input, which begins with <init>."""
     context_output: Tensor
     """(B, l) Output numbers below v + o."""
     question_output: Tensor
     """(B, m) Output numbers below v + o."""
     target: Tensor
-    """(B, n) Output numbers below v + o, the decoder's target up to <eos>; 0 is padding."""
+    """(B, n) Output numbers below v + o: the decoder's target, which ends with <eos>; 0 is padding."""
     target_at: Tensor
-    """(2, T) The example and step of each target token. Computed here, because a GPU would have to wait for
-    the number of tokens."""
+    """(2, T) The example and step of each target token. They are computed on the CPU, because a GPU would have
+    to wait for the number of tokens."""
     others: Tensor
-    """(o,) Rows of `vectors`, for words outside the vocabulary."""
+    """(o,) Rows of `vectors`: the words outside the vocabulary."""
     other_words: Tensor
     """(o,) The lexicon numbers of those words, on the CPU."""
     context_lengths: Tensor
-    """(B,) Kept on the CPU, where packing needs them."""
+    """(B,) The lengths of contexts. Kept on the CPU, where packing needs them."""
     question_lengths: Tensor
-    """(B,) Kept on the CPU."""
+    """(B,) The lengths of questions. Kept on the CPU too."""
     context_vectors: Tensor | None = None
-    """(B, l, dctx) The contextual vectors, if the model reads them."""
+    """(B, l, dctx) The contextual vectors of contexts, if the model reads contextual vectors."""
     question_vectors: Tensor | None = None
-    """(B, m, dctx) The contextual vectors, if the model reads them."""
+    """(B, m, dctx) The contextual vectors of questions, if the model reads contextual vectors."""
 
     def __len__(self) -> int:
         return len(self.context)
 
     def to(self, device: torch.device) -> MQANBatch:
-        """Return a copy of the batch on a device, made asynchronously if possible."""
+        """Return a copy of the batch on a device, copying asynchronously if possible."""
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}
@@ -206,7 +207,7 @@ _NO_ANSWER = np.array([INIT, EOS], dtype=np.int32)
 def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConfig) -> MQANBatch:
     """Create a batch without a Python loop over tokens. The task is ignored."""
     contexts, questions = ([item[name] for item in items] for name in ("context", "question"))
-    if not config.parts.coattention:  # both as one sequence
+    if not config.parts.coattention:  # the model reads both as one sequence
         contexts = [np.concatenate(pair) for pair in zip(contexts, questions, strict=True)]
     context, context_lengths = pad(contexts)
     question, question_lengths = pad(questions)

@@ -1,4 +1,4 @@
-"""Portable copies of checkpoints with their word vectors, optionally in half precision."""
+"""Export of checkpoints as portable copies with their word vectors, optionally in half precision."""
 
 from __future__ import annotations
 
@@ -47,27 +47,30 @@ def export_checkpoint(
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the folder `output`.
 
-    The folder must be new, empty, or left by an interrupted export, whose files are removed.
+    The folder must be new or empty. Temporary files left by an interrupted export are removed.
 
     The copy includes the vectors of the vocabulary and of the first `words` words in each vector file, which
-    are the most frequent. All other words get zeros, like unknown words. Character n-grams of the same words
-    are included too. Values used only in training are left out. If the network has its own table of vectors,
-    no vector files are written.
+    are the most frequent. All other words get zeros, like unknown words. The character n-grams of the included
+    words are copied too. Values used only in training are left out. If the network has its own table of
+    vectors, no vector files are written.
 
     If `half` is true, weights and vectors are stored in half precision and converted back when loaded. If
-    `copy_vectors` is false, the copy refers to the packages that contain the vectors, which must be
-    installed, and uses their single precision, as in training. This works only for vectors from packages.
-    Encoders of contextual vectors are always referred to and never copied.
+    `copy_vectors` is false, the copy only names the packages that contain the vectors. They must be installed to
+    use the copy, and their vectors are read in single precision, as in training. This works only for vectors
+    from packages. Encoders of contextual vectors are never copied, only named.
 
-    Raises DecabenchError, StorageError.
+    Raises DecabenchError or StorageError.
     """
-    has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # otherwise its own table
+    has_vectors = checkpoint.family.has_fixed_vectors(
+        checkpoint.config
+    )  # otherwise the network has its own table
     contextual = tuple(short_name(name) for name in checkpoint.vectors if is_contextual(name))
     of_words = tuple(name for name in checkpoint.vectors if not is_contextual(name))
     files = [name for name in of_words if name not in PACKAGES and not name.startswith("none:")]
     if has_vectors and not copy_vectors and files:
         raise DecabenchError(
-            f"The vectors {', '.join(files)} are files that no package provides, so the copy must include them."
+            f"The vectors {', '.join(files)} are files that no package provides, so the copy must include them. "
+            "Export without --named-vectors."
         )
     with new_folder(output) as folder:
         checkpoint.check_files()
@@ -115,12 +118,12 @@ def _halve(value: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PortableVectors:
-    """Word vectors in a folder."""
+    """The word vectors of an exported checkpoint."""
 
     names: tuple[str, ...]
-    """The names of the files, to be concatenated in this order. `none:DIMENSION` needs no file."""
+    """The names of files and packages, or `none:DIMENSION`, in the order in which the vectors are concatenated."""
     digest: str
-    """The digest of `JoinedVectors` with these files."""
+    """The digest that `join_vectors` computes for these names."""
     words: int
     """The number of words with a vector."""
 
@@ -128,9 +131,9 @@ class PortableVectors:
 def write_vectors(
     folder: Path, vectors: JoinedVectors, words: Sequence[str], half: bool = True
 ) -> PortableVectors:
-    """Write the vectors of words, and of their character n-grams, to a folder. Contextual vectors are left out.
+    """Write the vectors of words, and of their character n-grams, to a folder.
 
-    Raises DecabenchError.
+    Contextual vectors are left out. Raises DecabenchError.
     """
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32
@@ -157,9 +160,7 @@ def _write_ngrams(path: Path, vectors: NgramVectors, words: Sequence[str], kind:
     used = {gram for word in words for gram in ngrams(word)}
     grams = [gram for gram in vectors.index if gram in used]
     if not grams:
-        raise DecabenchError(
-            "None of the n-grams in the model's words has a vector. Train the n-gram vectors again."
-        )
+        raise DecabenchError("No n-gram of the model's words has a vector. Train the n-gram vectors again.")
     values = _as_kind(vectors.matrix[[vectors.index[gram] for gram in grams]], kind)
     index = {gram: row for row, gram in enumerate(grams)}
     write_ngram_vectors(path, NgramVectors(np.ascontiguousarray(values), index, ""))

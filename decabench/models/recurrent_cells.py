@@ -2,10 +2,10 @@
 
 Equation numbers refer to Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network
 reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero. Padding
-is at the end, so it does not affect the states of tokens. B is the number of examples and T of tokens; d is
-the width of the words, h of the states and m of the meta-network's states; z is the rank of the generated
-matrices. Gates are in the order o, i, f, g, which keeps the three sigmoids together, and also the three gates
-that the cell's gradient reaches.
+is at the end, so it does not affect the states of tokens. In shapes, B counts examples and T tokens; d is the
+width of the word vectors, h of the states and m of the meta-network's states; z is the rank of the generated
+matrices. Gates are in the order o, i, f, g, so that the three sigmoids are adjacent, and also the three gates
+that affect the cell.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _forget_bias(size: int) -> nn.Parameter:
 
 
 class LSTM(nn.Module):
-    """The standard LSTM with a single bias, which has 4h (d + h) + 4h parameters (Eq. 9)."""
+    """The standard LSTM with a single bias (Eq. 9). It has 4h (d + h) + 4h parameters."""
 
     def __init__(self, d: int, h: int) -> None:
         super().__init__()
@@ -57,9 +57,9 @@ class LSTM(nn.Module):
 class HyperLSTM(nn.Module):
     """An LSTM whose weights are scaled by a second LSTM (Ha et al. 2017, appendix A.2).
 
-    Weights are scaled row by row, and gates have layer normalization. Chen et al. compare with a HyperLSTM
-    but do not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where d_h, d_x and b are linear in
-    embeddings of size e, which are linear in the second LSTM's state of size n.
+    Weights are scaled row by row, and gates have layer normalization. Chen et al. use a HyperLSTM as a baseline
+    but do not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b). Here d_h, d_x and b are linear maps of
+    embeddings of size e, which are themselves linear maps of the second LSTM's state of size n.
     """
 
     def __init__(self, d: int, h: int, n: int, e: int) -> None:
@@ -118,7 +118,7 @@ def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MetaNetwork(nn.Module):
-    """The parameters of the meta-network, which all tasks share: 4m (d + h + m + 1) + mz (Eq. 30)."""
+    """The 4m (d + h + m + 1) + mz parameters of the meta-network, which all tasks share (Eq. 30)."""
 
     def __init__(self, d: int, h: int, m: int, z: int) -> None:
         super().__init__()
@@ -131,10 +131,9 @@ class MetaNetwork(nn.Module):
 class BasicLSTM(nn.Module):
     """A task's LSTM, whose parameters the meta-network generates at each token (Eq. 27 and 28).
 
-    In the paper Q is z x d, which can't be multiplied with [x; h]. Here it is z x (d + h), as in the authors'
+    In the paper, Q is z x d, which can't be multiplied by [x; h]. Here it is z x (d + h), as in the authors'
     code, so there are 12hz + 4dz parameters instead of 8hz + 4dz. Gates have no bias (code), so an untrained
-    cell keeps half of its state from word to word, while the LSTMs it is compared with have a forget bias of
-    1.
+    cell keeps half of its state from word to word. The other LSTMs in this file have a forget bias of 1.
     """
 
     def __init__(self, d: int, h: int, z: int) -> None:
@@ -147,8 +146,8 @@ class BasicLSTM(nn.Module):
     def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
         """Return the states of all tokens, (B, T, d) -> (B, T, h) (Eq. 31 and 33).
 
-        W(z) is never computed. W(z) [x; h] equals P (z * Q [x; h]), where Q x and W_m x are a single product
-        for all tokens.
+        W(z) is never computed, because W(z) [x; h] equals P (z * Q [x; h]). Q x and W_m x are computed for all
+        tokens in a single product.
         """
         d, h, m = meta.sizes
         meta_x, meta_h, meta_own = torch.split(meta.weight, [d, h, m], 1)
@@ -166,8 +165,8 @@ class BasicLSTM(nn.Module):
 class MetaRecurrence(torch.autograd.Function):
     """All steps of Eq. 31 with an explicit gradient, returning h (T, B, h).
 
-    Autograd would add to the gradients of the weights at every step. Instead, the backward loop carries only
-    the gradient of the states. The gradients of the weights are computed afterwards, in one product for all
+    Autograd would add to the gradients of the weights at every step. Here, the backward loop computes only the
+    gradient of the states. The gradients of the weights are computed after the loop, in one product for all
     steps.
 
     The arguments are `given` (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; `recurrent` (4m + 4z,
@@ -184,7 +183,7 @@ class MetaRecurrence(torch.autograd.Function):
         # [z * Q [x; h]; z], so that P and B need only one product.
         combined = given.new_empty(length, 4, rows, 2 * z)
         turned, turned_z, turned_pb = recurrent.t(), project.t(), generate.transpose(1, 2)
-        # Create the views of all steps at once, because slicing at each step would take as long as computing.
+        # Create the views of all steps at once. Slicing at each step would take as long as the computation itself.
         now, states, products, both = given.unbind(), state.unbind(), made.unbind(), combined.unbind()
         meta_raw, query = (part.unbind() for part in _split(made, m, z))
         cs, meta_cs, gate, meta_gate = (part.unbind() for part in (cells, meta_cells, gates, meta_gates))
@@ -218,7 +217,7 @@ class MetaRecurrence(torch.autograd.Function):
         (length, _, rows, h), (z, m) = gates.shape, project.shape
         d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
         d_vectors = made.new_empty(length, rows, z)
-        # Compute everything that does not depend on later steps at once, and create views as in `forward`.
+        # Compute everything that does not depend on later steps in advance, and create views as in `forward`.
         slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
         meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
         query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()
@@ -257,11 +256,11 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 
 
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the derivatives of an LSTM's steps.
+    """Return three derivatives of an LSTM's steps.
 
-    They are the derivatives of h by gate o and of c by gates i, f and g, before the activations; of h by c;
-    and of c by the previous c, which is f. `gates` contains the four gates along `axis`, after their
-    activations. `cells` begins with the initial c.
+    The first contains the derivatives of h by gate o and of c by gates i, f and g, all before their activations.
+    The second is the derivative of h by c. The third is the derivative of c by the previous c, which is f. `gates`
+    contains the four gates along `axis`, after their activations. `cells` begins with the initial c.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = cells[1:].tanh()

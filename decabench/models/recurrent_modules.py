@@ -1,31 +1,30 @@
 """Multi-task recurrent modular networks (Xu et al. 2021), based on four multi-task encoders.
 
-Equation numbers refer to the paper. The model's name chooses the encoder, which reads words (B, T, d) for one
+Equation numbers refer to the paper. The model's name selects the encoder, which reads words (B, T, d) for one
 task and returns that task's states (B, T, h). Every task has its own LSTMs, and the encoder contains the
 shared parts:
 
  - `ns-mtl`: nothing is shared.
  - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
  - `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder et al. 2019).
- - `girnet`: the primary task has no LSTM. It steps through the LSTMs of the auxiliary tasks, interleaved by gates that
-   read the words (Gupta et al. 2019).
+ - `girnet`: the primary task has no LSTM. At each word, gates mix the results of the auxiliary tasks' LSTMs
+   (Gupta et al. 2019).
 
 The setting `extension` adds a second network to the encoder:
 
- - `rmn`: the paper's network, with a shared encoder of independent LSTMs and layers of small networks (sub-encoders),
-   and a decoder for each task. Policy networks decide at each word which parts are connected.
+ - `rmn`: the paper's network. It has a shared encoder of independent LSTMs and layers of small networks
+   (sub-encoders), and a decoder for each task. Policy networks decide at each word which parts are connected.
  - `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
- - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL, after Liu et al. 2019, recalled from memory;
+ - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL of Liu et al. 2019, recalled from memory;
    the weighting of messages is a guess).
 
-A text is represented by its last state and a token by its own state, with the extension's output added.
-Outputs are computed only where they are needed: at each token for tags, and at the last token for labels. To
-train a new task with a frozen encoder of other tasks, as in the paper (RMN_tr), use `--init RUN --freeze
-shared`.
+A text is represented by its last state, and a token by its own state. The output of the extension is concatenated
+with these states. It is computed only where it is needed: at each token for tags, and at the last token for labels.
+To train a new task with a frozen encoder of other tasks, as in the paper (RMN_tr), use `--init RUN --freeze shared`.
 
 All networks read from the first word to the last. Padding is at the end, so it does not affect the states of
-tokens. B is the number of examples, T of tokens, N of tokens that are read, K of tasks, A of auxiliary tasks
-and n of sub-networks in a layer; d is the width of the words, h of the states, r of sub-networks and p of
+tokens. In shapes, B counts examples, T tokens, N the tokens at which an output is computed, K tasks, A auxiliary
+tasks and n sub-networks in a layer; d is the width of the word vectors, h of the states, r of sub-networks and p of
 policy networks.
 """
 
@@ -55,7 +54,7 @@ from decabench.vectors import WordTable
 class RecurrentModulesConfig:
     """Configuration of a multi-task encoder and its extension.
 
-    Values marked *paper* are stated in its text, *code* refers to GIRNet's public code, and *guess* means
+    Values marked *paper* are stated in the paper's text. *Code* refers to GIRNet's public code. *Guess* means
     that neither states the value.
     """
 
@@ -65,8 +64,8 @@ class RecurrentModulesConfig:
     """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
     """The primary task, which is required for `girnet`; all other tasks are auxiliary. In runs counted in
-    steps, each pass over this task counts as an epoch for the temperature. Without a primary task, passes
-    over the first task count."""
+    steps, each pass over this task counts as an epoch for the temperature. If there is no primary task, passes
+    over the first task are counted instead."""
     hidden: Count = 100
     """h, the width of the states (code); an even number for `sluice`."""
     layers: Depth = 1
@@ -86,10 +85,10 @@ class RecurrentModulesConfig:
     policy_size: Count = 32
     """p, the width of the policy networks' hidden layer (guess)."""
     gates: Literal["learned", "open", "random", "noise"] = "learned"
-    """How connections are decided. `learned` uses policy networks. As controls, all connections can be
-    `open`, or each can be open with the probability of `encoder_open` or `decoder_open`, drawn either once at
-    the start (`random`; every reader gets at least one input) or at every word in training (`noise`; answers
-    use the more likely decision)."""
+    """How it is decided which connections are open. `learned` uses policy networks. The other values are
+    controls: with `open`, all connections are open. With `random` and `noise`, each is open with the probability
+    `encoder_open` or `decoder_open`. `random` draws them once at the start and gives every reader at least one
+    input; `noise` draws them at every word in training, and answers use the more likely decision."""
     encoder_sparsity: Amount = 1.0
     """lambda_1, the weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: Amount = 1.0
@@ -99,41 +98,41 @@ class RecurrentModulesConfig:
     decoder_open: Share = 0.75
     """gamma_2, the share of connections to a decoder that can be open without a penalty (paper)."""
     mean_penalty: bool = True
-    """Whether penalties are divided by the number of possible connections (guess; with sums, all connections
+    """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 100.0
     """tau in the first epoch. It is halved in every later epoch (paper)."""
     least_temperature: Annotated[float, Meta(gt=0, le=1e300)] = 0.5
     """The minimum of tau (guess; the paper states no limit)."""
     open_bias: float = 1.0
-    """The initial score of an open connection relative to a closed one (guess; 0 for no bias)."""
+    """By how much the initial score for opening a connection exceeds the score for closing it (guess)."""
     l2: Amount = 0.0
     """L2 penalty on all weights except embeddings, added to the gradient."""
     dropout: Rate = 0.0
     """The dropout rate for words and representations (guess; neither the paper nor the code has dropout)."""
     split: Split = "spaces"
-    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
-    MQAN's, which also splits off punctuation. Tagged texts are always split at spaces."""
+    """How texts with a label are split into words: `spaces` splits only at spaces, as in the papers' data;
+    `tokens` also splits off punctuation, as in MQAN. Tagged texts are always split at spaces."""
     vocabulary: Count = 50_000
     """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors as well (code)."""
     sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad."""
+    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown
     words."""
     word_range: Amount = 0.0
-    """The range [-word_range, word_range] for drawing all word vectors, including the unknown word's, instead
-    of reading files (code: 0.05, Keras' default); 0 to read files."""
+    """If above 0, all word vectors, including that of the unknown word, are drawn from [-word_range, word_range]
+    instead of read from files (code: 0.05, the default in Keras)."""
 
     def __post_init__(self) -> None:
         if self.name == "sluice" and self.hidden % 2:
             raise DecabenchError(f"model.hidden is {self.hidden}, but must be even for sluice.")
         if self.word_range and not self.train_embeddings:
             raise DecabenchError(
-                f"model.word_range is {self.word_range}, but train_embeddings is false. Random vectors have to be "
-                "trained."
+                f"model.word_range is {self.word_range}, but random vectors have to be trained. Set "
+                "model.train_embeddings=true, or leave out model.word_range."
             )
 
     @property
@@ -172,7 +171,7 @@ def _mixture(size: int, own: float) -> Tensor:
 class CrossStitch(TaskEncoder):
     """Cross-stitch units after each layer of LSTMs (Misra et al. 2016, Eq. 1).
 
-    Every task's LSTMs read the words of the current task. Each layer reads the mixture computed by the layer
+    The LSTMs of all tasks read the words of the current task. Each layer reads the mixture computed by the layer
     below.
     """
 
@@ -191,8 +190,8 @@ class CrossStitch(TaskEncoder):
 class Sluice(TaskEncoder):
     """A sluice network, with cross-stitch units between halves of states (Ruder et al. 2019).
 
-    A task reads a mixture of its layers. The paper's penalty that keeps the two halves apart is left out,
-    which is the default in the authors' code.
+    A task reads a mixture of its layers. The paper's penalty that keeps the two halves different is left out, as
+    it is by default in the authors' code.
     """
 
     def __init__(self, tasks: int, layers: int, own: float) -> None:
@@ -214,9 +213,9 @@ class Sluice(TaskEncoder):
 class GIRNet(TaskEncoder):
     """A gated interleaved network (Gupta et al. 2019), with gates as in the authors' code.
 
-    Auxiliary tasks read with their own LSTMs. The primary task has a single composite state. At each word,
-    all auxiliary cells take a step from this state. The next h and c are the mean of the old state and the A
-    results, weighted by a softmax.
+    Auxiliary tasks have their own LSTMs. The primary task has a single composite state. At each word, all auxiliary
+    cells take a step from this state. The next h and c are the mean of the old state and the A results, weighted by
+    a softmax.
     """
 
     def __init__(self, d: int, auxiliaries: int, gate_size: int) -> None:
@@ -242,9 +241,9 @@ class GIRNet(TaskEncoder):
 class InterleavedRecurrence(torch.autograd.Function):
     """The composite states of GIRNet with an explicit gradient, returning h (T, B, h).
 
-    Autograd would add to the gradient of the weights at every step. Instead, the backward loop carries only
-    the gradient of the composite state. The gradients of the weights and gates are computed afterwards, for
-    all steps at once.
+    Autograd would add to the gradient of the weights at every step. Here, the backward loop computes only the
+    gradient of the composite state. The gradients of the weights and gates are computed after the loop, for all
+    steps at once.
 
     The arguments are `given` (T, B, 4Ah), the words' part of all cells' gates, in the order o, i, f, g for
     each cell; `recurrent` (4Ah, h), the cells' matrices for the state; and `weights` (T, B, 1 + A), for the
@@ -276,10 +275,10 @@ class InterleavedRecurrence(torch.autograd.Function):
         length, rows, _, _, h = gates.shape
         o, i, f, g = gates.unbind(3)
         tanh = made[..., :h].tanh()
-        # The derivatives of h by gate o and of c by gates i, f, g, before their activations, for all steps.
+        # For all steps, the derivatives of h by gate o and of c by gates i, f and g, all before their activations.
         before = state[:-1, :, None, :h]
         slopes = torch.stack([tanh * o * (1 - o), g * i * (1 - i), before * f * (1 - f), i * (1 - g * g)], 3)
-        by_c = o * (1 - tanh.square())  # of h by c
+        by_c = o * (1 - tanh.square())  # the derivative of h by c
         d_state = state.new_zeros(length + 1, rows, 2 * h)
         d_state[1:, :, h:] = grads[0]
         d_given = torch.empty_like(gates)
@@ -302,10 +301,10 @@ class InterleavedRecurrence(torch.autograd.Function):
 
 
 class DirectMessages(nn.Module):
-    """Messages from the other tasks, computed as the mean of their states weighted by attention (DC-MTL).
+    """Messages from the other tasks: the mean of their states, weighted by attention (DC-MTL).
 
-    The other tasks read the same words with their own LSTMs. A sender's score is v' tanh(W [h; s] + b), where
-    h is the reader's state and s the sender's at the same word.
+    The LSTMs of the other tasks read the same words. A sender's score is v' tanh(W [h; s] + b), where h is the
+    state of the reader and s the state of the sender at the same word.
     """
 
     def __init__(self, h: int) -> None:
@@ -324,7 +323,7 @@ class DirectMessages(nn.Module):
 
 
 class SharedMessages(nn.Module):
-    """Messages from an LSTM shared by all tasks, computed as its gated states (IC-MTL).
+    """Messages from an LSTM shared by all tasks: its states, multiplied by a gate (IC-MTL).
 
     The gate is sigmoid(W [h; s] + b), where h is the reader's state and s the shared state at the same word.
     """
@@ -342,12 +341,12 @@ class SharedMessages(nn.Module):
 
 
 def straight_through(soft: Tensor) -> Tensor:
-    """Round probabilities to 0 or 1 (0.5 becomes 0), keeping the gradient of the probability."""
+    """Round probabilities to 0 or 1 (0.5 becomes 0), keeping the gradient of the probabilities."""
     return (soft > 0.5).to(soft) + (soft - soft.detach())
 
 
 class Router(nn.Module):
-    """Converts the scores of closing and opening a connection, (..., 2), into 0 or 1, (...)."""
+    """Decides whether connections are closed (0) or open (1), (...), from a score for each option, (..., 2)."""
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -359,10 +358,9 @@ class Router(nn.Module):
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
     def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Open connections with fixed probabilities, (...) -> (N, ...).
+        """Decide connections at `count` tokens by their fixed probabilities of being open, (...) -> (N, ...).
 
-        In training, a value is drawn for each of N tokens. Returns the values to use and the more likely
-        values.
+        In training, the decisions are drawn at random. Returns the decisions to use and the more likely decisions.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return (torch.bernoulli(shares.expand_as(likely)) if self.training else likely), likely
@@ -370,20 +368,20 @@ class Router(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Choose the option with the higher score (Eq. 9).
 
-        In training, Gumbel noise is added to the scores, and the gradient is that of a softmax.
+        In training, Gumbel noise is added to the scores, and gradients are computed as for a softmax.
         """
         if not self.training:
             return (scores[..., 1] > scores[..., 0]).to(scores)
         tiny = torch.finfo(scores.dtype).tiny
         noise = (
             -torch.empty_like(scores).exponential_().clamp_min(tiny).log()
-        )  # Gumbel: -log(x) is exponential
+        )  # -log(x) has a Gumbel distribution if x has an exponential distribution
         noisy = (scores + noise) / cast(Tensor, self.temperature)
         return straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid())
 
 
 def _glorot(*shape: int) -> nn.Parameter:
-    """Return matrices (..., from, to), each drawn uniformly from +-sqrt(6 / (from + to))."""
+    """Return matrices, (..., from, to), with uniform random values from +-sqrt(6 / (from + to))."""
     bound = math.sqrt(6 / (shape[-2] + shape[-1]))
     return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
 
@@ -407,7 +405,7 @@ class Networks(nn.Module):
 
 
 class Policies(nn.Module):
-    """Policy networks with one hidden layer; each network scores all possible inputs of one reader."""
+    """Policy networks with one hidden layer. Each network scores all possible inputs of one reader."""
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()
@@ -433,12 +431,12 @@ class Policies(nn.Module):
 
 @dataclass(frozen=True)
 class Routes:
-    """Decisions on connections at N tokens, each 0 or 1."""
+    """Decisions about connections at N tokens, each 0 (closed) or 1 (open)."""
 
     chosen: Tensor
-    """The decisions used, (N, connections)."""
+    """The decisions that were used, (N, connections)."""
     likely: Tensor
-    """The decisions without noise, (N, connections)."""
+    """The decisions that would have been made without noise, (N, connections)."""
 
 
 def _decide(
@@ -461,10 +459,10 @@ def _average(taken: Tensor, u: Tensor) -> Tensor:
 
 
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
-    """Return the probabilities of a control's gates, (read, readers), or None if gates are learned.
+    """Return the fixed probability that each connection is open, (read, readers), or None if gates are learned.
 
-    With `random`, each gate is open or closed. If all gates of a reader are closed, one is opened, because
-    the reader could never read anything otherwise.
+    With `random`, each probability is 0 or 1. If all connections of a reader were drawn as closed, one is opened,
+    because otherwise the reader would never read anything.
     """
     if config.gates == "learned":
         return None
@@ -480,7 +478,7 @@ def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, reader
 
 
 class SubEncoders(nn.Module):
-    """A layer of sub-encoders, each connected with the layer below by a policy network (Eq. 2 to 5)."""
+    """A layer of sub-encoders, each connected to the layer below by a policy network (Eq. 2 to 5)."""
 
     def __init__(self, config: RecurrentModulesConfig, below: int) -> None:
         super().__init__()
@@ -492,7 +490,7 @@ class SubEncoders(nn.Module):
         self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
 
     def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """Return the outputs, (N, n below, r) -> (N, n, r), and the connections used."""
+        """Return the outputs, (N, n below, r) -> (N, n, r), and the decisions about connections."""
         scores = None if self.policies is None else self.policies(u)
         fixed = cast("Tensor | None", self.fixed)
         taken, routes = _decide(router, scores, None if fixed is None else fixed[: u.shape[1]], u)
@@ -534,7 +532,7 @@ class ModularEncoder(nn.Module):
 class TaskDecoder(nn.Module):
     """A task's decoder, with a sub-decoder for each layer of sub-encoders.
 
-    The task's policy network connects all sub-decoders.
+    One policy network decides the connections of all the task's sub-decoders.
     """
 
     def __init__(self, config: RecurrentModulesConfig) -> None:
@@ -555,7 +553,7 @@ class TaskDecoder(nn.Module):
     def forward(self, outputs: list[Tensor], states: Tensor, router: Router) -> tuple[Tensor, Routes]:
         """Return the sub-decoders' outputs, (N, (m - 1) r), from all layers' outputs, each (N, n, r).
 
-        `states`, (N, h), are the task's states.
+        Also returns the decisions about connections. `states`, (N, h), are the task's states.
         """
         stacked = torch.stack(outputs, 1)  # (N, m - 1, n, r)
         scores = self._score(stacked, states)
@@ -602,7 +600,7 @@ class Represented:
     """The representation of a batch, with its routing."""
 
     x: Tensor
-    """(B, width) for labels, (B, T, width) for tags."""
+    """The representation, (B, width) for labels or (B, T, width) for tags."""
     encoder: Routes | None
     """The connections in the shared encoder at each of N tokens, or None without a modular network."""
     decoder: Routes | None
@@ -640,19 +638,18 @@ class RecurrentModules(HeadedNetwork):
         config, given = self.config, ", ".join(self.tasks)
         if config.name == "girnet" and (config.primary not in self.tasks or len(self.tasks) < 2):
             raise DecabenchError(
-                "girnet needs a primary task and at least one other, but model.primary is "
-                f"{config.primary!r} and the tasks are {given}. Set it to one of the tasks, and train at "
-                "least two."
+                "girnet needs a primary task and at least one other task, but model.primary is "
+                f"{config.primary!r} and the tasks are {given}. Set model.primary to one of the tasks, and train on "
+                "at least two tasks."
             )
         if config.primary and config.primary not in self.tasks:
             raise DecabenchError(
-                f"model.primary is {config.primary!r}, but the tasks are {given}. Set it to one of them."
+                f"model.primary is {config.primary!r}, but the tasks are {given}. Set it to one of these tasks."
             )
         if config.extension == "direct" and len(self.tasks) < 2:
             raise DecabenchError(
-                f"With the extension direct, tasks read messages from other tasks, but {given} is the only task: "
-                "train on "
-                "several, or choose another extension."
+                f"With model.extension=direct, tasks read messages from other tasks, but {given} is the only task. "
+                "Train on several tasks, or choose another extension."
             )
 
     def _make_encoder(self, d: int) -> TaskEncoder:
@@ -740,9 +737,9 @@ class RecurrentModules(HeadedNetwork):
 
 
 class _Places:
-    """Selects the tokens to read, (B, T, k) -> (N, k).
+    """Selects the states at which an output is computed, (B, T, k) -> (N, k).
 
-    Selects either all tokens or the last token of each text. Empty texts get zeros.
+    Selects either the states of all tokens, or the last state of each text. Empty texts get zeros.
     """
 
     def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:

@@ -12,11 +12,11 @@ The models in MODELS differ in everything else:
  | mt-dnn | a hidden layer | a hidden layer on top of the shared one |
  | nbow | | only the output layer |
 
-The paper's plain LSTM is the model `lstm` in `meta_lstm.py`. A text is represented by its last state, with
-`bidirectional` by the last states of both directions. G is the number of tasks, B of texts per task, N = G B
-of rows, T of tokens and K of segments in a memory; m is the width of the words, d of the states and M of a
-segment; R is the total width of the reads. Gates are in the order o, i, f, g, and a memory's emitted vectors
-in the order key, add, erase. Padding is at the end, so it does not affect the states of tokens.
+The paper's plain LSTM is the model `lstm` in `meta_lstm.py`. A text is represented by its last state, or with
+`bidirectional` by the last states of both directions. In shapes, G counts tasks, B texts per task, N = G B rows, T
+tokens and K segments in a memory; m is the width of the word vectors, d of the states and M of a segment; R is the
+total width of the reads. Gates are in the order o, i, f, g, and a memory's emitted vectors in the order key, add,
+erase. Padding is at the end, so it does not affect the states of tokens.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
 class SharedMemoryConfig:
     """Configuration of the shared-memory models and the paper's baselines.
 
-    Values marked *paper* are stated in its text or Table 2; *guess* means that the paper does not state the
-    value.
+    Values marked *paper* are stated in the paper's text or its Table 2. *Guess* means that the paper does not
+    state the value.
     """
 
     name: str = "arc-ii"
@@ -66,8 +66,8 @@ class SharedMemoryConfig:
     global read at this word (guess); `global`, only the global read; or `late`, both reads at the previous
     word."""
     align: Literal["cosine", "additive"] = "cosine"
-    """How a memory's segments are compared with the key (Eq. 8): `cosine` for their cosine (paper), or
-    `additive` for v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
+    """How a memory's segments are compared with the key (Eq. 8): by their `cosine` similarity (paper), or by the
+    `additive` score v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
     fusion: Literal["own", "shared"] = "own"
     """Whether each task has its own W_f, W_r and W_c (`own`) or all tasks share them (`shared`). The paper
     can be read either way."""
@@ -78,22 +78,22 @@ class SharedMemoryConfig:
     window: Count = 3
     """The number of words that a filter of mt-cnn spans (guess)."""
     initial: Amount = 0.1
-    """The range [-initial, initial] from which all weights except embeddings are initialized (paper)."""
+    """All weights except embeddings are initialized uniformly from [-initial, initial] (paper)."""
     l2: Amount = 1e-5
     """L2 penalty on all weights except embeddings, added to the gradient (paper: 1e-5 for products and 0 for
     films; which weights it covers is a guess)."""
     dropout: Rate = 0.0
     """The dropout rate for words and representations (guess; the paper mentions no dropout)."""
     split: Split = "spaces"
-    """How texts with a label are split into words: at `spaces`, like the papers' data, or into `tokens` like
-    MQAN's, which also splits off punctuation. Tagged texts are always split at spaces."""
+    """How texts with a label are split into words: `spaces` splits only at spaces, as in the papers' data;
+    `tokens` also splits off punctuation, as in MQAN. Tagged texts are always split at spaces."""
     vocabulary: Count = 50_000
     """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors as well (paper)."""
     sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, for the optimizers sgd and adagrad. The weights are the same,
-    and steps over a large vocabulary are faster."""
+    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. The resulting weights
+    are the same, and steps are faster if the vocabulary is large."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown words
     (guess)."""
@@ -106,29 +106,29 @@ class SharedMemoryConfig:
 
 # The recurrence ----------------------------------------------------------------------------------------------------
 
-# Autograd would add to the gradients of the weights at every step. Instead, the backward loop carries only
-# the gradients of states and memories. The gradients of the weights are computed afterwards, in one product
-# for all steps.
+# Autograd would add to the gradients of the weights at every step. Here, the backward loop computes only the
+# gradients of states and memories. The gradients of the weights are computed after the loop, in one product for all
+# steps.
 
 
 MemoryReads = Literal["both", "global", "late"]
-"""Which reads of ARC-II's memories enter h_t, a choice that the paper leaves open.
+"""Which reads of ARC-II's memories enter h_t. The paper leaves this open.
 
-`both` means the local read at t - 1 and the global read at t, `global` only the global read at t, and `late`
-both reads at t - 1.
+`both` means the local read at t - 1 and the global read at t, `global` means only the global read at t, and
+`late` means both reads at t - 1.
 """
 
 _TINY = 1e-8  # the minimum of a norm, so that the cosine of a zero vector is 0
 
 
 class MemoryWeights(NamedTuple):
-    """A memory and the layer that emits its keys and the vectors to erase and add, for each task (Eq. 5)."""
+    """A memory, and the layer that emits its key, add and erase vectors, for each task (Eq. 5)."""
 
     initial: Tensor
     """(G, K, M), the content before the first word."""
     weight: Tensor
-    """(G, n, 3M), W_m, for the state of width n that writes: the LSTM's state, or a read of the local
-    memory."""
+    """(G, n, 3M), W_m. It is multiplied by the state that writes, of width n: the LSTM's state, or a read of the
+    local memory."""
     bias: Tensor
     """(G, 1, 3M), b_m."""
 
@@ -137,8 +137,8 @@ class _Memory:
     """A memory over all steps, with a column for each segment.
 
     Index t of contents and attentions is the value before step t, counted from 0. Each step uses views that
-    `unbind` creates for all steps at once, because slicing at each step would take as long as the
-    computation.
+    `unbind` creates for all steps at once, because slicing at each step would take as long as the computation
+    itself.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -147,13 +147,13 @@ class _Memory:
         self.weights, self.width = weights, width
         content, attention = new(length + 1, rows, width, segments), new(length + 1, rows, 1, segments)
         content[0] = weights.initial.transpose(1, 2)[:, None].expand(-1, texts, -1, -1).flatten(0, 1)
-        attention[:2] = 1 / segments  # before the first word, the key and its cosine are zero
+        attention[:2] = 1 / segments  # uniform, because the first key is zero, so all cosines are zero
         self.contents, self.attentions = content.unbind(), attention.unbind()
-        self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half the time
+        self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half as long
         self.cosines, self.norms = new(length, rows, 1, segments), new(length, rows, 1, segments)
         self.key_norms = new(length, rows, 1, 1)
         for first in (self.cosines[:1], self.norms[:1], self.key_norms[:1]):
-            first.fill_(1)  # never computed for step 0
+            first.fill_(1)  # not computed in step 0
         self.each_cosine, self.each_norm = self.cosines.unbind(), self.norms.unbind()
         self.each_key_norm = self.key_norms.unbind()
         self.emitted = new(length + 1, tasks, texts, 3 * width)
@@ -166,7 +166,7 @@ class _Memory:
         _, self.adds, self.erases = (part.transpose(2, 3).unbind() for part in self.vectors)
 
     def attend(self, t: int) -> None:
-        """Compute the attention of step t (Eq. 7, and the cosine of Eq. 8)."""
+        """Compute the attention of step t (Eq. 7, with the cosine of Eq. 8)."""
         if t:
             content, key, norm, key_norm = (
                 self.contents[t],
@@ -181,11 +181,11 @@ class _Memory:
             torch.softmax(cosines, 2, out=self.attentions[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
-        """Compute the read vector, (N, 1, M), from content `at` and attention t (Eq. 6, 16 and 18)."""
+        """Compute a read vector, (N, 1, M), from the content at index `at` and attention t (Eq. 6, 16 and 18)."""
         torch.bmm(self.attentions[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:
-        """Emit vectors from a state, (G, B, n), and write at step t (Eq. 5 and 9)."""
+        """Emit vectors from a state, (G, B, n), and write them to the memory at step t (Eq. 5 and 9)."""
         torch.baddbmm(self.weights.bias, state, self.weights.weight, out=self.emissions[t + 1])
         self.tanhs[t + 1].tanh_()
         self.sigmoids[t + 1].sigmoid_()
@@ -210,7 +210,8 @@ class _MemoryGradient:
             part.unbind() for part in torch.split(self.d_emitted.flatten(1, 2).unsqueeze(2), width, 3)
         ]
         key, add, erase = (part[1:] for part in memory.vectors)
-        slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)  # the last slope is of minus erase
+        # The last slope is negated, because the erase vectors are subtracted.
+        slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)
         self.slopes = [slope.unbind() for slope in slopes]
         self.add_rows, self.erase_rows = add.unbind(), erase.unbind()
         self.unit_keys = (memory.vectors[0][:-1] / memory.key_norms).unbind()
@@ -223,7 +224,7 @@ class _MemoryGradient:
         self.d_content.baddbmm_(d_read.transpose(1, 2), memory.attentions[t])
 
     def write(self, t: int) -> Tensor:
-        """Return the gradient of the vectors emitted at step t, (G, B, 3M)."""
+        """Return the gradient with respect to the vectors emitted at step t, (G, B, 3M)."""
         memory, d_content = self.memory, self.d_content
         attention = memory.attentions[t + 1]
         kept = d_content * memory.contents[t]
@@ -251,7 +252,7 @@ class _MemoryGradient:
         self.d_attention = self.no_attention
 
     def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of MemoryWeights from the states that wrote, (T, G, B, n)."""
+        """Return the gradients of MemoryWeights, given the states that wrote to the memory, (T, G, B, n)."""
         tasks = states.shape[1]
         initial = self.d_content.view(tasks, -1, *self.d_content.shape[1:]).sum(1).transpose(1, 2)
         return initial, _products(states, self.d_emitted), self.d_emitted.sum((0, 2))[:, None]
@@ -267,7 +268,7 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 class MemoryRecurrence(torch.autograd.Function):
     """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), returning h and g, (T, G, B, d) each.
 
-    ME-LSTM and ARC-I have one memory, ARC-II has two. g is the fusion gate, which is for inspection only and
+    ME-LSTM and ARC-I have one memory, ARC-II has two. g is the fusion gate. It is returned only for inspection and
     has no gradient.
 
     The arguments are `given` (T, G, B, 4d), the words' part of W_p [...] + b_p; `recurrent` (G, d, 4d), the
@@ -291,7 +292,7 @@ class MemoryRecurrence(torch.autograd.Function):
         ]
         local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
         sources = _sources(reads) if is_hybrid else ()
-        # Reads by index t. With one memory, this is the read of step t; with two, the read after step t - 1.
+        # Index t is the read after step t - 1. Only used with two memories; a single memory is read into `inputs`.
         read = given.new_empty(length + 1, len(memories), tasks * texts, 1, width)
         inputs = given.new_empty(length, tasks, texts, fuse.shape[1])
         parts = [part.flatten(1, 2).unsqueeze(2).unbind() for part in torch.split(inputs, width, 3)]
@@ -345,7 +346,7 @@ class MemoryRecurrence(torch.autograd.Function):
         memories, sources = ctx.memories, ctx.sources
         (length, tasks, texts, d), width = squashed.shape, memories[0].width
         d_gates, d_fusion = torch.empty_like(gates), torch.empty_like(fusion)
-        # Compute everything that does not depend on later steps at once.
+        # Compute everything that does not depend on later steps in advance.
         o, i, f, candidate = gates.chunk(4, 3)
         added, g = fusion.chunk(2, 3)
         by_h = (squashed * o * (1 - o)).unbind()
@@ -404,9 +405,9 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """Return the reads that enter h_t in ARC-II, as (memory, lag in steps).
+    """Return the reads that enter h_t in ARC-II, as (memory, lag) pairs.
 
-    The local memory is 0 and the global memory 1.
+    Memory 0 is local and memory 1 global. A lag of 1 means the read of the step before.
     """
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
@@ -423,7 +424,7 @@ def unroll(
     """Return states and fusion gates, (G, B, T, d) each, from the words of G tasks, (G, B, T, m).
 
     `weight` is W_p, (G, 4d, m + d); `bias` is b_p, (G, 4d); `fuse` is W_f above W_r, (G, 2d, R); and
-    `from_cell` is W_c, (G, d, d). W_p x is a single product for all words.
+    `from_cell` is W_c, (G, d, d). W_p x is computed for all words in a single product.
     """
     tasks, texts, length, m = x.shape
     weight = weight.transpose(1, 2)
@@ -463,9 +464,9 @@ def unroll_additive(
     aligned: tuple[AlignWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Return the same as `unroll`, using the additive alignment of Eq. 8.
+    """Return the same as `unroll`, but with the additive alignment of Eq. 8.
 
-    Runs step by step with gradients from autograd, so it takes three times as long.
+    Gradients come from autograd, step by step, so this takes three times as long.
     """
     tasks, texts, length, m = x.shape
     is_hybrid = len(memories) == 2
@@ -519,7 +520,7 @@ class TaskLayers(LayeredHead):
 
 
 class TextClassifier(HeadedNetwork):
-    """Base class of all models, with embeddings, task-specific layers and one vector for each text."""
+    """Base class of all models. They have embeddings and task-specific layers, and compute a vector for each text."""
 
     def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
         super().__init__()
@@ -545,7 +546,7 @@ class TextClassifier(HeadedNetwork):
         return self.dropout(x), batch.lengths["text"]
 
     def forward(self, *batches: ColumnBatch) -> list[Losses]:
-        """Return the losses of batches of different tasks, which are read together (Eq. 21)."""
+        """Return the losses of one batch per task. The batches are read together (Eq. 21)."""
         return [
             self.heads[batch.task].losses(self.dropout(x), batch.columns, batch.lengths["text"])
             for x, batch in zip(self.represent(batches), batches, strict=True)
@@ -578,11 +579,11 @@ class DeepFusion(nn.Module):
 
 
 class ExternalMemory(nn.Module):
-    """A memory and the layer that emits its keys and the vectors to erase and add (Eq. 5).
+    """A memory, and the layer that emits its key, add and erase vectors (Eq. 5).
 
-    It has KM + 3M (n + 1) parameters; an additive alignment (Eq. 8) adds M (2M + 1). The memory's content
-    before each text is learned. Segments start at different random values, because equal segments would stay
-    equal, and the cosine of Eq. 8 is undefined for zeros.
+    It has KM + 3M (n + 1) parameters; an additive alignment (Eq. 8) adds M (2M + 1). The memory's content at the
+    start of a text is learned. Segments are initialized with different random values, because equal segments would
+    stay equal, and the cosine of Eq. 8 is undefined for zeros.
     """
 
     def __init__(self, segments: int, width: int, n: int, is_additive: bool) -> None:
@@ -632,7 +633,7 @@ class MemoryNetwork(TextClassifier):
     def _read(self, x: Tensor, way: int, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Return states and fusion gates of all tasks' words, (G, B, T, m) -> (G, B, T, d) each.
 
-        `way` is the direction, 0 for forwards and 1 for backwards.
+        `way` is the direction, 0 for forward and 1 for backward.
         """
 
         def join(name: str, weight: str) -> Tensor:
@@ -682,7 +683,7 @@ class MemoryNetwork(TextClassifier):
         return states, gates
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Return the last states of each text, one for each direction."""
+        """Return the last states of each text, concatenated over the directions."""
         return [
             last_states(states, batch.lengths["text"], self.config.directions)
             for (states, _), batch in zip(self.read(batches), batches, strict=True)
@@ -690,10 +691,10 @@ class MemoryNetwork(TextClassifier):
 
 
 class BagNetwork(TextClassifier):
-    """NBOW, the sum of a text's word vectors, and MT-DNN, with two hidden layers on their mean.
+    """NBOW, which uses the sum of a text's word vectors, and MT-DNN, which has two hidden layers on their mean.
 
-    MT-DNN's first hidden layer is shared. The mean is a guess: the sum over a review of 150 words saturates
-    nearly all units of MT-DNN's tanh.
+    The first hidden layer of MT-DNN is shared. Its use of the mean is a guess: the sum over a review of 150 words
+    saturates the tanh of nearly all units.
     """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
@@ -710,7 +711,7 @@ class BagNetwork(TextClassifier):
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Return the activation of each text's bag of words (NBOW), or the upper hidden layer (MT-DNN)."""
+        """Return the ReLU of the sum of each text's word vectors (NBOW), or the upper hidden layer (MT-DNN)."""
         found = []
         for batch in batches:
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
@@ -726,7 +727,10 @@ class BagNetwork(TextClassifier):
 
 
 class ConvolutionNetwork(TextClassifier):
-    """MT-CNN, with word vectors that are half shared, a convolution, the maximum over the text, and tanh."""
+    """MT-CNN, which applies a convolution, the maximum over the text and tanh to half-shared word vectors.
+
+    Half of each word vector is shared by all tasks; each task has its own other half.
+    """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         m = words.dimension
@@ -748,7 +752,7 @@ class ConvolutionNetwork(TextClassifier):
         self.draw_weights()
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
-        """Return the largest value of each filter over each text."""
+        """Return the tanh of each filter's maximum over each text."""
         found = []
         for batch in batches:
             task, lengths = self.heads[batch.task], batch.lengths["text"]
@@ -765,7 +769,7 @@ class ConvolutionNetwork(TextClassifier):
 
 
 def build(config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> TextClassifier:
-    """Build the network of a configuration."""
+    """Build the network that a configuration describes."""
     match config.name:
         case "mt-cnn":
             return ConvolutionNetwork(config, outputs, words)

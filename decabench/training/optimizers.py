@@ -1,4 +1,4 @@
-"""Optimizers, their state by parameter name, and the learning rate at each step."""
+"""Optimizers, their state in checkpoints, and the learning rate at each step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from decabench.training.config import TrainConfig
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Create an optimizer for all parameters that are not frozen for the whole run.
+    """Create an optimizer for all parameters that aren't frozen for the whole run.
 
-    Its learning rate is set at each step.
+    The learning rate is set later, at each step.
     """
     free = [
         parameter
@@ -50,7 +50,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
     values: list[Tensor] = []
     for parameter in own:
         gradient = cast(Tensor, parameter.grad)
-        if gradient.is_sparse:  # sums entries of the same row
+        if gradient.is_sparse:  # add up entries for the same row
             parameter.grad = gradient = gradient.coalesce()
             gradient = gradient.values()
         values.append(gradient)
@@ -62,7 +62,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
 
 
 def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the state of an optimizer, keyed by `PARAMETER/KEY`."""
+    """Return the state of an optimizer, with `PARAMETER/KEY` as keys."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
     return {
         f"{names[parameter]}/{key}": value
@@ -82,8 +82,8 @@ def restore_optimizer(
         parameter, _, key = name.rpartition("/")
         if parameter not in parameters:
             raise DataError(
-                f"The optimizer's state has an entry for the parameter {parameter}, which the network "
-                "does not have."
+                f"The optimizer's state has an entry for the parameter {parameter}, but the network has no such "
+                "parameter. Use an unmodified copy of the checkpoint."
             )
         own = parameters[parameter]
         if key == "step":
@@ -95,9 +95,9 @@ def restore_optimizer(
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
     """Return the learning rate of a step out of `steps`.
 
-    Steps and epochs are counted from 1; epoch 0 means that the run has no epochs. `inverse-root` is from
+    Steps and epochs are counted from 1; epoch 0 means that the run is not counted in epochs. `inverse-root` is from
     Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al. 2017 (section 5.2). `cooldown`
-    is in neither paper; it lowers the rate linearly to reach 0 just after the last step.
+    is in neither paper; it lowers the rate linearly, so that it would reach 0 one step after the last.
     """
     rate = config.learning_rate
     match config.rate:
@@ -120,16 +120,16 @@ def freeze_parts(network: nn.Module, parts: tuple[str, ...]) -> None:
         if parts and is_within(name, parts):
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise DecabenchError("All parts are frozen, so nothing can be trained. Remove a part from 'freeze'.")
+        raise DecabenchError("All parts of the network are frozen. Remove at least one part from 'freeze'.")
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:
-    """Whether a parameter is in one of the named parts of a network. Always true if there are no parts."""
+    """Return whether a parameter is in one of the named parts of a network, or True if no parts are named."""
     return not parts or any(name == part or name.startswith(f"{part}.") for part in parts)
 
 
 def require_part(part: str, names: Iterable[str], what: str) -> None:
-    """Check that a network with these parameter names has the part. Raises DecabenchError."""
+    """Check that a network with these parameter names has a part with this name. Raises DecabenchError."""
     names = list(names)
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})

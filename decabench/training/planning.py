@@ -1,4 +1,4 @@
-"""Planning of training runs, and all checks that need no data."""
+"""Planning of training runs, and all checks that don't need data."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 _USUAL_DIMENSION = 300
-"""The dimension of word vectors to assume when only the size of a network matters, because opening vector
-files is slow."""
+"""The dimension of word vectors to assume if only the size of a network matters, because opening vector files is
+slow."""
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run, with everything that affects it."""
+    """A training run: its settings, tasks, data and folder, and how it runs and reports progress."""
 
     config: TrainConfig
     """The settings, which determine the weights."""
@@ -59,7 +59,7 @@ class TrainingRun:
     """The number of seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for no
     limit."""
     trackers: Trackers | None = None
-    """Trackers to send losses and scores to, not yet started."""
+    """Trackers to send losses and scores to. The run starts them."""
 
 
 def plan_training(
@@ -77,22 +77,27 @@ def plan_training(
     report: Callable[[str], None] = print,
     trackers: Trackers | None = None,
 ) -> TrainingRun:
-    """Return the run described by the arguments of `train`. Raises DecabenchError, UnknownNameError."""
+    """Return the run described by the arguments of `train`. Raises DecabenchError or UnknownNameError."""
     folder, path = Path(output), Path(config) if config else None
     if ":" in (named := named_model(settings, model)):
-        find_family(named)  # imported before reading the file, because a file must not choose the code to run
+        find_family(
+            named
+        )  # import it before reading the file, because a file must not choose the code to run
     _check_folder(folder, resume)
     known = known_tasks(include)
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
-    if init:  # sizes and vectors come from that checkpoint, or from the run itself when resuming
+    if init:  # take sizes and vectors from that checkpoint, or from the run itself when resuming
         begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
     made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
     made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
-    for key in ("skip_context", "cut_context"):  # any known task is allowed, as in the defaults
+    for key in (
+        "skip_context",
+        "cut_context",
+    ):  # any known task is allowed here, because the defaults list them all
         for task in getattr(made, key):
             require_name(task, {*known, *made.tasks}, f"task ({key})")
     if left_out:
@@ -101,7 +106,7 @@ def plan_training(
         )
     if made.schedule.endswith("curriculum") and made.first_steps >= made.steps:
         report(
-            f"The first phase takes all {made.steps:,} steps, so no other tasks are trained. Set 'first_steps' "
+            f"The first phase takes all {made.steps:,} steps, so the other tasks are never trained. Set 'first_steps' "
             f"(now {made.first_steps:,}) to a smaller number."
         )
     return TrainingRun(
@@ -157,7 +162,7 @@ def check_run(run: TrainingRun) -> None:
             "Sparse gradients of embeddings do not work with adam, momentum or weight_decay. Set "
             "model.sparse_gradients=false, or use sgd or adagrad without momentum and weight_decay."
         )
-    # The same network with an empty vocabulary is enough to check its size and the names of parts to freeze.
+    # A network with an empty vocabulary is enough to check its size and the names of parts to freeze.
     outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
     if name in FAMILIES:  # a custom family may read files when building its network
         none = WordTable(Lexicon(), join_vectors([f"none:{_USUAL_DIMENSION}"]))

@@ -1,4 +1,4 @@
-"""Resuming runs, initializing from other checkpoints, and the compatibility checks for both."""
+"""Resuming of runs, initialization from other checkpoints, and the compatibility checks for both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from decabench.training.schedule import Schedule
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
-"""The file in a run's folder with the run's identifiers at trackers, which are reused when resuming."""
+"""The file in a run's folder with the identifiers that trackers gave to the run, for use when it is resumed."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names of the files that decabench creates in a run's folder of checkpoints."""
@@ -57,9 +57,9 @@ def lock_folder(output: Path) -> AbstractContextManager[None]:
 
 
 def is_unstarted(output: Path) -> bool:
-    """Whether a folder is empty, or contains only files of a run that ended before its first checkpoint.
+    """Return whether a folder is empty, or contains only files of a run that ended before its first checkpoint.
 
-    A `config.toml` counts as a run's file only next to a step log. Any other `config.toml` is never
+    A `config.toml` counts as a run's file only if there is also a step log. Any other `config.toml` is never
     overwritten.
     """
     found = names_in(output)
@@ -73,7 +73,7 @@ def is_unstarted(output: Path) -> bool:
 
 
 def describe_run(config: TrainConfig, data: TrainingData, words: WordTable) -> CheckpointRecord:
-    """Return the record for a run's checkpoints, with the configuration and the versions of its inputs."""
+    """Return the record for a run's checkpoints, with the settings, the digests of inputs and software versions."""
     outputs = {task: output_record(output) for task, output in data.outputs.items()}
     return CheckpointRecord(
         config=to_mapping(config),
@@ -97,14 +97,14 @@ def config_of(checkpoint: Checkpoint) -> TrainConfig:
         return from_record(checkpoint.record.config)
     except DecabenchError as error:
         raise DataError(
-            f"{checkpoint.folder} has settings that this version of decabench does not accept ({error}). Continue the "
-            f"run with {_version(checkpoint) or 'the version that started it'}."
+            f"{checkpoint.folder} has settings that this version of decabench does not accept ({error}). To continue "
+            f"the run, use {_version(checkpoint) or 'the version that started it'}."
         ) from error
 
 
 @dataclass
 class RunState:
-    """The progress of a run, which checkpoints store along with the weights and optimizer state."""
+    """The progress of a run. Checkpoints store it together with the weights and optimizer state."""
 
     step: int = 0
     """The number of completed steps."""
@@ -113,7 +113,7 @@ class RunState:
     best_step: int | None = None
     """The step of the best checkpoint; None if there is none yet."""
     stale: int = 0
-    """The number of validations since the best score."""
+    """The number of validations since the validation with the best score."""
     scores: dict[str, float] = field(default_factory=dict)
     """The scores of the last validation, by task."""
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -149,20 +149,21 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
         restore_optimizer(network, optimizer, load_weights(checkpoint.folder, OPTIMIZER))
     except RuntimeError as error:
         raise DataError(
-            f"The weights in {checkpoint.folder} do not match the checkpoint's configuration ({error})."
+            f"The weights in {checkpoint.folder} do not match the checkpoint's configuration ({error}). Use an "
+            "unmodified copy of the checkpoint."
         ) from error
 
 
 _MAY_CHANGE = {"steps", "epochs", "cooldown", "patience", "validate_every", "checkpoint_every", "vectors"}
-"""Settings that can change when a run is resumed, because they affect only its length and reports.
+"""Settings that can change when a run is resumed.
 
-Vector files may have moved; `check_vectors` compares their content. `check_same_course` decides whether the
-length can change.
+They affect only the length of the run and its reports. Whether the length can change is checked by
+`check_same_course`. Vector files may have moved, so `check_vectors` compares their content instead of their names.
 """
 
 
 def differences(before: Any, now: Any, name: str) -> list[str]:
-    """Return descriptions of the differences between two values of a setting; tables are compared by key."""
+    """Describe the differences between two values of a setting. Tables are compared key by key."""
     if before == now:
         return []
     if isinstance(before, Mapping) and isinstance(now, Mapping) and before and now:
@@ -207,7 +208,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Check that a new length does not affect the run's completed steps. Raises DecabenchError."""
+    """Check that a new length would not have changed the run's completed steps. Raises DecabenchError."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -230,9 +231,9 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but the vectors "
-            "for this run are different. Specify the same vectors with --set vectors=.... To resume, you can use "
-            "--config with the run's config.toml instead."
+            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but this run has "
+            "different vectors. Set 'vectors' to the same vectors. To resume a run, you can also pass its config.toml "
+            "with --config."
         )
 
 
@@ -246,9 +247,9 @@ def copy_weights(
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint.
 
     This is section 4.3 of the decathlon paper. Values used only in training are not copied, because training
-    sets them first and exports leave them out. Tables with a row for each word or n-gram copy the rows that
-    are in both vocabularies. Heads of tasks that are not in the checkpoint keep their random values. Raises
-    DecabenchError if the networks differ in size.
+    sets them before using them, and exports don't contain them. In tables with a row for each word or n-gram, only
+    the rows that are in both vocabularies are copied. Heads of tasks that are not in the checkpoint keep their random
+    values. Raises DecabenchError if the networks differ in size.
     """
     origin.check_files()
     left_out = find_family(config.model.name).training_only
@@ -269,8 +270,8 @@ def copy_weights(
         is_copied = not config.init_parts or any(is_within(name, heads) for name in copied)
         if is_copied and outputs[task] != origin.outputs[task]:
             raise DecabenchError(
-                f"The head for {task} in {origin.folder} is for {origin.outputs[task]}, but the task "
-                f"now has {outputs[task]}. Train with the same labels, or without --init."
+                f"The checkpoint {origin.folder} was trained on {task} with the output {origin.outputs[task]}, but the "
+                f"output is now {outputs[task]}. Train with the same labels, or without --init."
             )
     unlike = [name for name in own.keys() ^ weights.keys() if not name.startswith("heads.")]
     by_word = [name for name in own.keys() & weights.keys() if name.startswith(network.vocabulary_rows)]

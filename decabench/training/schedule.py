@@ -1,6 +1,6 @@
-"""The schedule, which determines the tasks that are trained at each step.
+"""The schedule, which determines the tasks to train at each step.
 
-Phases are split into stretches. The tasks of a step depend only on the number of the step.
+A run has one or more phases, which are split into stretches. A step's tasks depend only on its number.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from decabench.training.config import ORDERS_BY_PASS, Order, TrainConfig
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
-"""Tasks that the paper's anti-curriculum trains first. SQuAD alone was the best choice tried (Appendix F)."""
+"""Tasks that the paper's anti-curriculum trains first. SQuAD alone worked best in the paper (Appendix F)."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run that chooses its tasks in the same way, counted in steps or in epochs."""
+    """A part of a run whose tasks are all chosen in the same way. Its length is counted in steps or in epochs."""
 
     tasks: tuple[str, ...]
-    """The tasks in round-robin order. A task with several `iterations` is repeated."""
+    """The tasks in round-robin order. A task with several `iterations` occurs several times."""
     steps: int = 0
     """The length in steps; 0 if the phase is counted in epochs."""
     epochs: int = 0
@@ -51,8 +51,8 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         return (Phase(rounds, steps, config.epochs, config.order, config.together),)
     if config.together or config.order in ORDERS_BY_PASS:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} cannot be combined with 'together' or the orders sequence and "
-            "shuffled. Train one run after the other instead, each with --init."
+            f"The schedule {config.schedule!r} can't be combined with 'together', or with the order sequence or "
+            "shuffled. Start several runs instead, each with --init and the checkpoint of the run before."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -76,7 +76,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive steps that choose their tasks in the same way.
+    """Consecutive steps whose tasks are all chosen in the same way.
 
     A stretch is a phase, an epoch of a phase, or a whole pass over a task.
     """
@@ -88,16 +88,13 @@ class Stretch:
     epoch: int
     """The number of the epoch within the run, counted from 1; 0 if the stretch is counted in steps."""
     begins: bool
-    """Whether an epoch, or a phase counted in steps, begins with the stretch."""
+    """Whether an epoch, or a phase counted in steps, begins with this stretch."""
     plan: Phase
     """The tasks of the stretch and their order."""
 
 
 class Schedule:
-    """The tasks of every step.
-
-    They depend only on the configuration and the number of batches in each pass.
-    """
+    """The tasks of every step, which depend only on the configuration and the number of batches in each pass."""
 
     def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
         """Plan all steps.
@@ -142,7 +139,7 @@ class Schedule:
         return self.stretches[bisect_right(self._starts, step) - 1]
 
     def tasks_at(self, step: int) -> tuple[str, ...]:
-        """Return the tasks trained at a step, counted from 0; only tasks that train together share a step."""
+        """Return the tasks trained at a step, counted from 0. There is one task, unless tasks are trained together."""
         stretch = self.stretch_at(step)
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
@@ -160,7 +157,7 @@ class Schedule:
         return float((self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature))
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
-        """Return everything that determines the first `step` steps, for comparison with another schedule."""
+        """Return everything that determines the first `step` steps, to compare it with another schedule."""
         return [
             (
                 stretch.start,
@@ -173,7 +170,7 @@ class Schedule:
         ]
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether an epoch, or a phase counted in steps, ends after this number of steps."""
+        """Return whether an epoch, or a phase counted in steps, ends after this number of steps."""
         if not 0 < step < self.steps:
             return step == self.steps
         stretch = self.stretch_at(step)

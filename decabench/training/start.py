@@ -32,15 +32,16 @@ def train(
     """Train a model on prepared tasks, by default the decathlon's, and write checkpoints to a folder.
 
     Args:
-        model: A family's name (`mqan`, `classifier`, `jmt`, ...) or `package.module:object`.
-        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override the TOML file `config`.
+        model: A model's name (`mqan`, `classifier`, `jmt`, ...) or `package.module:object`.
+        settings: Settings by name, such as `{"steps": 2000, "model.dimension": 100}`. They override the file `config`.
+        config: A TOML file of settings.
         init: A checkpoint or a run's folder to initialize the weights from.
         resume: Continue from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
         include: Files that define tasks.
         report: Called with each progress message.
         trackers: Trackers to send losses and scores to, as returned by `decabench.exchange.make_trackers(["wandb"])`.
 
-    Raises DecabenchError, also if torch is missing. Errors in the configuration are raised before any data is
+    Raises DecabenchError, for example if torch is missing. Errors in the configuration are raised before any data is
     read.
     """
     require_torch()

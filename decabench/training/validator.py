@@ -17,7 +17,7 @@ from decabench.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """The headline scores of one validation run, from 0 to 100 unless a metric has another range."""
+    """The headline scores of one validation, from 0 to 100 unless a metric has another range."""
 
     tasks: Mapping[str, float]
     """The scores, by task."""
@@ -33,12 +33,12 @@ class ValidationScores:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Whether higher scores are better for all tasks, or for no task; otherwise a sum is meaningless."""
+    """Return whether higher scores are better for all tasks or for none. Otherwise, a sum would be meaningless."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a score with one decimal, or three if it is a small error.
+    """Format a score with one decimal place, or with three if it is an error below 10.
 
     `task` is None for a sum of scores.
     """
@@ -49,8 +49,8 @@ def show_score(score: float, task: Task | None) -> str:
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     """Return whether a higher score is better for the run's `best_by`.
 
-    Raises DecabenchError if `best_by` is a sum of scores and lower is better for only some of them. With
-    `last`, this is an error only if `patience` compares sums.
+    Raises DecabenchError if `best_by` is a sum of scores, and lower is better for only some of them. With
+    `last`, this is an error only if `patience` is set, because sums are then compared.
     """
     if config.best_by == "last" and not config.patience:
         return True
@@ -59,8 +59,8 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     if len(set(directions.values())) > 1:
         lower = [name for name, higher in directions.items() if not higher]
         raise DecabenchError(
-            f"Lower scores are better for {', '.join(lower)} but worse for the other tasks, so the sum "
-            "of all scores is meaningless. Choose the best checkpoint by one task with --set best_by=TASK."
+            f"Lower scores are better for {', '.join(lower)}, but worse for the other tasks, so the sum of all scores "
+            "is meaningless. Choose the best checkpoint by the score of one task with --set best_by=TASK."
         )
     return all(directions.values())
 
@@ -68,9 +68,9 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split, in the order of the data.
 
-    The sample has `limit` examples; 0 means all. Examples are chosen by digests of their ids, or of their
-    innermost units if units must stay whole. The first examples would be a worse sample, because they are
-    often similar, and WOZ's first dialogues are easier than its others.
+    The sample has `limit` examples; 0 means all. Examples are chosen by digests of their IDs, or of their
+    innermost units, such as dialogues, if units must stay whole. The first examples would be a worse sample, because
+    they are often similar. For example, the first dialogues of WOZ are easier than the rest.
     """
     if not limit:
         return list(store.examples(task, "validation"))

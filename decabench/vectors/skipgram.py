@@ -1,4 +1,4 @@
-"""Training of character n-gram vectors on the tasks' own text, by skip-gram with negative sampling."""
+"""Training of character n-gram vectors on the tasks' own text, using skip-gram with negative sampling."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Corpus:
 def read_texts(
     store: Store, task: str, examples: int | None = None, with_answers: bool = True, split: str = "train"
 ) -> Iterator[str]:
-    """Yield the contexts, questions and answers of the first `examples` of a split, or of all.
+    """Yield the contexts, questions and answers of a split, or of its first `examples` examples.
 
     A context or question that is the same as in the previous example is not repeated.
     """
@@ -66,8 +66,8 @@ def read_corpus(
 ) -> Corpus:
     """Read the lower-cased tokens of the tasks' training text.
 
-    `report` is called with each task's name before the task is read. Answers of the tasks in `not_texts`,
-    such as tags or trees, are left out.
+    `report` is called with each task's name before the task is read. The answers of tasks in `not_texts`, such as
+    tags or trees, are left out.
 
     Raises MissingDataError if a task is not prepared, or if no task contains any text.
     """
@@ -91,17 +91,17 @@ class NgramTraining:
     steps: int = 2_000
     """The number of batches to train on."""
     batch: int = 2_048
-    """The number of pairs of neighbours in a batch."""
+    """The number of pairs of neighboring words in a batch."""
     window: int = 5
-    """The maximum distance between neighbours, in tokens."""
+    """The maximum distance between neighboring words, in tokens."""
     negatives: int = 5
-    """The number of random words drawn for each pair."""
+    """The number of random words drawn as negative examples for each pair."""
     frequent: float = 1e-4
-    """Words with a larger share of the text than this are skipped at random, the most frequent words most
-    often, because punctuation and articles would dominate. Use 0 to keep all words, for example for texts
-    with few distinct words."""
+    """Occurrences of words with a larger share of the text than this are skipped at random, because punctuation and
+    articles would dominate otherwise. The more frequent a word is, the more often it is skipped. Use 0 to keep all
+    words, for example for texts with few distinct words."""
     minimum: int = 2
-    """The minimum number of distinct words that must contain an n-gram for it to get a vector."""
+    """The minimum number of distinct words in which an n-gram must occur to get a vector."""
     learning_rate: float = 0.01
     """Adam's learning rate."""
     seed: int = 0
@@ -119,7 +119,7 @@ class NgramTraining:
 def train_ngrams(
     words: Sequence[str], text: Ids, settings: NgramTraining | None = None, show_bar: bool = False
 ) -> NgramVectors:
-    """Train n-gram vectors with skip-gram, so that the mean of a word's n-grams predicts the words around it.
+    """Train n-gram vectors with skip-gram, so that the mean vector of a word's n-grams predicts nearby words.
 
     `show_bar` shows progress on standard error. Raises DataError if the text is too short, and DecabenchError
     if the vectors overflow.
@@ -133,8 +133,8 @@ def train_ngrams(
     index, members, starts = _list_members(words, how.minimum)
     if len(text) <= 2 * how.window or not index:
         raise DataError(
-            f"Only {len(text)} tokens and {len(index)} n-grams are left to train on. Use more text, a smaller "
-            "window or minimum, or frequent = 0."
+            f"Only {len(text)} tokens and {len(index)} n-grams are left to train on. Use more text, a smaller 'window' "
+            "or 'minimum', or set 'frequent' to 0."
         )
     inner = nn.Embedding(len(index) + 1, how.dimension, padding_idx=len(index), sparse=True)
     outer = nn.Embedding(len(words), how.dimension, sparse=True)
@@ -153,7 +153,7 @@ def train_ngrams(
         optimizer.step()  # type: ignore[no-untyped-call]
     if not inner.weight.isfinite().all():
         raise DecabenchError(
-            f"After {how.steps:,} steps the vectors are no longer finite. Use a lower learning rate than "
+            f"After {how.steps:,} steps, the vectors are no longer finite. Use a learning rate below "
             f"{how.learning_rate:g}."
         )
     return NgramVectors(inner.weight.detach()[:-1].numpy().copy(), index, "trained")
@@ -173,7 +173,7 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Return words, (batch,), and for each word a neighbour and random words, (batch, 1 + negatives)."""
+    """Return words, (batch,), and for each word a nearby word and random words, (batch, 1 + negatives)."""
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
     noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
@@ -181,7 +181,7 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Return the number of each n-gram, all words' n-grams concatenated, and each word's offset."""
+    """Return the row of each n-gram, the rows of all words' n-grams, and each word's offset in these rows."""
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:

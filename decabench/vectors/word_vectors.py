@@ -17,16 +17,16 @@ Matrix = npt.NDArray[np.float32]
 
 
 CONTEXTUAL = "contextual:"
-"""The prefix of contextual vectors' names, followed by a folder."""
+"""The prefix of the names of contextual vectors. The rest of the name is a folder."""
 
 
 def is_contextual(name: str) -> bool:
-    """Whether a name in a configuration refers to contextual vectors."""
+    """Return whether a name in a configuration refers to contextual vectors."""
     return name.startswith(CONTEXTUAL)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split the name of vectors into the prefix `contextual:`, or an empty string, and the rest."""
+    """Split the name of vectors into its prefix, which is `contextual:` or an empty string, and the rest."""
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
@@ -64,7 +64,7 @@ class WordVectors(_IndexedRows):
     """Vectors with a row for each word in a list."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of words without their half-spaces, (words, dimension).
+        """Return the vectors of words, (words, dimension), ignoring half-spaces.
 
         Words are looked up as written, then in lower case. Words without a vector get zeros.
         """
@@ -85,7 +85,7 @@ class NgramVectors(_IndexedRows):
     """
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the mean of each word's n-gram vectors, (words, dimension); zeros if none are known."""
+        """Return the mean of the vectors of each word's known n-grams, (words, dimension); zeros if it has none."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
@@ -95,9 +95,9 @@ class NgramVectors(_IndexedRows):
 
 
 def ngrams(word: str) -> Iterator[str]:
-    """Yield the 2-, 3- and 4-grams of a word, named as in the authors' file.
+    """Yield the names of the 2-, 3- and 4-grams of a word, such as `2gram-#BEGIN#c` or `2gram-ca`.
 
-    Names have the form `2gram-#BEGIN#c` or `2gram-ca`.
+    These are the names in the authors' file.
     """
     characters = ["#BEGIN#", *word, "#END#"]
     for n in (2, 3, 4):
@@ -107,7 +107,7 @@ def ngrams(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class NoVectors:
-    """Pseudo-random vectors drawn from each word's digest, for tests and as a baseline."""
+    """Pseudo-random vectors that depend only on the word, for tests and as a baseline."""
 
     dimension: int = 64
     """The length of a vector."""
@@ -126,12 +126,12 @@ class NoVectors:
 
 @dataclass(frozen=True)
 class JoinedVectors:
-    """Several vectors per word, concatenated, as the paper does with GloVe and character n-grams."""
+    """Vectors from several sources, concatenated for each word, as in the paper (GloVe and character n-grams)."""
 
     parts: tuple[Vectors, ...]
     """The sources, in order. There must be at least one."""
     contextual: tuple[Vectors, ...] = ()
-    """Sources whose `rows` method takes the words of one text and depends on the whole text."""
+    """Sources whose `rows` method takes all words of one text, because the vectors depend on the whole text."""
 
     @property
     def dimension(self) -> int:
@@ -182,7 +182,7 @@ class WordTable:
     def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
         """Return the contextual vectors of texts, (texts, length, contextual dimension).
 
-        Values after the end of a text are zero.
+        Vectors after the end of a text are zero.
         """
         made = np.zeros((len(texts), length, self.contextual_dimension), dtype=np.float32)
         for text, own in zip(texts, made, strict=True):
@@ -203,7 +203,7 @@ class WordTable:
         if self._known < len(self.lexicon):
             new = self.vectors.rows(self.lexicon.words[self._known :])
             if len(self.lexicon) > len(self._rows):
-                # Allocate 50 % more, so that vectors are not copied each time a batch adds words.
+                # Allocate 50% more, so that vectors are not copied each time a batch adds words.
                 grown = np.zeros((len(self.lexicon) * 3 // 2, self.dimension), dtype=np.float32)
                 grown[: self._known] = self._rows[: self._known]
                 self._rows = grown

@@ -52,7 +52,7 @@ def test_one_changed_bit_is_seen_before_anything_is_answered_trained_or_exported
     saved: Path, name: str, home: Path, tmp_path: Path
 ) -> None:
     flip(saved / name)
-    fault = rf"{name} is not the file that was saved: its digest is sha256:.*has sha256:.*unmodified copy"
+    fault = rf"{name} has changed since it was saved: its digest is sha256:.*says sha256:.*unmodified copy"
     with pytest.raises(DataError, match=fault):
         Checkpoint.open(saved).load("cpu")
     with pytest.raises(DataError, match=fault):

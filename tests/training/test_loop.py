@@ -115,7 +115,7 @@ def test_it_does_not_go_on_with_other_settings(make_run):
     run_training(make_run(steps=2))
     for changes, words in (
         ({"seed": 3}, "other settings .seed."),
-        ({"vectors": ("none:8",)}, "for this run are different"),
+        ({"vectors": ("none:8",)}, "this run has different vectors"),
         ({"tasks": ("sst",)}, "other settings .tasks."),
     ):
         with pytest.raises(DecabenchError, match=words):
@@ -161,7 +161,7 @@ def test_what_is_frozen_stays(make_run):
     assert {key for key in before if torch.equal(before[key], after[key])} == frozen
     with pytest.raises(DecabenchError, match="no part 'encodr'"):
         run_training(make_run("third", freeze=("encodr",)))
-    with pytest.raises(DecabenchError, match="nothing can be trained"):
+    with pytest.raises(DecabenchError, match="All parts of the network are frozen"):
         run_training(make_run("fourth", freeze=("encoder", "decoder", "generate")))
 
 
@@ -234,6 +234,13 @@ def test_weights_that_are_not_finite_are_not_saved(make_run):
     ):
         run_training(run)
     assert latest_checkpoint(run.output) is None
+
+
+def test_a_loss_that_is_not_finite_is_shown(make_run):
+    run = make_run(loss_weights={"loss": 1e300}, steps=1, validate_every=1)
+    shown = r"^At step 1 \(\S+\), the loss is inf and the gradient norm is \S+, before any update\. Check for"
+    with pytest.raises(DecabenchError, match=shown):
+        run_training(run)
 
 
 def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, monkeypatch, tmp_path):

@@ -99,7 +99,7 @@ def test_epochs_of_a_given_length():
         TrainConfig(**by_pass, iterations={"a": 3})
     with pytest.raises(DecabenchError, match="whole passes"):
         TrainConfig(**{**by_pass, "epochs": 0})
-    with pytest.raises(DecabenchError, match="no order 'sequence'"):
+    with pytest.raises(DecabenchError, match="the order can't be 'sequence'"):
         TrainConfig(**by_pass, together=True)
 
 

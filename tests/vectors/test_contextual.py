@@ -98,9 +98,9 @@ def change(folder, **changes):
         ({"quantization_config": {"quant_method": "gptq"}}, "weights are quantized"),
         (
             {"attn_implementation": "somebody/kernels"},
-            "has attn_implementation, which may refer to code on the hub",
+            "has the key 'attn_implementation', which may refer to code on the hub",
         ),
-        ({"num_hidden_layers": 3}, r"model.safetensors lacks 16 weights, such as encoder\.layer\.2"),
+        ({"num_hidden_layers": 3}, r"16 weights are missing in model.safetensors, such as encoder\.layer\.2"),
         (
             {"hidden_size": 12},
             r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)",
@@ -138,7 +138,7 @@ def test_a_model_reads_them_and_answers_as_it_did(make_run, encoder, tmp_path, n
     copy = tmp_path / "copy"
     export_checkpoint(saved, copy, half=False)
     exported = Checkpoint.open(copy)
-    with pytest.raises(MissingDataError, match="may also be in the checkpoint's folder"):
+    with pytest.raises(MissingDataError, match="move its folder into the checkpoint's folder"):
         exported.load("cpu")
     shutil.copytree(encoder, copy / encoder.name)
     assert exported.vectors == ("none:8", f"contextual:{copy / encoder.name}")

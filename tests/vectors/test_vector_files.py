@@ -72,25 +72,25 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
     ("name", "content", "error", "words"),
     [
         ("x.txt", "", DataError, "is empty. Each line"),
-        ("x.txt", "A text.\nAnother\n", DataError, "is not a word-vector file: line 2"),
+        ("x.txt", "A text.\nAnother\n", DataError, "is not a word-vector file, because line 2"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers instead of 2"),
         ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers instead of 3"),
         (
             "x.txt",
             "a 1 2\nb 1 x\n",
             DataError,
-            "line 2: could not convert .* its last 2 fields should be numbers",
+            "line 2, should end with 2 numbers .could not convert",
         ),
         ("x.txt", b"a 1 2\n\xe9 1 2\n", DataError, "line 2, is not UTF-8"),
         (
             "x.vec",
             "3 2\na 1 2\nb 1 2\n",
             DataError,
-            "has 2 of the 3 words",
+            "has 2 words, but its first line says 3",
         ),
         ("x.json", '{"dimensions":2}', DataError, "is not a word-vector file of wink"),
         ("x.json", WINK, DataError, "is truncated after 2 words. Use a complete copy"),
-        ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has 4 of 5 words with numbers"),
+        ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has the vectors of 4 of 5 words"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
         ("x.npy", "", MissingDataError, "has no index"),
     ],
@@ -104,7 +104,7 @@ def test_damaged_files(tmp_path, name, content, error, words):
 def test_a_file_without_a_last_newline_may_have_been_cut(tmp_path):
     path = tmp_path / "x.vec"
     path.write_text("2 2\na 1.5 2.5\nb 0.5 0.25")
-    with pytest.warns(UserWarning, match="may have been cut off. Use a complete copy"):
+    with pytest.warns(UserWarning, match="may be truncated. Use a complete copy"):
         assert open_vectors(str(path)).matrix.tolist() == [[1.5, 2.5], [0.5, 0.25]]
 
 
