@@ -237,7 +237,7 @@ class DecoderStep(NamedTuple):
     """The results of one step of the decoder's loop."""
 
     h: Tensor
-    """(B, d)."""
+    """h, (B, d)."""
     c: Tensor
     """The LSTM's cell, (B, d)."""
     context: Tensor

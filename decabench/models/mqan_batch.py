@@ -159,24 +159,24 @@ class MQANBatch:
     vectors: Tensor
     """(U, demb) The vectors of the distinct words; row 0 is padding."""
     context: Tensor
-    """(B, l) Rows of `vectors`."""
+    """(B, l) The words of the contexts, as rows of `vectors`."""
     question: Tensor
-    """(B, m) Rows of `vectors`."""
+    """(B, m) The words of the questions, as rows of `vectors`."""
     answer: Tensor
-    """(B, n) Rows of `vectors`: the decoder's input, which begins with <init>."""
+    """(B, n) The decoder's input, which begins with <init>, as rows of `vectors`."""
     context_output: Tensor
-    """(B, l) Output numbers below v + o."""
+    """(B, l) The words of the contexts, as output numbers below v + o."""
     question_output: Tensor
-    """(B, m) Output numbers below v + o."""
+    """(B, m) The words of the questions, as output numbers below v + o."""
     target: Tensor
-    """(B, n) Output numbers below v + o: the decoder's target, which ends with <eos>; 0 is padding."""
+    """(B, n) The decoder's target, which ends with <eos>, as output numbers below v + o; 0 is padding."""
     target_at: Tensor
     """(2, T) The example and step of each target token. They are computed on the CPU, because a GPU would have
     to wait for the number of tokens."""
     others: Tensor
-    """(o,) Rows of `vectors`: the words outside the vocabulary."""
+    """(o,) The words outside the vocabulary, as rows of `vectors`."""
     other_words: Tensor
-    """(o,) The lexicon numbers of those words, on the CPU."""
+    """(o,) The same words as lexicon numbers, on the CPU."""
     context_lengths: Tensor
     """(B,) The lengths of contexts. Kept on the CPU, where packing needs them."""
     question_lengths: Tensor
@@ -190,7 +190,7 @@ class MQANBatch:
         return len(self.context)
 
     def to(self, device: torch.device) -> MQANBatch:
-        """Return a copy of the batch on a device, copying asynchronously if possible."""
+        """Copy the batch to a device, asynchronously if possible."""
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}
