@@ -180,7 +180,7 @@ def test_states(folder: Path, state: Any) -> None:
 def test_a_copy_that_lacks_a_file(saved: Path, folder: Path, name: str) -> None:
     (folder / name).unlink()
     for use in (Checkpoint.digest, Checkpoint.load, Checkpoint.check_files):
-        with pytest.raises(DataError, match=f"lacks {name}. Use a complete copy"):
+        with pytest.raises(DataError, match=f"does not contain {name}. Use a complete copy"):
             use(Checkpoint.open(folder))
 
 
