@@ -77,7 +77,7 @@ class TextReader:
         return self._encode(text)
 
     def tokens(self, text: str, lower: bool = True) -> Ids:
-        """Encode every whitespace token of a context, for models that label each token."""
+        """Encode every token of a context, split at whitespace, for models that label each token."""
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:

@@ -44,7 +44,7 @@ def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, 
 
 
 def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) -> Item:
-    """Return the columns of an answer, for a context of `tokens` whitespace tokens.
+    """Return the columns of an answer, for a context that whitespace splits into `tokens` tokens.
 
     Raises DataError if the answer does not fit the output.
     """

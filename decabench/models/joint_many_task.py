@@ -70,8 +70,8 @@ class JointManyTaskConfig:
     """The length of a label embedding (paper)."""
     levels: Mapping[str, Depth] = field(default_factory=dict)
     """The layer of each task, counted from 1. Give a layer above 1 to deepen the model of a single task
-    (`Single+`), or the same layer to several tasks (`All-3`). Tasks not listed get a layer each, in the order
-    tags, chunks, trees, numbers, labels, then by name."""
+    (`Single+`), or the same layer to several tasks (`All-3`). Each task that is not listed gets a layer of its
+    own, in the order tags, chunks, trees, numbers, labels, and then by name."""
     shortcuts: bool = True
     """Whether all layers read the words, instead of only the first (paper, Table 9: w/o SC)."""
     label_embeddings: bool = True

@@ -77,9 +77,9 @@ class RecurrentModulesConfig:
     cells: Depth = 3
     """c, the number of recurrent independent cells (paper: 3, out of 2 to 4)."""
     modules: Count = 3
-    """n, the number of sub-encoders in a layer (paper, for its figures)."""
+    """n, the number of sub-encoders in a layer (as in the paper's figures)."""
     depth: Annotated[int, Meta(ge=2, le=1_000)] = 3
-    """m, the number of layers in the encoder, including the layer of cells (paper, for its figures)."""
+    """m, the number of layers in the encoder, including the layer of cells (as in the paper's figures)."""
     module_size: Count = 100
     """r, the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
     policy_size: Count = 32
