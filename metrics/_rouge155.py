@@ -42,11 +42,11 @@ _SUFFIX_4 = re.compile("(al|ance|ence|er|ic|able|ible|ant|ement|ou|ism|ate|iti|o
 
 
 def stem(word: str) -> str:
-    """Stem a lower-case word. Words with fewer than three letters are returned unchanged."""
+    """Stem a lowercase word. Words with fewer than three letters are returned unchanged."""
     if len(word) < 3:
         return word
     initial_y = word.startswith("y")
-    if initial_y:  # a consonant here, so upper-case keeps it out of the vowel patterns
+    if initial_y:  # an initial y is a consonant, so uppercase it to keep it out of the vowel patterns
         word = "Y" + word[1:]
     word = _cut_past_and_gerund(_cut_plural(word))
     if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
@@ -117,13 +117,13 @@ Sentences = list[list[str]]
 """Sentences of stemmed tokens."""
 
 _WORDNET = Path(__file__).parent / "data" / "wordnet-2.0"
-# Later lists and lines override earlier lists and lines, as in the scorer of the published figures: testes stays
-# testes (verb), offer stays offer, best and better become good (adj).
+# Later lists and lines override earlier lists and lines, as in the scorer behind the published scores: testes
+# (verb.exc) and offer (adj.exc) stay unchanged, and best and better become good (adj.exc).
 _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
-"""Lower-cases ASCII letters, keeps digits and replaces all other bytes with spaces, because Perl saw bytes."""
+"""Lowercases ASCII letters, keeps digits and replaces all other bytes with spaces. The Perl script reads bytes."""
 _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
@@ -141,18 +141,21 @@ def _irregular_forms() -> dict[str, str]:
 
 
 _MOST_WORDS = 200_000
-"""How many words to keep, a few times the vocabulary of CNN/DailyMail, because answers may have millions of words."""
+"""The maximum number of cached words, because answers may have millions of words.
+
+It is a few times the size of CNN/DailyMail's vocabulary.
+"""
 
 
 _LONGEST_WORD = 64
-"""The maximum length of kept words. Longer words can take a megabyte each and rarely occur again."""
+"""The maximum length of cached words. Longer words can take a megabyte each and rarely occur again."""
 
 
 class _BaseForms(dict[str, str]):
-    """The forms of words that ROUGE compares. Missing words are added.
+    """A cache of the forms of words that ROUGE compares.
 
-    The form is the listed base form of an irregular word, and the stem of any other. Words of up to three characters
-    are not changed.
+    Irregular words have their listed base form, and other words have their stem. Words of up to three characters are
+    not changed.
     """
 
     def __missing__(self, word: str) -> str:
@@ -168,9 +171,9 @@ _base_form = _BaseForms().__getitem__
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Split a text at "." or "\\n" into sentences of words, as the forms that ROUGE compares, without empty sentences.
+    """Split a text into sentences at "." or "\\n", and sentences into the forms of words that ROUGE compares.
 
-    Words are lower-case runs of ASCII letters and digits.
+    Words are runs of ASCII letters and digits, in lowercase. Empty sentences are left out.
     """
     plain = text.encode("utf-8", "surrogatepass").translate(_TO_SENTENCES[separator]).decode("ascii")
     return [list(map(_base_form, words)) for part in plain.split(separator) if (words := part.split())]
@@ -186,11 +189,11 @@ def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[floa
 
 
 Counts = tuple[int, int, int]
-"""The number of hits, of units in the candidate, and of units in the reference."""
+"""The number of hits, the number of units in the candidate, and the number of units in the reference."""
 
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
-    """Count hits of words, word pairs and the LCS for each reference. Sentences end at "." or "\\n"."""
+    """Count hits of words, word pairs and the LCS for each reference. Sentences end with "." or "\\n"."""
     left = sentence_tokens(candidate, separator)
     count_pair = count_rouge if _compiled else count_in_python
     return [count_pair(left, sentence_tokens(reference, separator)) for reference in references]
@@ -235,10 +238,10 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
     """Return the reference's positions on its longest common subsequence with the candidate, last position first.
 
-    If there are several, returns the subsequence that the Perl script finds: the table's rows are the reference, and
-    ties are traced back upwards. A row is an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1
-    is one more than in column j, so that a cell is a count of bits and computing a row takes one addition. `places`
-    must have the candidate's positions of all tokens in the reference.
+    If there are several, this is the one that the Perl script finds: the reference's tokens are the table's rows, and
+    if there is a tie, the traceback moves up. A row is an integer (Hyyrö 2004) in which bit j is clear if the length in
+    column j + 1 is one more than in column j, so that a cell is a count of bits and computing a row takes one addition.
+    `places` must have the candidate's positions of all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []

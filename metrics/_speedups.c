@@ -1,9 +1,9 @@
-/* The counting loops of ROUGE, BLEU and nF1, compiled.
+/* Compiled versions of the counting loops of ROUGE, BLEU and nF1.
 
-Optional: where there is no compiler, the functions of the same meaning in _rouge155.py, bleu.py and nf1.py are used,
-and every number is the same. They say what is counted, and why; tests hold these here to them.
+This module is optional: without a compiler, equivalent Python functions in _rouge155.py, bleu.py and nf1.py are used,
+and every score is the same. Those functions explain what is counted and why, and tests compare this module with them.
 
-Strings are numbered first (equal strings, equal numbers), and all else is done on arrays of numbers. */
+Strings are first replaced with numbers, and equal strings get the same number. The rest works on arrays of numbers. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -14,13 +14,14 @@ Strings are numbered first (equal strings, equal numbers), and all else is done 
 
 typedef int32_t Number;
 
-/* A text as the numbers of its words. */
+/* A text, stored as the numbers of its words. */
 typedef struct {
     Number *words;
     Py_ssize_t length;
 } Text;
 
-/* Several texts, such as the sentences of a summary: one text after the other, and where each begins. */
+/* Several texts, such as the sentences of a summary. `all` contains their words one after another, and `parts` are the
+   texts in it. */
 typedef struct {
     Text all;
     Text *parts;
@@ -28,7 +29,7 @@ typedef struct {
     Py_ssize_t longest;
 } Texts;
 
-/* Return the number of a word; a new word gets the next number. -1 with an error set. */
+/* Return the number of a word, or -1 with an error set. A new word gets the next number. */
 static Number
 number_word(PyObject *word, PyObject *vocabulary)
 {
@@ -44,7 +45,7 @@ number_word(PyObject *word, PyObject *vocabulary)
     return failed ? -1 : number;
 }
 
-/* Read lists of words; the dict has their numbers. Return 0, or -1 with an error set. */
+/* Read lists of words, adding new words to the vocabulary. Return 0, or -1 with an error set. */
 static int
 read_texts(PyObject *lists, PyObject *vocabulary, Texts *found)
 {
@@ -86,10 +87,10 @@ free_texts(Texts *texts)
     free(texts->parts);
 }
 
-/* N-grams. An n-gram is the pair of the (n-1)-gram that it begins with and its last word; a pair has a number too. */
+/* N-grams. An n-gram is stored as a pair: the number of its first n-1 words, and its last word. Pairs are numbered. */
 
 typedef struct {
-    uint64_t *keys; /* the pair plus 1, so that 0 is an empty slot */
+    uint64_t *keys; /* the pair plus 1, because 0 marks an empty slot */
     Number *numbers;
     size_t mask;
     Number known;
@@ -122,8 +123,8 @@ number_pair(Pairs *pairs, Number first, Number second)
     return pairs->numbers[slot];
 }
 
-/* Count the n-grams of the first text that others have, each at most as often as the text that has it most often:
-   hits[0] for order 1, and so on. Words are numbered below `distinct`. */
+/* Count the n-grams of the first text that also occur in other texts: hits[0] for order 1, and so on. Each n-gram is
+   counted at most as often as it occurs in any one of the other texts. Words have numbers below `distinct`. */
 static int
 count_ngrams(const Text *texts, Py_ssize_t count, Number distinct, int orders, Py_ssize_t *hits)
 {
@@ -140,7 +141,7 @@ count_ngrams(const Text *texts, Py_ssize_t count, Number distinct, int orders, P
     for (Py_ssize_t t = 0; t < count; start += texts[t++].length)
         memcpy(grams + start, texts[t].words, (size_t)texts[t].length * sizeof(Number));
     for (int order = 1; order <= orders; order++) {
-        if (order > 1) { /* from the grams of the order below to those of this one */
+        if (order > 1) { /* extend the n-grams of the previous order by one word */
             memset(pairs.keys, 0, (pairs.mask + 1) * sizeof(uint64_t));
             pairs.known = 0;
             start = 0;
@@ -178,7 +179,7 @@ done:
     return failed ? -1 : 0;
 }
 
-/* Summary-level LCS, as in _rouge155._mark: a row of the table is a bit vector (Hyyro 2004), in words of 64 bits. */
+/* Summary-level LCS, as in _rouge155._mark. A row of the table is a bit vector (Hyyro 2004) of 64-bit words. */
 
 typedef uint64_t Bits;
 
@@ -201,7 +202,7 @@ low_bits(Py_ssize_t count)
     return count >= 64 ? ~(Bits)0 : ((Bits)1 << count) - 1;
 }
 
-/* Return the LCS length that a row has in column j: its clear bits below j. */
+/* Return the LCS length in column j of a row, which is the number of clear bits below j. */
 static Py_ssize_t
 length_at(const Bits *row, Py_ssize_t j)
 {
@@ -211,14 +212,14 @@ length_at(const Bits *row, Py_ssize_t j)
     return j - set;
 }
 
-/* A candidate sentence: where each of its words that the reference has stands, as bits of columns. Other words match
-   nothing, and without rows for them a long text of a stranger's takes no more room than the reference allows. */
+/* A candidate sentence, with the columns of each word that also occurs in the reference, as a bit vector. Other words
+   can't match. They have no bit vector, so the memory for a long candidate is limited by the size of the reference. */
 typedef struct {
     Text text;
-    Py_ssize_t width; /* words of 64 bits in a row */
-    Bits *places;     /* (distinct words of sentence and reference, width) */
-    Number *slots;    /* word to its row of places plus 1; 0 for words that are not there */
-    const Number *wanted; /* how often the reference has each word */
+    Py_ssize_t width; /* number of 64-bit words in a row */
+    Bits *places;     /* shape (distinct words in both the sentence and the reference, width) */
+    Number *slots;    /* for each word, its row in `places` plus 1, or 0 if it has none */
+    const Number *wanted; /* how often each word occurs in the reference */
 } Columns;
 
 static void
@@ -244,7 +245,8 @@ forget_places(Columns *columns)
         columns->slots[columns->text.words[j]] = 0;
 }
 
-/* Mark the words of a reference sentence on its LCS with a candidate sentence. `rows` has room for the table. */
+/* Mark the words of a reference sentence that are on its LCS with a candidate sentence. `rows` must have room for the
+   table. */
 static void
 mark(Text reference, const Columns *columns, Bits *rows, char *marked)
 {
@@ -281,7 +283,8 @@ mark(Text reference, const Columns *columns, Bits *rows, char *marked)
     }
 }
 
-/* Count the words of the reference that are marked, none more often than each text has it; -1 without memory. */
+/* Count the marked words of the reference, each at most as often as it occurs in either text. Return -1 if memory runs
+   out. */
 static Py_ssize_t
 count_lcs_hits(const Texts *candidate, const Texts *reference, Number distinct)
 {
@@ -331,12 +334,12 @@ done:
     return hits;
 }
 
-/* (candidate, reference): sentences as lists of words. */
+/* The arguments are the candidate and the reference, as lists of sentences, which are lists of words. */
 static PyObject *
 count_rouge(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "count_rouge takes 2 arguments; given %zd", count);
+        return PyErr_Format(PyExc_TypeError, "count_rouge takes 2 arguments, but got %zd", count);
     PyObject *result = NULL, *vocabulary = PyDict_New();
     Texts candidate = {{NULL, 0}, NULL, 0, 0}, reference = {{NULL, 0}, NULL, 0, 0};
     Py_ssize_t hits[2], lcs;
@@ -359,13 +362,13 @@ done:
     return result;
 }
 
-/* (texts, highest order): lists of words. The hits of higher orders are 0. */
+/* The arguments are the texts, as lists of words, and the highest order to count. The hits of higher orders are 0. */
 static PyObject *
 ngram_hits(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     long orders = count == 2 ? PyLong_AsLong(arguments[1]) : 0;
     if (orders < 1 || orders > 4)
-        return PyErr_Format(PyExc_TypeError, "ngram_hits takes a list of texts, and a highest order of 1 to 4");
+        return PyErr_Format(PyExc_TypeError, "ngram_hits takes a list of texts and a highest order from 1 to 4");
     PyObject *result = NULL, *vocabulary = PyDict_New();
     Texts texts = {{NULL, 0}, NULL, 0, 0};
     Py_ssize_t hits[4] = {0, 0, 0, 0};
@@ -383,7 +386,7 @@ done:
     return result;
 }
 
-/* nF1's normal form, as in nf1.normalize. */
+/* The normalization of nF1, as in nf1.normalize. */
 
 static int
 is_letter_or_digit(char c)
@@ -404,7 +407,8 @@ is_article(const char *word, size_t length)
            (length == 3 && memcmp(word, "the", 3) == 0);
 }
 
-/* Write a text of ASCII without punctuation and capitals; return its end, or NULL if there are other characters. */
+/* Copy an ASCII text to `target` in lowercase and without punctuation. Return the end of the copy, or NULL if the text
+   is not ASCII. */
 static char *
 strip(const char *text, Py_ssize_t size, char *target)
 {
@@ -428,7 +432,7 @@ normalize_ascii(PyObject *module, PyObject *given)
     if (text == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
             return NULL;
-        PyErr_Clear(); /* half of a surrogate pair */
+        PyErr_Clear(); /* the text contains half of a surrogate pair */
         Py_RETURN_NONE;
     }
     char few[256], *buffer = size < (Py_ssize_t)sizeof(few) ? few : malloc((size_t)size);
@@ -436,13 +440,13 @@ normalize_ascii(PyObject *module, PyObject *given)
         return PyErr_NoMemory();
     PyObject *result = NULL;
     char *end = strip(text, size, buffer), *kept = buffer;
-    int gap = 0; /* whether a space is due before what comes next */
+    int gap = 0; /* whether the next word needs a space before it */
     for (char *at = buffer; end != NULL && at < end;) {
         char *start = at;
         while (at < end && is_letter_or_digit(*at))
             at++;
         if (at == start)
-            at++; /* a space, or a control character, which stays */
+            at++; /* a space, or a control character, which is kept */
         if (is_space(*start) || is_article(start, (size_t)(at - start))) {
             gap = kept > buffer;
             continue;
@@ -464,11 +468,11 @@ normalize_ascii(PyObject *module, PyObject *given)
 
 static PyMethodDef functions[] = {
     {"count_rouge", (PyCFunction)(void (*)(void))count_rouge, METH_FASTCALL,
-     "Do what _rouge155.count_in_python does."},
+     "Count ROUGE hits like _rouge155.count_in_python."},
     {"ngram_hits", (PyCFunction)(void (*)(void))ngram_hits, METH_FASTCALL,
-     "Count the first text's n-grams that others have, for each order up to the highest."},
+     "Count the first text's n-grams that also occur in other texts, for each order up to the highest."},
     {"normalize_ascii", normalize_ascii, METH_O,
-     "Do what nf1.normalize does; None for a text that is not ASCII."},
+     "Normalize a text like nf1.normalize. Return None if it is not ASCII."},
     {NULL, NULL, 0, NULL},
 };
 

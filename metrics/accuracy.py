@@ -18,7 +18,7 @@ accuracy = Metric(
     definition="Share of labels that equal a reference, ignoring case and extra spaces.",
     about="""Label accuracy, 0-100: 100 * right / n, where n is the number of examples.
 
-    A label is right if it equals any reference; unlike in `em`, spaces around and between words do not count.
+    A label is right if it equals any reference. Case is ignored and, unlike in `em`, so are extra spaces.
     """,
     source="standard definition",
     signature="accuracy|case:lower|space:squeezed|refs:any|v:1",

@@ -1,8 +1,8 @@
-"""The base classes and functions of metrics.
+"""The classes and functions that all metrics are built from.
 
-A metric never averages scores. Its `statistics` function turns every example into a row of numbers, rows are summed,
-and its `score` function turns the sums into named scores. This way, means, BLEU and corpus F1 have the same structure,
-and a bootstrap resample is a weighted sum of rows.
+A metric never averages scores. Its `statistics` function turns every example into a row of numbers, the rows are added
+up, and its `score` function turns the sums into named scores. This way, means, BLEU and corpus F1 have the same
+structure, and a bootstrap resample is a weighted sum of rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_NAMED = 20
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names that are most similar to a misspelt name, ignoring case, best match first."""
+    """Return the known names that are most similar to a misspelled name, ignoring case, best match first."""
     from difflib import get_close_matches
 
     by_folded = {other.casefold(): other for other in known}
@@ -61,7 +61,7 @@ REFUSED = "\x00refused"
 """A marker for an answer that a model or its server refused to give. No file can contain this text."""
 
 Row = tuple[float, ...]
-"""A number for each of `Metric.columns`."""
+"""One number for each name in `Metric.columns`."""
 
 Totals = Mapping[str, Any]
 """Sums by column name, which are floats or numpy arrays of any shape (one entry per resample)."""
@@ -93,10 +93,13 @@ Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
 
 
 class GroupState(NamedTuple):
-    """The state after a group's answers up to one example. Some metrics compare it instead of the answer."""
+    """The state of a group, such as a dialogue, after one of its examples.
+
+    Some metrics compare states instead of single answers.
+    """
 
     place: int
-    """The place of the example."""
+    """The index of the example."""
     predicted: str
     """The state according to the predictions."""
     gold: str
@@ -104,7 +107,10 @@ class GroupState(NamedTuple):
 
 
 def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
-    """Return a metric's `statistics` function, given a function of one example. It can be pickled if `row` can."""
+    """Turn a function that computes the row of one example into a metric's `statistics` function.
+
+    The result can be pickled if `row` can.
+    """
     return partial(_map_rows, row)
 
 
@@ -121,7 +127,7 @@ class Item:
     answers: Sequence[str]
     """All references; never empty."""
     id: str = ""
-    """The example's id, which only some metrics need (for dialogue turns)."""
+    """The example's id. Only metrics for dialogues need it."""
     units: Sequence[str] = ()
     """The example's sampling units, outermost first, such as its article and paragraph."""
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -130,7 +136,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, which consists of two pure functions and a description of their results."""
+    """A metric: two pure functions, and a description of the scores that they compute."""
 
     name: str
     """The metric's name in the registry."""
@@ -149,7 +155,7 @@ class Metric:
     score: Callable[[Totals], Scores]
     """Sums of columns, as floats or arrays -> named scores."""
     reads: Form = "span"
-    """The form of answers that the metric expects, which prompts ask language models for."""
+    """The form of answers that the metric expects. Prompts ask language models for this form."""
     scope: Literal["example", "group", "corpus"] = "example"
     """The examples that must be passed to `statistics` together: a single example, whole innermost units (`group`, such
     as dialogues), or all examples (`corpus`)."""
@@ -158,26 +164,26 @@ class Metric:
     higher_is_better: bool = True
     """Whether a higher headline is better; False for errors such as MSE."""
     influence: Callable[[Any], Any] | None = None
-    """(examples, columns) -> how much each example moves the headline, to first order. Only for metrics whose rows
-    depend on other examples, such as ranks, because resamples can't be scored from sums of these rows."""
+    """(rows, as an array) -> how much each example changes the headline, to first order. Only for metrics whose rows
+    depend on other examples, such as ranks, because adding up these rows doesn't score a resample correctly."""
     empty_may_be_right: bool = False
     """Whether an empty answer can be right. If so, refused answers are passed as REFUSED, which is never right."""
     packages: tuple[str, ...] = ()
     """PyPI names of the packages that do the counting. Their versions are part of the full signature."""
     depends_on_others: bool = False
-    """Whether an example's contribution to the headline depends on the predictions for other examples, as ranks do."""
+    """Whether an example's contribution to the headline depends on other predictions, as it does for ranks."""
     class_columns: tuple[str, ...] = ()
-    """The names of further numbers in a row for each class in the gold answers, such as `gold` for `gold:dt`."""
+    """The additional columns for each class in the gold answers. For the class `dt`, `gold` becomes `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
-    """(all references) -> their classes; None if all data has the same columns. Requires the scope `corpus`."""
+    """(all references) -> their classes. None if the columns don't depend on the data. Requires the scope `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """(predictions, references) -> the states after each example of each group, in order; None if the metric compares
-    single answers. States show why an answer that equals its gold answer can be wrong.
+    """(predictions, references) -> the states after each example of each group, in order. None if the metric compares
+    single answers. States explain why an answer that equals the gold answer can count as wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """(reference) -> the reason why its first answer changes when it is read and written again, as the end of a
-    sentence that begins with `It has`; empty if it doesn't change. Used to check gold answers. None for metrics that
-    use texts unchanged.
+    """(reference) -> the reason why its first answer changes when it is parsed and written again, or an empty string if
+    it doesn't. The reason completes a sentence that begins with `It has`. Used to check gold answers. None for
+    metrics that compare texts unchanged.
     """
 
     about: str = ""
@@ -263,7 +269,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
         answers = [answers] if isinstance(answers, str) else answers
         if not _are_texts(answers):
             raise MetricError(
-                "References must be one non-empty list of strings per example; the list at index "
+                "References must be one non-empty list of strings per example; the value at index "
                 f"{index} is {show_value(answers)}."
             )
         made.append(Item(list(answers), **{name: values[index] for name, values in values_of.items()}))
@@ -334,12 +340,8 @@ def _installed_version(package: str) -> str:
         return "missing"
 
 
-# Arithmetic on floats and numpy arrays, so that the same formula scores one sum or a thousand resamples. numpy is
-# imported only for arrays.
-
-
 def fold_label(text: str) -> str:
-    """Lower-case a label and collapse its spaces, so that it can be compared."""
+    """Lowercase a label and collapse its spaces, to compare it with other labels."""
     return " ".join(text.lower().split())
 
 
@@ -363,13 +365,17 @@ def show_value(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+# Arithmetic on floats and numpy arrays, so that the same formula scores one sum or a thousand resamples. numpy is
+# imported only for arrays.
+
+
 def is_scalar(value: Any) -> bool:
     """Return whether a value is a plain number, including numpy's float64, and not an array."""
     return isinstance(value, int | float)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Return `yes` where the condition holds, else `no`."""
+    """Return `yes` where the condition is true, and `no` elsewhere."""
     if isinstance(condition, bool):
         return yes if condition else no
     import numpy
@@ -416,7 +422,7 @@ def exponential(value: Any) -> Any:
 
 
 def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
-    """Clip a value to its range, which rounding errors may exceed."""
+    """Limit a value to its range, because rounding errors can take it slightly outside."""
     if is_scalar(value):
         return min(max(value, low), high)
     import numpy

@@ -58,7 +58,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:
-    """Return a segment's counts, first lower-cased and then cased."""
+    """Return a segment's counts, first in lowercase and then with the original case."""
     segments = [_read_words(text, tokenize) for text in (prediction, *answers)]
     lower = _count([words for words, _ in segments])
     if all(words == cased for words, cased in segments):
@@ -68,7 +68,7 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
     cased = tokenize(text.rstrip())
-    if "&" in text or "<" in text or "Σ" in text:  # lower-casing changes the tokens
+    if "&" in text or "<" in text or "Σ" in text:  # here, lowercasing can change the tokens
         return tokenize(text.lower().rstrip()).split(), cased.split()
     return cased.lower().split(), cased.split()
 
@@ -117,13 +117,16 @@ def _score(totals: Totals) -> Scores:
 
 bleu = Metric(
     name="bleu",
-    definition="Corpus BLEU of up to 4-grams, lower-cased.",
-    about="""Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
+    definition="Corpus BLEU with n-grams of up to 4 words, lowercased.",
+    about="""Corpus BLEU, 0-100 (Papineni et al. 2002), lowercased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
 
-    p_n is the percentage of the predictions' n-grams that occur in a reference (clipped), smoothed as in sacrebleu;
-    BP = exp(1 - r/c) if the predictions' length c is below the closest references' length r, else 1. `details`
-    also has `bleu_cased`. sacrebleu does the tokenizing, and its version ends the signature. Raises MetricError if
-    it is not installed, for unequal numbers, or for an example without a reference.
+    p_n is the percentage of the predictions' n-grams that occur in a reference (clipped), smoothed as in sacrebleu.
+    BP is exp(1 - r/c) if c, the total length of the predictions, is less than r, the total length of the closest
+    references, and otherwise 1. `details` also has `bleu_cased`. sacrebleu splits texts into tokens, and the signature
+    ends with its version.
+
+    Raises MetricError if sacrebleu is not installed, if the numbers of predictions and references differ, or if an
+    example has no reference.
     """,
     source="Papineni et al. 2002; sacrebleu (Post 2018)",
     signature="bleu|case:lower|tok:13a|smooth:exp|order:4|refs:all,closest|v:1",

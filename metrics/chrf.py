@@ -27,7 +27,7 @@ def _statistics(words: int, predictions: Sequence[str], references: Sequence[Ref
     scorer = load_scorer("CHRF")(char_order=_CHARACTERS, word_order=words, beta=_BETA)
     rows = []
     for text, reference in zip(predictions, references, strict=True):
-        # sacrebleu resamples these counts; its sentence scores don't include them.
+        # sacrebleu's sentence scores don't include these counts, which it uses for resampling.
         [counts] = scorer._extract_corpus_statistics([text], [[answer] for answer in reference.answers])
         rows.append(tuple(map(float, counts)))
     return rows
@@ -52,13 +52,16 @@ def _score(name: str, totals: Totals) -> Scores:
 
 chrf2 = Metric(
     name="chrf2",
-    definition="F2 of character n-grams up to 6, over all segments together.",
+    definition="F2 of character n-grams of up to 6 characters, over all segments together.",
     about="""chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
 
-    P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
-    without spaces, that both have; orders that a side lacks are left out. If there are several references, the one
-    with the highest F counts. sacrebleu does the counting, and its version ends the signature. Raises MetricError if
-    it is not installed, for unequal numbers, or for an example without a reference.
+    For each n from 1 to 6, precision is the share of the predictions' character n-grams that are in the references, and
+    recall is the share of the references' n-grams that are in the predictions, ignoring spaces. P and R are their means
+    over n, leaving out each n for which either side has no n-grams. If there are several references, the one with the
+    highest F is used. sacrebleu counts the n-grams, and the signature ends with its version.
+
+    Raises MetricError if sacrebleu is not installed, if the numbers of predictions and references differ, or if an
+    example has no reference.
     """,
     source="Popović 2015; sacrebleu (Post 2018)",
     signature="chrf2|case:mixed|eff:yes|nc:6|nw:0|space:no|beta:2|refs:best|v:1",
@@ -73,8 +76,8 @@ chrf2 = Metric(
 chrf_plus_plus = replace(
     chrf2,
     name="chrf_plus_plus",
-    definition="F2 of character n-grams up to 6 and word n-grams up to 2, over all segments together.",
-    about="""chrF++, 0-100 (Popović 2017): like chrF2, with P and R also averaged over word n-grams, n = 1 and 2.
+    definition="F2 of n-grams of up to 6 characters and of up to 2 words, over all segments together.",
+    about="""chrF++, 0-100 (Popović 2017): like chrF2, but P and R are also averaged over word n-grams for n = 1 and 2.
 
     References and errors are treated as in `chrf2`.
     """,

@@ -1,8 +1,8 @@
 """Macro-F1 and Matthews correlation of labels, macro-F1 of tags, and confusion counts.
 
 Only the labels or tags in the gold answers are classes, so the number of columns doesn't depend on predictions. Any
-other prediction is wrong and has no class. For each class, a row counts how often the class is gold, predicted, and
-both.
+other prediction is wrong and has no class. For each class, a row counts how often it is gold, how often it is
+predicted, and how often it is both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """Return a single pair. The gold class is the predicted reference, or the first reference if none is predicted."""
+    """Return a single pair. The gold class is the reference that was predicted, or otherwise the first reference."""
     predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 
@@ -47,7 +47,7 @@ def _tag_pairs(prediction: str, reference: Reference) -> list[_Pair]:
 
 
 MOST_CLASSES = 1_000
-"""The maximum number of classes, because memory can grow with the square of the number of classes."""
+"""The maximum number of classes. Memory use can grow with the square of their number."""
 
 
 def _labels(references: Sequence[Reference]) -> list[str]:
@@ -68,7 +68,7 @@ def _bound(classes: Collection[str], kind: str) -> list[str]:
 
 
 def _count(pairs: Sequence[_Pair], classes: Sequence[str]) -> Row:
-    """Return the numbers of pairs and right pairs, then how often each class is gold, predicted, and both."""
+    """Return the number of pairs, the number of right pairs, and how often each class is gold, predicted and both."""
     gold = Counter(theirs for theirs, _ in pairs)
     predicted = Counter(ours for _, ours in pairs)
     both = Counter(ours for theirs, ours in pairs if ours == theirs)
@@ -102,7 +102,7 @@ def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _mean_f1(totals: Totals) -> tuple[Any, Any]:
-    """Return the mean and the frequency-weighted mean of F1 over the gold classes."""
+    """Return the mean of F1 over the gold classes, and the mean weighted by their frequency."""
     summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
     for gold, predicted, right in _by_class(totals):
         found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)
@@ -112,7 +112,7 @@ def _mean_f1(totals: Totals) -> tuple[Any, Any]:
 
 
 def _matthews(totals: Totals) -> Any:
-    """Compute 100 R_K (Gorodkin 2004), treating predictions without a class as one more class."""
+    """Compute 100 times R_K (Gorodkin 2004). Predictions without a class count as one additional class."""
     n, others = totals["n"], totals["n"]
     agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0
     for gold, predicted, _ in _by_class(totals):
@@ -153,10 +153,13 @@ macro_f1 = Metric(
     definition="Mean F1 over the gold labels.",
     about="""Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
 
-    Labels are compared as in `accuracy`. A prediction that isn't a gold label of any example is wrong but gets no F1
-    of its own; scikit-learn would include a 0 for it unless it is given the labels. `details` also has weighted_f1 (by
-    the frequency of the gold labels), mcc and accuracy.
-    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
+    These are the numbers of examples for which the label is gold, predicted, or both. Labels are compared as in
+    `accuracy`. A prediction that isn't a gold label of any example is wrong, but has no F1 of its own. scikit-learn
+    would include an F1 of 0 for it, unless you pass the gold labels as `labels`. `details` also has weighted_f1
+    (weighted by the frequency of the gold labels), mcc and accuracy.
+
+    Raises MetricError if the numbers of predictions and references differ, if an example has no reference, or if there
+    are more than 1,000 classes.
     """,
     source="scikit-learn, f1_score with the labels of the gold answers",
     signature="macro_f1|case:lower|space:squeezed|refs:any|classes:gold|zero:0|v:1",
@@ -172,11 +175,11 @@ macro_f1 = Metric(
 mcc = replace(
     macro_f1,
     name="mcc",
-    definition="Matthews correlation of predicted and gold labels, of any number of classes, times 100.",
+    definition="Matthews correlation between predicted and gold labels, for any number of classes, times 100.",
     about="""Matthews correlation of labels times 100, -100 to 100, for two or more classes (Gorodkin 2004).
 
     It is 0 if all predictions or all gold labels are the same. Predictions that aren't a gold label of any example
-    count as one additional class. `details` and errors are those of `macro_f1`.
+    count as one additional class. `details` and errors are the same as for `macro_f1`.
     """,
     source="Matthews 1975; Gorodkin 2004; scikit-learn, matthews_corrcoef",
     signature="mcc|scale:100|case:lower|space:squeezed|refs:any|classes:gold,other|zero:0|v:1",
@@ -187,13 +190,15 @@ mcc = replace(
 tag_macro_f1 = replace(
     macro_f1,
     name="tag_macro_f1",
-    definition="Mean F1 over the gold tags, over all tokens together.",
+    definition="Mean F1 over the gold tags, with the tokens of all sequences counted together.",
     about="""Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
 
-    Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
-    counts as missing), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the
-    gold tags.
-    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
+    Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and three percentages
+    of the gold tags: tags_missing (`_` counts as missing), tags_extra, and tags_unknown (tags that don't occur in any
+    gold answer).
+
+    Raises MetricError if the numbers of predictions and references differ, if an example has no reference, or if there
+    are more than 1,000 classes.
     """,
     source="scikit-learn, f1_score with the tags of the gold answers",
     signature="tag_macro_f1|case:lower|split:space|missing:wrong|extra:ignored|refs:first|classes:gold|zero:0|v:1",
@@ -211,7 +216,7 @@ def confusions(
 ) -> Counter[_Pair]:
     """Count (gold, predicted) pairs of labels, or of tags if `tags` is set.
 
-    Texts are lower-cased. A missing tag is counted as `_`.
+    Labels and tags are lowercased. A missing tag is counted as `_`.
     """
     pairs = _tag_pairs if tags else _label_pairs
     counts: Counter[_Pair] = Counter()

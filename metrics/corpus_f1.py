@@ -9,7 +9,7 @@ _NULL = frozenset(["unanswerable"])
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the set of words in a normalised text, without `and`."""
+    """Return the set of words in a normalized text, without `and`."""
     return frozenset(normalize(text).split()) - {"and"}
 
 
@@ -45,13 +45,13 @@ def _score(totals: Totals) -> Scores:
 
 corpus_f1 = Metric(
     name="corpus_f1",
-    definition="F1 of precision over answered questions and recall over answerable ones, by sets of words.",
-    about="""Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), P = right / answered, R = right / answerable.
+    definition="F1 of precision over answered questions and recall over answerable questions, with sets of words.",
+    about="""Corpus F1, 0-100 (Levy et al. 2017): 2PR / (P + R), with P = right / answered and R = right / answerable.
 
-    A prediction is right if its set of words (normalised, without `and`) equals the gold set, and the gold set is
-    not just `unanswerable`. It counts as answered unless it is just that word. 0 / 0 is 0. As in decaNLP 2018,
-    alternative golds are merged into one set, so if there are two different golds, neither is right; `corpus_f1_any`,
-    `precision_any` and `recall_any` in `details` accept any of them instead.
+    A prediction is right if its set of words (normalized, without `and`) equals the gold set, and the gold set is
+    not just `unanswerable`. A question counts as answered unless the prediction is just `unanswerable`. 0 / 0 is 0. As
+    in decaNLP 2018, the words of all references are merged into one gold set, so if two references differ, neither of
+    them is right. In `details`, `corpus_f1_any`, `precision_any` and `recall_any` accept any reference instead.
     """,
     source="Levy et al. 2017, evaluate.py; decaNLP 2018",
     signature="corpus_f1|case:lower|norm:squad1-and|words:set|refs:union|null:unanswerable|zero:0|v:1",

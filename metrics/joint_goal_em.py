@@ -32,8 +32,8 @@ class _Change(NamedTuple):
     inform: _Goal
     """The slots of the goal with their new values."""
     request: tuple[str, ...] | None
-    """The slots that the user asks for; None if the text is not a change, which decaNLP 2018 treats differently from
-    ('',)."""
+    """The slots that the user asks for, or None if the text is not a change. decaNLP 2018 treats None differently from
+    ('',), a change without requests."""
 
     @property
     def requested(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def read_change(text: str) -> _Change:
 
 
 def write_change(text: str) -> str:
-    """Return a text as it is understood, so that `food: thai, time: 3:30; phone` becomes `food: thai; phone`."""
+    """Return a text as the metric parses it: `food: thai, time: 3:30; phone` becomes `food: thai; phone`."""
     change = read_change(text)
     if change.request is None:
         return "none"
@@ -66,18 +66,18 @@ def write_change(text: str) -> str:
 
 LOSSES: Mapping[str, str] = {
     "no semicolon": "Write `slot: value; request`, or None if nothing changes",
-    "several semicolons": "Write exactly one, after the constraints, and none in a value",
-    "a colon in a value": "Use another character, such as 17.30 for 17:30",
+    "several semicolons": "Write exactly one semicolon, after the constraints",
+    "a colon in a value": "Use another character, as in 17.30 instead of 17:30",
     "a comma in a value, or a constraint without a value": "Write `slot: value`, without a comma in the value",
     "an empty slot or value": "Leave out empty slots and values",
     "the same slot twice": "Use each slot only once",
     "a colon after the semicolon": "Write constraints before the semicolon",
 }
-"""Reasons why a change is altered when it is read and written again, with advice."""
+"""The reasons why a change can be altered when it is parsed and written again, with advice for each reason."""
 
 
 def find_loss(text: str) -> str:
-    """Return the key of LOSSES for the reason why a text is altered when it is read and written again.
+    """Return the reason why a text is altered when it is parsed and written again, as a key of LOSSES.
 
     Returns an empty string if the text isn't altered.
     """
@@ -125,9 +125,9 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
 
 class _Turn(NamedTuple):
     change: _Change
-    """The change."""
+    """The change that the turn makes."""
     state: _Goal
-    """All slots of the current goal."""
+    """All slots of the goal after the turn, with their values."""
 
 
 def _read_turns(
@@ -135,8 +135,8 @@ def _read_turns(
 ) -> Iterator[tuple[int, _Turn, _Turn]]:
     """Yield the index, the predicted turn and the gold turn for each turn, one dialogue after another.
 
-    Turns are sorted by number. decaNLP 2018 sorted ids as strings, which gives the same order below 11 turns. Raises
-    MetricError for gold answers that change when they are read and written again.
+    Turns are sorted by number. decaNLP 2018 sorted ids as strings, which gives the same order for up to 10 turns.
+    Raises MetricError for gold answers that change when they are parsed and written again.
     """
     require_gold(references, _find_fault)
     current, state, gold_state = "", _Goal(), _Goal()
@@ -191,7 +191,7 @@ def _score(totals: Totals) -> Scores:
 
 JOINT_GOAL_EM = Metric(
     name="joint_goal_em",
-    definition="Share of turns whose goal state, built up from the predicted changes, equals the gold one.",
+    definition="Share of turns for which the goal state accumulated from predicted changes equals the gold state.",
     source="Wen et al. 2016; decaNLP 2018 (dsEM)",
     signature="joint_goal_em|case:lower|turns:numeric|unreadable:nothing|v:1",
     columns=("n", "joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
@@ -213,11 +213,12 @@ def joint_goal_em(
 
     The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids (such as `en_12_3`)
     in `turns`, or lists that contain a single [id, answer] pair. `details` also has turn_goal_em, turn_request_em and
-    avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, a turn without requests (`food: thai;`)
-    differs from a turn that changes nothing (`none`), but turn_request_em_corrected treats them as equal.
+    avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, turn_request_em
+    distinguishes a turn without requests (`food: thai;`) from a turn that changes nothing (`none`).
+    turn_request_em_corrected treats them as equal.
 
-    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are read
-    and written again. Values can't contain a colon, a comma or a semicolon.
+    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are
+    parsed and written again. Values can't contain a colon, a comma or a semicolon.
     """
     return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 
@@ -227,7 +228,7 @@ _SIDES = ("right", "predicted", "gold")
 
 
 def _dialogue_f1_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return a row for each turn, with the number of right, predicted and gold items for each of _COUNTED."""
+    """Return a row for each turn: the numbers of right, predicted and gold items for each name in `_COUNTED`."""
     rows: list[Row] = [()] * len(predictions)
     for index, ours, theirs in _read_turns(predictions, references):
         rows[index] = (
@@ -257,7 +258,9 @@ def _dialogue_f1_score(totals: Totals) -> Scores:
 
 DIALOGUE_F1 = Metric(
     name="dialogue_f1",
-    definition="F1 of the slots and values that turns change, alongside F1 of requests and of states.",
+    definition=(
+        "F1 of the pairs of slots and values that turns change. The F1 of requests and of states is also computed."
+    ),
     source="micro-averaged F1, standard definition",
     signature="dialogue_f1|case:lower|turns:numeric|unreadable:nothing|average:micro|v:1",
     columns=tuple(f"{name}_{side}" for name in _COUNTED for side in _SIDES),

@@ -34,7 +34,7 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""(column, operator, value). Its length is different only if a text was misread."""
+"""(column, operator, value). A condition has another length only if a text was misread."""
 
 
 class LogicalForm(NamedTuple):
@@ -136,7 +136,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """An SQLite table with lower-cased text. Without `types`, columns of numbers are `real`."""
+    """An SQLite table with lowercased text. Without `types`, columns of numbers are `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -156,7 +156,7 @@ class Table:
         self.database.close()
 
     def run(self, form: LogicalForm) -> list[Any] | None:
-        """Run a query, and return the values that it finds, or None if it can't be executed."""
+        """Run a query, and return its results, or None if it can't be executed."""
         import sqlite3
 
         try:
@@ -166,7 +166,7 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """Return an SQL statement and its values. As in WikiSQL's DBEngine, the last value for a column counts."""
+        """Return an SQL statement and its values. As in WikiSQL's DBEngine, only a column's last value is used."""
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -215,7 +215,8 @@ def _row(prediction: str, reference: Reference) -> Row:
     return (1.0, float(same), float(unordered), float(corrected), float(executed), float(right))
 
 
-# A query without the gold form's columns and values is not parsed, because parsing takes far longer.
+# A query that lacks a column or value of the gold form can't be right. It is not parsed, because parsing takes far
+# longer.
 
 
 def _has_columns(line: str, header: Sequence[str], gold: LogicalForm) -> bool:
@@ -252,14 +253,14 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe a gold query that isn't parsed into its gold form. Scores treat it as the 2018 scorer does."""
+    """Describe the fault if a gold query isn't parsed into its gold form. Scores treat it as in the 2018 scorer."""
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
 
 _UNREADABLE = (
-    "a query that is parsed differently from its gold form. Values can't contain the name of a column, and names "
-    "of columns can't contain `where`"
+    "a query that is parsed differently from its gold form. Values can't contain the name of a column, and column "
+    "names can't contain `where`"
 )
 
 
@@ -272,7 +273,7 @@ def _score(totals: Totals) -> Scores:
 
 LFEM = Metric(
     name="lfem",
-    definition="Share of queries whose (select, aggregate, ordered conditions) equal the gold form.",
+    definition="Share of queries whose selected column, aggregator and ordered conditions equal the gold form.",
     source="Zhong et al. 2017; decaNLP 2018 (lfEM)",
     signature="lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1",
     columns=("n", *_SHARES, "n_executed", "executed_right"),
@@ -334,7 +335,7 @@ def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 _FROM = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?"
 _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
-"""Operators as they are written, with their names."""
+"""The ways of writing an operator, with its name in OPERATORS."""
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
@@ -349,7 +350,7 @@ def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
 
 
 def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the columns that the text may name at `start`, with or without quotes, and the ends of their names."""
+    """Yield each column whose name may begin at `start`, with or without quotes, and the end of the name."""
     for inner in (start + 1, start) if text.startswith(_OPENING, start) else (start,):
         for name in names:
             if text.startswith(name, inner):
@@ -449,9 +450,9 @@ def _normalised_score(totals: Totals) -> Scores:
 
 LFEM_NORMALISED = Metric(
     name="lfem_normalised",
-    definition="Like lfem, but also reads quoted columns and values, COUNT(column), and any case and "
+    definition="Like lfem, but also accepts ordinary SQL: quoted columns and values, COUNT(column), and any case and "
     "spacing.",
-    source="alongside the official lfEM, for models that write SQL for a database",
+    source="a variant of the official lfEM for models that write ordinary SQL",
     signature="lfem_normalised|case:lower|quotes:dropped|calls:read|conditions:ordered|v:1",
     columns=("n", "lfem_normalised"),
     headline="lfem_normalised",
@@ -471,8 +472,8 @@ def lfem(
     decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
     `tables`, or lists that contain a single {sql, header, answer}. `details` also has lfem_unordered, which ignores the
     order of conditions; lfem_corrected, which also accepts the text of the gold query, because three gold queries of
-    the test set can't be parsed; and, if tables have rows, execution, the share of queries that find the same values as
-    the gold query. Raises MetricError for an example without a form or header.
+    the test set can't be parsed; and, if tables have rows, execution, the share of queries that return the same values
+    as the gold query. Raises MetricError for an example without a form or header.
     """
     if tables is None:
         return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])

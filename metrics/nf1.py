@@ -21,7 +21,7 @@ _NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 
 
 def normalize(text: str) -> str:
-    """Lower-case text, remove ASCII punctuation and the words a, an and the, and collapse whitespace.
+    """Lowercase text, remove ASCII punctuation and the words a, an and the, and collapse whitespace.
 
     The order of steps is the same as in SQuAD's evaluate-v1.1 and decaNLP 2018, so `t.h.e` is removed too.
     """
@@ -38,7 +38,7 @@ def token_f1(prediction: str, answer: str) -> float:
     both = set(gold).intersection(predicted)
     if not both:
         return 0.0
-    # the size of the bags' intersection
+    # the number of words in the intersection of the bags
     if len(gold) > _FEW and _compiled:
         shared = ngram_hits([gold, predicted], 1)[0]
     else:
@@ -49,7 +49,7 @@ def token_f1(prediction: str, answer: str) -> float:
 
 
 _FEW = 8
-"""The number of words up to which counting each word is faster than building a Counter."""
+"""Up to this number of words, counting each word separately is faster than building a Counter."""
 
 _SCORES = ("nf1", "nf1_empty_match", "em", "nem")
 
@@ -71,7 +71,7 @@ def _row(prediction: str, reference: Reference) -> Row:
 
 _SAME = (1.0, 1.0, 1.0, 1.0, 1.0)
 _SAME_AND_EMPTY = (1.0, 0.0, 1.0, 1.0, 1.0)
-"""The row of an answer such as `the`, which is empty after normalisation."""
+"""The row of an answer such as `the`, which is empty after normalization."""
 
 
 def _score(totals: Totals) -> Scores:
@@ -80,13 +80,13 @@ def _score(totals: Totals) -> Scores:
 
 nf1 = Metric(
     name="nf1",
-    definition="F1 of the words of normalised strings, taking the best reference, averaged over examples.",
-    about="""Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), the best over an example's references.
+    definition="F1 of the words in the normalized prediction and the best reference, averaged over examples.",
+    about="""Token F1, 0-100: the mean over examples of 100 * 2PR / (P + R), with each example's best reference.
 
-    P is the share of the prediction's words that are in the reference, R the share of the reference's words that are
-    in the prediction; both strings are normalised first (lower case, no punctuation, no a/an/the). Empty against
-    empty is 0, as in SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts it as right. `details`
-    also has em and nem.
+    P is the share of the prediction's words that are in the reference, and R is the share of the reference's words
+    that are in the prediction. Both strings are normalized first (lowercase, no punctuation, no a/an/the). If both are
+    empty, the score is 0, as in SQuAD evaluate-v1.1 and decaNLP 2018; `details["nf1_empty_match"]` counts this as
+    right. `details` also has em and nem.
     """,
     source="SQuAD evaluate-v1.1 (Rajpurkar et al. 2016); decaNLP 2018",
     signature="nf1|case:lower|norm:squad1|refs:max|empty:0|v:1",
@@ -99,10 +99,10 @@ nf1 = Metric(
 em = replace(
     nf1,
     name="em",
-    definition="Share of predictions that equal a reference exactly, ignoring case.",
-    about="""Exact match, 0-100 (decaNLP 2018): 100 * right / n; right means equal to a reference, ignoring case.
+    definition="Share of predictions that equal a reference, ignoring case.",
+    about="""Exact match, 0-100 (decaNLP 2018): the percentage of predictions that equal a reference, ignoring case.
 
-    Spaces count.
+    Differences in spaces are not ignored.
     """,
     source="decaNLP 2018",
     signature="em|case:lower|norm:none|refs:max|v:1",
@@ -112,8 +112,11 @@ em = replace(
 nem = replace(
     nf1,
     name="nem",
-    definition="Share of predictions that equal a reference after normalisation.",
-    about="Normalised exact match, 0-100: 100 * right / n after SQuAD's normalisation, its official exact_match.",
+    definition="Share of predictions that equal a reference after normalization.",
+    about="""Normalized exact match, 0-100: the percentage of predictions that equal a reference after normalization.
+
+    This is exact_match in SQuAD's official scorer.
+    """,
     source="SQuAD evaluate-v1.1 (exact_match); decaNLP 2018",
     signature="nem|case:lower|norm:squad1|refs:max|v:1",
     headline="nem",

@@ -14,14 +14,14 @@ from typing import Any
 from .base import Metric, Reference, Row, Scores, Totals, bounded, percent, ratio, require_gold, where
 
 _LIMIT = 1e100
-"""Numbers of this size count as unreadable, because their squares could overflow."""
+"""Numbers of at least this size count as unreadable, because their squares could overflow."""
 
 
 def _parse_number(text: str) -> float | None:
     """Parse a number, or return None if the text isn't a finite number below `_LIMIT`.
 
-    Texts that Python's `float` accepts but C's strtod, R and JSON don't are not numbers: `3_5` (35 in Python), and
-    non-ASCII digits such as Arabic digits.
+    Two kinds of text that Python's `float` accepts are not numbers, because C's strtod, R and JSON reject them: `3_5`
+    (35 in Python), and non-ASCII digits such as Arabic digits.
     """
     text = text.strip()
     try:
@@ -34,10 +34,10 @@ def _parse_number(text: str) -> float | None:
 def _read_pairs(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Return predicted numbers, gold numbers, and 1 for each unreadable prediction (0 for the rest).
+    """Return the predicted numbers, the gold numbers, and for each prediction, 1 if it is unreadable and 0 if not.
 
-    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value. That is the
-    worst answer within the range, so there is no advantage in leaving answers empty.
+    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value. This is the
+    worst answer within the range, so leaving answers empty is no advantage.
     """
     gold = [number for reference in references if (number := _parse_number(reference.answers[0])) is not None]
     if len(gold) < len(references):
@@ -105,7 +105,7 @@ def _moment_statistics(
 def _spearman_influence(rows: Any) -> Any:
     """Return how much each example moves Spearman's correlation, through its own ranks and the ranks of others.
 
-    With standardised ranks a and b, adding weight to example j changes the correlation r by
+    With standardized ranks a and b, adding weight to example j changes the correlation r by
     (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's correlation. It also changes each higher rank i
     by 1 (or 1/2 if it is tied), which changes r by (b_i - r a_i) / (n sd).
     """
@@ -188,7 +188,7 @@ def _relatedness_score(totals: Totals) -> Scores:
 
 pearson = Metric(
     name="pearson",
-    definition="Pearson's correlation of predicted and gold numbers, times 100.",
+    definition="Pearson's correlation between predicted and gold numbers, times 100.",
     about="""Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
 
     It is 0 if all predictions or all gold values are equal. An unreadable prediction counts as the end of the gold
@@ -211,10 +211,10 @@ pearson = Metric(
 spearman = replace(
     pearson,
     name="spearman",
-    definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
+    definition="Spearman's rank correlation between predicted and gold numbers, times 100.",
     about="""Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's correlation of ranks.
 
-    Ties share their mean rank. Unreadable predictions and errors are treated as in `pearson`.
+    Equal values get the mean of their ranks. Unreadable predictions and errors are treated as in `pearson`.
     """,
     signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:2",
     headline="spearman",
@@ -244,11 +244,10 @@ mse = replace(
 relatedness = replace(
     pearson,
     name="relatedness",
-    definition="Mean squared difference between predicted and gold numbers, with both correlations "
-    "alongside.",
-    about="""The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
+    definition="Mean squared difference between predicted and gold numbers. Both correlations are also computed.",
+    about="""The three scores of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
 
-    Each figure, its unit, and the treatment of unreadable predictions and errors are those of the metric with its name.
+    Each score is computed as in the metric of the same name, which describes its unit and the errors raised.
     """,
     signature=("relatedness|scale:100|centre:median|ties:mean|unreadable:farthest|refs:first|v:1"),
     columns=("n", "squares", "unreadable", *_MOMENTS, *(f"rank_{name}" for name in _MOMENTS)),

@@ -1,5 +1,5 @@
-"""ROUGE in three variants: ROUGE-1.5.5 averaged over examples, the averages that its Perl script prints, and
-rouge-score."""
+"""ROUGE in three variants: ROUGE-1.5.5 averaged over examples, the averages that its Perl script prints, and the
+package rouge-score."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _score(totals: Totals) -> Scores:
 
 ROUGE = Metric(
     name="rouge",
-    definition="Mean of the F of ROUGE-1, ROUGE-2 and summary-level ROUGE-L, averaged over examples.",
+    definition="Mean of the F-scores of ROUGE-1, ROUGE-2 and summary-level ROUGE-L, averaged over examples.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; decaNLP 2018",
     signature="rouge|scorer:1.5.5|stem:porter+wordnet2.0|sentences:period|refs:pooled|round:5|v:1",
     columns=("n", *(f"{kind}_{part}" for kind in _KINDS for part in _PARTS)),
@@ -64,7 +64,7 @@ ROUGE = Metric(
 ROUGE_LINES = replace(
     ROUGE,
     name="rouge_lines",
-    definition="ROUGE for texts with one sentence per line.",
+    definition="Like rouge, but for texts with one sentence per line.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; See et al. 2017",
     signature=ROUGE.signature.replace("rouge|", "rouge_lines|").replace("sentences:period", "sentences:line"),
     statistics=per_example(partial(_row, separator="\n")),
@@ -102,7 +102,7 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """Return the average number of times that the Perl script draws each example in its 1,000 resamples.
+    """Return how often, on average, the Perl script draws each example in its 1,000 resamples.
 
     Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48), seeded with k,
     from the example numbers 1, 2, 3, ... sorted as strings.
@@ -132,7 +132,7 @@ def _weighted_statistics(
 ROUGE_PERL = replace(
     ROUGE,
     name="rouge_perl",
-    definition="ROUGE as printed by the Perl script: the mean of its 1,000 resamples, not of the examples.",
+    definition="ROUGE as printed by the Perl script: the mean over its 1,000 resamples instead of over the examples.",
     source="Lin 2004, ROUGE-1.5.5.pl -c 95 -r 1000 -m -n 2",
     signature=ROUGE.signature.replace("rouge|", "rouge_perl|").replace("|v:", "|average:resamples1000|v:"),
     statistics=partial(_weighted_statistics, ROUGE),
@@ -142,7 +142,7 @@ ROUGE_PERL = replace(
 ROUGE_PERL_LINES = replace(
     ROUGE_PERL,
     name="rouge_perl_lines",
-    definition="ROUGE as printed by the Perl script, for texts with one sentence per line.",
+    definition="Like rouge_perl, but for texts with one sentence per line.",
     signature=ROUGE_PERL.signature.replace("perl|", "perl_lines|").replace(
         "sentences:period", "sentences:line"
     ),
@@ -187,13 +187,16 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
 
 rouge_score = Metric(
     name="rouge_score",
-    definition="Mean of the F of rouge1, rouge2 and rougeLsum of rouge-score, averaged over examples.",
-    about="""ROUGE, 0-100, by the package rouge-score 0.1.2: the mean of its rouge1, rouge2 and rougeLsum F, stemmed.
+    definition="Mean of the F-scores rouge1, rouge2 and rougeLsum of the package rouge-score, averaged over examples.",
+    about="""ROUGE, 0-100, by the package rouge-score 0.1.2: the mean of the F-scores rouge1, rouge2 and rougeLsum.
 
-    It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
-    39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge_lines`, give 39.53 / 17.28 / 36.38. It expects one sentence
-    per line and uses the best of several references; `details` has rougeLsum as `rougeL`.
-    Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
+    Words are stemmed. It differs from ROUGE-1.5.5, because it has other tokens and no list of irregular forms. For
+    11,490 real summaries, it gives 39.26 / 17.23 / 36.17, while ROUGE-1.5.5 and `rouge_lines` give 39.53 / 17.28 /
+    36.38. It expects one sentence per line, and uses the best of several references. `details` has rougeLsum as
+    `rougeL`.
+
+    Raises MetricError if the package is not installed, if the numbers of predictions and references differ, or if an
+    example has no reference.
     """,
     source="google-research/rouge, PyPI rouge-score 0.1.2",
     signature="rouge_score|stem:nltk-porter|sentences:line|refs:max|v:1",

@@ -41,10 +41,11 @@ class CaseResult:
 
 
 def run_selftest(file: Path = FILE) -> list[CaseResult]:
-    """Score the bundled cases, and return a result for each expected score. Takes a second or two, offline.
+    """Score the bundled cases, and return a result for each expected score.
 
-    In the file, each case is a line with the expected scores followed by a line for each row. Raises MetricError if the
-    file is missing or has an unknown format, or if a scorer is not installed.
+    This takes a second or two and needs no network. In the file, each case is a line with the expected scores, followed
+    by one line per row. Raises MetricError if the file is missing or has an unknown format, or if a scorer is not
+    installed.
     """
     if not file.exists():
         raise MetricError(f"{file} is missing, so the installation is incomplete. Reinstall decabench.")

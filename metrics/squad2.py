@@ -6,7 +6,7 @@ from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 from .nf1 import normalize, token_f1
 
 _NULL = "unanswerable"
-"""The answer to an unanswerable question. It isn't empty because an empty answer would look like a missing answer."""
+"""The answer to an unanswerable question. An empty text would look like a missing answer."""
 
 
 def _read(text: str) -> str:
@@ -39,12 +39,13 @@ def _score(totals: Totals) -> Scores:
 
 squad2 = Metric(
     name="squad2",
-    definition="F1 of words for questions with an answer; right or wrong for questions without one.",
-    about="""F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
+    definition="F1 of words for questions with an answer, and 0 or 100 for questions without an answer.",
+    about="""F1 of SQuAD 2, 0-100, as in evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
 
-    If a reference has words, F1 is that of `nf1`; if none has, or all say `unanswerable`, it is 100 for
-    `unanswerable` or an answer without words, else 0. `details` also has exact, and HasAns_exact, HasAns_f1,
-    NoAns_exact and NoAns_f1 over the questions with and without answers (0 where there are none).
+    For a question with an answer, F1 is computed as in `nf1`. A question has no answer if all its references are empty
+    or `unanswerable`. Then a prediction that is empty or `unanswerable` scores 100, and any other prediction scores 0.
+    `details` also has exact, HasAns_exact and HasAns_f1 for the questions with an answer, and NoAns_exact and NoAns_f1
+    for the others. They are 0 if there are no such questions.
     """,
     source="SQuAD 2 evaluate-v2.0 (Rajpurkar et al. 2018)",
     signature="squad2|case:lower|norm:squad1|refs:max|null:empty,unanswerable|v:1",

@@ -33,7 +33,7 @@ MISSING = "_"
 
 @dataclass(frozen=True)
 class ItemFaults:
-    """The numbers of malformed items in a prediction, as opposed to wrong tags, heads or relations."""
+    """How many items of a prediction are malformed. Wrong tags, heads and relations are not counted."""
 
     missing: int
     """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is, too)."""
@@ -46,7 +46,7 @@ class ItemFaults:
 
 
 def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
-    """Count malformed items in a prediction. `known` has the known tags in lower case, or is None for a tree."""
+    """Count malformed items in a prediction. `known` contains the known tags in lowercase; it is None for a tree."""
     items, expected = prediction.lower().split(), gold.lower().split()
     pairs = list(zip(items, expected, strict=False))
     given = [ours for ours, theirs in pairs if ours != MISSING or theirs == MISSING]
@@ -73,10 +73,10 @@ def _tag_score(totals: Totals) -> Scores:
 
 tag_accuracy = Metric(
     name="tag_accuracy",
-    definition="Share of gold tags that the prediction has at the same position.",
+    definition="Share of tokens whose predicted tag equals the gold tag.",
     about="""Tagging accuracy, 0-100: 100 * right tags / gold tags, over the tokens of all sequences together.
 
-    A missing tag is wrong; tags beyond the last gold one are ignored.
+    A missing tag counts as wrong. Tags after the last token are ignored.
     """,
     source="standard definition",
     signature="tag_accuracy|case:lower|split:space|missing:wrong|extra:ignored|refs:first|v:1",
@@ -96,8 +96,9 @@ _Chunk = tuple[str, int, int]
 
 _OUTSIDE = ("o", "")
 
-# Pairs of (previous prefix, prefix) from conlleval's startOfChunk and endOfChunk, and the prefixes of single tokens and
-# of no chunk. S, and B after E, belong to IOBES, which conlleval doesn't support.
+# The pairs (previous prefix, prefix) between which a chunk starts or ends, from conlleval's startOfChunk and
+# endOfChunk, and the prefixes of single-token chunks and of tokens outside chunks. The pairs with S, and B after E, are
+# for IOBES, which conlleval doesn't support.
 _STARTS = frozenset(["bb", "ib", "ob", "oi", "oe", "ee", "ei", "eb", "sb", "si", "se"])
 _ENDS = frozenset(["bb", "bo", "ib", "io", "ee", "ei", "eo", "eb"])
 _SINGLE = frozenset("s[]")
@@ -105,7 +106,7 @@ _NONE = frozenset("o.")
 
 
 def _read_tag(text: str) -> _Tag:
-    """Split a lower-cased tag into its prefix and kind at the first hyphen. Without a hyphen, the kind is empty."""
+    """Split a lowercased tag into its prefix and kind at the first hyphen. Without a hyphen, the kind is empty."""
     prefix, _, kind = text.partition("-")
     return prefix, kind
 
@@ -127,7 +128,7 @@ def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
 
 
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
-    """Return the chunks (kind, first, last) of an IOB1, IOB2, IOE or IOBES tag sequence, read as by conlleval."""
+    """Return the chunks (kind, first, last) of an IOB1, IOB2, IOE or IOBES tag sequence, by conlleval's rules."""
     found: set[_Chunk] = set()
     before, kind, first = _OUTSIDE, "", -1  # of the open chunk; -1 if no chunk is open
     for position, tag in enumerate([*(_read_tag(tag.lower()) for tag in tags), _OUTSIDE]):
@@ -143,14 +144,14 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
 
 _PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
 """All supported prefixes."""
-_SPELLING = (
-    "Write O, or B-, I-, E- or S- and the kind (in BILOU, L is E and U is S; in BMEWO, M is I and W is S)"
-)
+_SPELLING = "Write O, or B-, I-, E- or S- and then the kind (in BILOU, L is E and U is S; in BMEWO, M is I and W is S)"
 
 
 def _find_unknown_prefix(reference: Reference) -> str:
-    """Describe a gold tag that is not in IOB1, IOB2, IOE1, IOE2 or IOBES. conlleval would merge it with its
-    neighbours."""
+    """Describe the first gold tag that isn't valid in IOB1, IOB2, IOE1, IOE2 or IOBES.
+
+    conlleval would merge such a tag with its neighbors.
+    """
     for tag in reference.answers[0].split():
         prefix, kind = _read_tag(tag.lower())
         if prefix not in _PREFIXES or (prefix in _NONE and kind):
@@ -182,15 +183,16 @@ def _chunk_score(totals: Totals) -> Scores:
 
 sequence_f1 = Metric(
     name="sequence_f1",
-    definition="F1 of chunks with the right kind, start and end, over all sequences together.",
+    definition="F1 of chunks that have the right kind, start and end, over all sequences together.",
     about="""Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
-    P = right / predicted chunks and R = right / gold chunks, over all sequences together; examples of tags are B-NP,
-    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as in conlleval. A
-    prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
-    recall and tag_accuracy. Gold tags may use IOB1, IOB2, IOE1, IOE2 or IOBES; the prefix S and a B after E are read
-    as in seqeval. Raises MetricError for gold tags with another prefix, such as U and L in BILOU, unequal numbers, or
-    an example without a reference.
+    P = right / predicted chunks and R = right / gold chunks, over all sequences together. Tags look like B-NP, I-NP and
+    O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as in conlleval. A prediction may be
+    longer or shorter than the gold sequence, and all its chunks count. Gold tags may use IOB1, IOB2, IOE1, IOE2 or
+    IOBES; the prefix S and a B after E are read as in seqeval. `details` also has precision, recall and tag_accuracy.
+
+    Raises MetricError if a gold tag has another prefix, such as U and L in BILOU, if the numbers of predictions and
+    references differ, or if an example has no reference.
     """,
     source="CoNLL-2000 conlleval (Tjong Kim Sang and Buchholz 2000); seqeval",
     signature="sequence_f1|case:lower|scheme:conlleval|length:any|refs:first|v:2",
@@ -232,7 +234,7 @@ _PUNCTUATION = "punct"
 """The relation of punctuation."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
-"""The tags for punctuation in Universal Dependencies and in the Penn Treebank. Papers on parsing leave them out."""
+"""The tags for punctuation in Universal Dependencies and in the Penn Treebank. Parsing papers don't score them."""
 
 
 def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
@@ -260,12 +262,12 @@ def _find_unreadable(reference: Reference) -> str:
 
 
 def _parse_ud_row(prediction: str, reference: Reference) -> Row:
-    """Return counts over all words, over words with a content relation, and over words other than punctuation."""
+    """Return counts over all words, over words with a content relation, and over all words except punctuation."""
     words = reference.answers[0].lower().split()
     gold = [_read_token(word) for word in words]
     if unreadable := [word for word, token in zip(words, gold, strict=True) if not token.relation]:
         raise MetricError(
-            f"A gold token must have the form head:label, such as 3:nsubj, but got {show_value(unreadable[0])}."
+            f"A gold token must have the form head:relation, such as 3:nsubj, but got {show_value(unreadable[0])}."
         )
     predicted = [_read_token(word) for word in prediction.lower().split()[: len(gold)]]
     predicted += [_Token(None, "")] * (len(gold) - len(predicted))
@@ -287,7 +289,7 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
 
 
 def _parse_row(prediction: str, reference: Reference) -> Row:
-    """Return the counts of `_parse_ud_row` without punctuation: tokens, right heads, and right heads and relations."""
+    """Return the last counts of `_parse_ud_row`, without punctuation: words, right heads, and right relations, too."""
     return _parse_ud_row(prediction, reference)[-3:]
 
 
@@ -298,8 +300,8 @@ def _parse_score(totals: Totals) -> Scores:
 PARSING = Metric(
     name="parsing",
     definition=(
-        "Share of words, without punctuation, with the right head (UAS), and also the right universal "
-        "relation (LAS)."
+        "Share of words, excluding punctuation, that have the right head (UAS) and also the right relation without its "
+        "subtype (LAS)."
     ),
     source="CoNLL-X, Buchholz and Marsi 2006",
     signature="parsing|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:2",
@@ -315,12 +317,12 @@ PARSING = Metric(
 def uas_las(
     predictions: Iterable[str], references: Iterable[Any], tags: Iterable[Any] | None = None
 ) -> Score:
-    """Compute the labelled attachment score (LAS), 0-100, with the unlabelled score as `uas` in `details`.
+    """Compute the labeled attachment score (LAS), 0-100, with the unlabeled score as `uas` in `details`.
 
-    LAS is the percentage of words, without punctuation, that have the right head and relation (Buchholz and Marsi
+    LAS is the percentage of words, excluding punctuation, that have the right head and relation (Buchholz and Marsi
     2006). A parse has a `head:relation` for each word (`2:nsubj 0:root`). Subtypes of relations are ignored, so
-    `nmod:poss` counts as `nmod`. The scores equal las_without_punctuation and uas_without_punctuation of `parsing_ud`;
-    see there for punctuation, `tags`, missing and unreadable words, and errors.
+    `nmod:poss` counts as `nmod`. The scores equal las_without_punctuation and uas_without_punctuation of `parsing_ud`,
+    which describes punctuation, `tags`, missing and unreadable words, and errors.
     """
     return evaluate(PARSING, predictions, _with_tags(references, tags))
 
@@ -347,8 +349,8 @@ def _parse_ud_score(totals: Totals) -> Scores:
 PARSING_UD = Metric(
     name="parsing_ud",
     definition=(
-        "Share of all words with the right head and universal relation (LAS), with UAS, CLAS, and both without "
-        "punctuation."
+        "Share of all words that have the right head and the right relation without its subtype (LAS). UAS, CLAS, and "
+        "LAS and UAS without punctuation are also computed."
     ),
     source="CoNLL 2018 shared task evaluator (Zeman et al. 2018)",
     signature="parsing_ud|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:1",
@@ -377,11 +379,11 @@ def parsing_ud(
     """Compute the LAS of the CoNLL 2018 shared task, 0-100, over all words including punctuation.
 
     Subtypes of relations are ignored. `details` also has uas_ud, clas_ud (the F1 over words with a content relation),
-    and las_without_punctuation and uas_without_punctuation, which papers report. These leave out words whose gold tag
-    is PUNCT or a punctuation tag of the Penn Treebank. `tags` are the gold tags of each example, as a string or a list;
-    a task's examples have them as `upos` or `pos` in their `meta`. Without tags, words with the relation punct are left
-    out. Missing and unreadable words are wrong, and words beyond the last gold word are ignored.
+    and las_without_punctuation and uas_without_punctuation, which papers report. The last two leave out words whose
+    gold tag is PUNCT or a punctuation tag of the Penn Treebank. `tags` are the gold tags of each example, as a string
+    or a list; a task's examples have them as `upos` or `pos` in their `meta`. Without tags, words with the relation
+    punct are left out. Missing and unreadable words are wrong, and words beyond the last gold word are ignored.
 
-    Raises MetricError if a gold word is not head:label or if the numbers of tags and words differ.
+    Raises MetricError if a gold word doesn't have the form head:relation, or if the numbers of tags and words differ.
     """
     return evaluate(PARSING_UD, predictions, _with_tags(references, tags))

@@ -9,15 +9,15 @@ from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
 _SHORT = 150
-"""The length in words up to which answers are always searched for shifts."""
+"""Answers of up to this many words are always searched for shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return the smallest number of edits to a reference and the mean length of the references for each segment.
+    """Return two numbers for each segment: its smallest number of edits, and the mean length of its references.
 
-    sacrebleu takes a minute for an answer of 2,000 words, so a single submission could hold up a leaderboard. Answers
-    with more than 150 words and more than twice the words of their longest reference are compared without shifts, which
-    takes milliseconds. Their rate is above 100 either way.
+    sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard. Answers with
+    more than 150 words and more than twice the words of their longest reference are compared without shifts, which
+    takes milliseconds. Their rate is above 100 in any case.
     """
     scorer = load_scorer("TER")()
     rows: list[Row] = []
@@ -61,20 +61,22 @@ def _edit_distance(words: list[str], reference: list[str]) -> int:
 
 def _score(totals: Totals) -> Scores:
     edits, length = totals["edits"], totals["reference_length"]
-    # For empty references, sacrebleu returns 100 if there is any edit.
+    # If all references are empty, sacrebleu returns 100 for any number of edits above 0.
     return {"ter": where(length > 0, percent(edits, length), where(edits > 0, 100.0, 0.0))}
 
 
 ter = Metric(
     name="ter",
-    definition="Insertions, deletions, substitutions and shifts of words, over the words of the references.",
+    definition="Insertions, deletions, substitutions and shifts of words, divided by the number of reference words.",
     about="""Translation edit rate, 0 and up, lower is better (Snover et al. 2006): 100 * edits / reference words.
 
     An edit inserts, deletes or replaces a word, or shifts a block of words; case is ignored. If there are several
-    references, the fewest edits are divided by their mean length. sacrebleu does the counting, and its version ends
-    the signature.
-    Answers of more than 150 words, and more than twice their longest reference, are compared without shifts.
-    Raises MetricError if it is not installed, for unequal numbers, or for an example without a reference.
+    references, the smallest number of edits is divided by their mean length. Answers with more than 150 words and more
+    than twice the words of their longest reference are compared without shifts. sacrebleu counts the edits, and the
+    signature ends with its version.
+
+    Raises MetricError if sacrebleu is not installed, if the numbers of predictions and references differ, or if an
+    example has no reference.
     """,
     source="Snover et al. 2006; sacrebleu (Post 2018)",
     signature="ter|case:lower|tok:tercom|norm:no|punct:yes|asian:no|refs:fewest,mean|shifts:to max(150,2*ref)|v:2",

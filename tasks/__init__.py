@@ -1,4 +1,7 @@
-"""Datasets as (question, context, answer) triples. Importing this package loads no data libraries."""
+"""Tasks, suites and prepared data. Every example is a question, a context and its answers.
+
+Importing this package loads no data libraries.
+"""
 
 from decabench.tasks.builtin_suites import DECATHLON, SUITES
 from decabench.tasks.example import SPLITS, Example, Question

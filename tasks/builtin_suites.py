@@ -37,7 +37,7 @@ _DECATHLON = (
     "wikisql",
     "schema",
 )
-_README = "the authors' own leaderboard, github.com/salesforce/decaNLP, README of 2019"
+_README = "the authors' leaderboard, github.com/salesforce/decaNLP, README of 2019"
 """Source of the rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
 
 
@@ -71,7 +71,7 @@ DECATHLON = Suite(
     tasks=_DECATHLON,
     total="sum",
     total_name="decaScore",
-    description="Ten tasks as question answering; the decaScore is the sum of their ten scores, 0 to 1000.",
+    description="Ten tasks cast as question answering. The decaScore is the sum of the ten scores, from 0 to 1000.",
     source=(
         "The Natural Language Decathlon: Multitask Learning as Question Answering "
         "(McCann, Keskar, Xiong and Socher 2018), Table 2 of the version submitted to ICLR 2019, validation"
@@ -82,15 +82,15 @@ DECATHLON = Suite(
         for name, training, scores, total in _DECATHLON_ROWS
     ),
     notes=(
-        "Single-task rows are ten models, one for each task; the paper gives them no decaScore.",
-        "Table 3 of the paper has “SQuAD first” at 571.7 and the curriculum at 499.6; the row here is that of Table 2.",
-        "The authors' leaderboard prints 609.0 and 599.9; the scores next to them add up to 608.9 and 600.1.",
-        "The numbers are copied as printed; the predictions behind them are not published.",
+        "Each single-task row combines ten models, one per task. The paper doesn't give a decaScore for these rows.",
+        "Table 3 of the paper gives 571.7 for “SQuAD first” and 499.6 for the curriculum. The row here is Table 2's.",
+        "The authors' leaderboard prints totals of 609.0 and 599.9, but the scores add up to 608.9 and 600.1.",
+        "The scores are copied as printed. The predictions behind them are not published.",
     ),
 )
 
 
-# Zero-shot: tasks that a decathlon model is tested on without training on them.
+# Zero-shot: tasks for testing a decathlon model that was not trained on them.
 
 _TRAINING = "decathlon, no fine-tuning"
 
@@ -100,7 +100,7 @@ ZERO_SHOT = Suite(
     tasks=("snli", *SENTENCES, "squad2", "woz.de", "multi30k.en.de", *IWSLT_OTHERS, "imdb"),
     total="none",
     description=(
-        "New texts, labels, questions and languages for models of the decathlon. There is no total, "
+        "New texts, labels, questions and languages for testing models trained on the decathlon. There is no total, "
         "because the tasks use different splits and some of the data is not available to everyone."
     ),
     source="The Natural Language Decathlon (McCann, Keskar, Xiong and Socher 2018), section 4.3, test",
@@ -111,12 +111,12 @@ ZERO_SHOT = Suite(
     ),
     notes=(
         "The paper prints 62% and 87% for SNLI, without decimals.",
-        "sentences.* are for testing only, and the test set of squad2 is hidden.",
+        "The sentences.* tasks have only a test split. The test set of squad2 is hidden.",
     ),
 )
 
 
-# Classification suites: FDU-MTL's 16 domains, and the films and products of the shared-memory paper.
+# Classification suites: FDU-MTL's 16 domains, and the film and product reviews of the shared-memory paper.
 
 _PAPER = "Deep Multi-Task Learning with Shared Memory (Liu, Qiu and Huang 2016)"
 _PAPER_URL = "https://arxiv.org/abs/1609.07222"
@@ -126,14 +126,14 @@ FDU_SUITE = Suite(
     tasks=tuple(FDU),
     total="mean",
     total_name="mean accuracy",
-    description="Negative or positive reviews of 14 kinds of products and two kinds of film reviews.",
+    description="Sentiment of reviews from 16 domains: 14 kinds of products and two kinds of film reviews.",
     source="Meta Multi-Task Learning for Sequence Modeling (Chen, Qiu, Liu and Huang 2018)",
     source_url="https://arxiv.org/abs/1802.08969",
     notes=(
         "The paper reports that Meta-MTL gains 5.1 points over the mean of its single-task models, and that a "
-        "transferred meta-network gains 3.1 over that mean; its table of accuracies is not reproduced here.",
-        "539 of the 6,400 test texts are also in their own training file (train and validation here), word for word: "
-        "see decabench tasks overlap --suite fdu --split test --against train --against validation.",
+        "transferred meta-network gains 3.1 points. Its table of accuracies is not reproduced here.",
+        "539 of the 6,400 test texts also occur, word for word, in the training file of the same domain (train and "
+        "validation here). See decabench tasks overlap --suite fdu --split test --against train --against validation.",
     ),
 )
 
@@ -146,7 +146,7 @@ MOVIES = Suite(
     tasks=("sst.fine", "sst", "subj", "mr", "imdb"),
     total="mean",
     total_name="mean accuracy",
-    description="Sentences and whole reviews of films: five classes, two, or subjective against objective.",
+    description="Sentences from film reviews, and whole reviews: sentiment in two or five classes, and subjectivity.",
     source=f"{_PAPER}, Table 3, test",
     source_url=_PAPER_URL,
     published=(
@@ -165,12 +165,12 @@ MOVIES = Suite(
         _row(_FILMS, "Tree-LSTM", _SINGLE, (50.6, 86.9, None, None)),
     ),
     notes=(
-        "The paper calls sst.fine SST-1 and sst SST-2. It has no mr, and its split of subj is not known.",
-        "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, differing only in "
-        "case and spaces: a model that trains on them has seen sst.fine's test sentences. See decabench tasks "
-        "overlap.",
-        "sst is scored by em, as in the decathlon, the others by accuracy; for labels the two are the same.",
-        "imdb must be downloaded: decabench includes neither a mirror nor a sample of it.",
+        "The paper calls sst.fine SST-1 and sst SST-2. It doesn't include mr, and its split of subj is unknown.",
+        "subj contains 701 of the 2,210 test sentences of sst.fine, and mr contains 1,780; only case and "
+        "spaces differ. A model trained on subj or mr has therefore seen test sentences of sst.fine. See decabench "
+        "tasks overlap.",
+        "sst is scored by em, as in the decathlon, and the other tasks by accuracy. Both give labels the same score.",
+        "imdb must be downloaded, because decabench includes no sample of it.",
     ),
 )
 
@@ -181,7 +181,7 @@ PRODUCTS_SUITE = Suite(
     tasks=tuple(PRODUCTS),
     total="mean",
     total_name="mean accuracy",
-    description="Negative or positive reviews of books, DVDs, electronics and kitchen appliances.",
+    description="Sentiment of reviews of books, DVDs, electronics and kitchen appliances.",
     source=f"{_PAPER}, Table 4, test",
     source_url=_PAPER_URL,
     published=(
@@ -193,8 +193,8 @@ PRODUCTS_SUITE = Suite(
         _row(PRODUCTS, "MT-DNN", _JOINT, (79.7, 80.5, 82.5, 82.8)),
     ),
     notes=(
-        "The paper's split is not published; the split here has its sizes (1,400, 200 and 400 "
-        "reviews), so the rows are for other reviews of the same domains.",
+        "The paper's split is not published. The split here has the same sizes (1,400, 200 and 400 reviews), but the "
+        "paper's scores are for different reviews from the same domains.",
     ),
 )
 
@@ -217,11 +217,11 @@ _JMT_ROWS: tuple[tuple[str, str, tuple[float | None, ...]], ...] = (
     ("single", "single-task", (97.45, 95.02, 91.42, 0.247, 81.8)),
 )
 _JMT_NOTES = (
-    "The paper prints chunking's 97.12 and 97.28 in parentheses, because these models learn from "
-    "parsing data that contains the sentences of chunking's test set.",
+    "The paper prints the chunking scores 97.12 and 97.28 in parentheses, because these models are also trained on "
+    "parsing data that contains the chunking test sentences.",
     "Lower is better for the mean squared error of relatedness.",
-    "The numbers are those of the first version (2016), on test data, copied as printed; neither the predictions "
-    "behind them nor their variance over seeds are published.",
+    "The scores are copied as printed from the first version of the paper (2016), and are on test data. Neither the "
+    "predictions nor the variance over seeds is published.",
 )
 
 
@@ -230,8 +230,8 @@ JMT = Suite(
     title="Joint Many-Task model",
     tasks=tuple(_OPEN.get(task, task) for task in _JMT),
     description=(
-        "Tagging, chunking, parsing, relatedness and entailment, from words to meaning; parts of speech and trees are "
-        "those of the English Web Treebank."
+        "Tagging, chunking, parsing, relatedness and entailment. Parts of speech and dependency trees come from the "
+        "English Web Treebank."
     ),
     source=_JMT_PAPER,
     source_url=_JMT_URL,
@@ -245,9 +245,9 @@ JMT = Suite(
         for name, training, scores in _JMT_ROWS
     ),
     notes=(
-        "The paper's parts of speech and trees are the Penn Treebank's, so it has no scores for ud.pos "
-        "and ud.dep. On the Penn Treebank, the full model has 97.55 accuracy, 94.67 UAS and 92.90 LAS "
-        "(see the suite jmt.ptb).",
+        "The paper takes parts of speech and trees from the Penn Treebank, so it has no scores for ud.pos and "
+        "ud.dep. On the Penn Treebank, the full model reaches 97.55 accuracy, 94.67 UAS and 92.90 LAS (see the suite "
+        "jmt.ptb).",
         *_JMT_NOTES,
     ),
 )
@@ -256,12 +256,15 @@ JMT_PTB = Suite(
     name="jmt.ptb",
     title="Joint Many-Task model, Penn Treebank",
     tasks=_JMT,
-    description="The tasks of the suite jmt with the paper's own treebank, for people who have it.",
+    description=(
+        "The tasks of the suite jmt with the Penn Treebank, as in the paper. You need your own copy of the treebank."
+    ),
     source=_JMT_PAPER,
     source_url=_JMT_URL,
     published=tuple(_row(_JMT, *row) for row in _JMT_ROWS),
     notes=(
-        "Parsing is the labelled attachment score; the unlabelled ones are 94.67 (all), 94.71 (ABC), 93.35 (single).",
+        "Parsing is scored by labeled attachment. The unlabeled scores are 94.67 (all), 94.71 (ABC) and 93.35 "
+        "(single).",
         *_JMT_NOTES,
     ),
 )
@@ -274,13 +277,13 @@ TAGGING = Suite(
     title="Sequence tagging",
     tasks=("ud.pos", "conll2000", "conll2003", "conll2003.entities", "ontonotes", "ontonotes.entities"),
     description=(
-        "One tag for each word: parts of speech, chunks and named entities; and named entities as questions by type. "
-        "The texts of CoNLL-2003 and OntoNotes are not published: you need your own copies."
+        "Tagging each word with its part of speech, chunk or named entity, and finding the named entities of one type. "
+        "The texts of CoNLL-2003 and OntoNotes are not freely available, so you need your own copies."
     ),
     notes=(
-        "Chen et al. 2018 (Meta Multi-Task Learning for Sequence Modeling, Table 5) report CoNLL-2000, "
-        "CoNLL-2003 and the Wall Street Journal; their numbers could not be checked against the paper "
-        "and are not shown.",
+        "Chen et al. 2018 (Meta Multi-Task Learning for Sequence Modeling, Table 5) report scores for "
+        "CoNLL-2000, CoNLL-2003 and the Wall Street Journal. They are not shown here, because they could not be "
+        "checked against the paper.",
     ),
 )
 
@@ -301,8 +304,8 @@ CODESWITCH = Suite(
     title="Hindi-English code-switching",
     tasks=("hien.pos", "en.pos", "hi.pos"),
     description=(
-        "Parts of speech of posts that mix Hindi and English (hien.pos, the primary task), and of "
-        "English and Hindi texts, from which multi-task models also learn."
+        "Part-of-speech tagging of posts that mix Hindi and English (hien.pos, the primary task), and of English and "
+        "Hindi texts, which are auxiliary tasks for multi-task models."
     ),
     source="Multi-Task Recurrent Modular Networks (Xu et al. 2021), Table 3, accuracy, test",
     published=tuple(
@@ -311,12 +314,12 @@ CODESWITCH = Suite(
         for added, score in zip(_COLUMNS, scores, strict=True)
     ),
     notes=(
-        "The printed accuracies are low: a baseline that gives each word its most frequent training "
-        "tag scores above every row of the paper, and so does a simple tagger.",
-        "The paper trains on all 2,102 training posts, and GIRNet's code chooses its epoch on the test posts; here the "
-        "last tenth of the training posts is validation.",
+        "The printed accuracies are low: a simple tagger scores higher than every row of the paper, and so does a "
+        "baseline that gives each word its most frequent training tag.",
+        "The paper trains on all 2,102 training posts, and GIRNet's code chooses its epoch on the test posts. Here, "
+        "the last tenth of the training posts is used for validation.",
         "The paper also prints F1 (62.6 for GIRNet + MT-RMN), apparently macro-averaged in some rows and weighted in "
-        "others, and deviations over folds (2.1 for that row).",
+        "others, and deviations across folds (2.1 for that row).",
     ),
 )
 

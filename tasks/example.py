@@ -12,10 +12,13 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A (question, context, answer) triple with everything that scoring needs."""
+    """A question with its context and reference answers, plus the metadata that scoring needs."""
 
     id: str
-    """A stable id, unique in its split: upstream's id, or `<task>.<split>.<index>` if that would reveal the answer."""
+    """A stable id, unique within its split.
+
+    It is upstream's id or, if there is none or it would reveal the answer, a number such as `<task>.<split>.<index>`.
+    """
     question: str
     """The question."""
     context: str
@@ -23,14 +26,17 @@ class Example:
     answers: tuple[str, ...]
     """All reference answers. The first is the training target."""
     units: tuple[str, ...]
-    """Sampling units, outermost first, for example SQuAD's article, then paragraph. Resampling keeps units whole."""
+    """The sampling units that contain the example, outermost first, such as the article and the paragraph in SQuAD.
+
+    Bootstrap resampling draws whole units.
+    """
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """JSON data for structured metrics, such as the table and the logical form."""
+    """Extra JSON data that some metrics need, such as a WikiSQL query's logical form and table header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An example without its answers, which is everything that a predictor receives."""
+    """An example without its answers. Predictors receive nothing else."""
 
     id: str
     """The example's id."""

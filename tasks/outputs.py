@@ -1,6 +1,6 @@
-"""Answer types, which determine the default metric, extraction, highlighting, limits and model heads.
+"""The types of answers: text, labels, tags, dependency trees and numbers.
 
-Structured answers survive being read and written again; `find_fault` explains why a gold answer doesn't.
+A gold answer must stay the same when it is parsed and written again. `find_fault` explains why an answer doesn't.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Label:
     """One of a few labels."""
 
     names: tuple[str, ...] = ()
-    """The labels, or an empty tuple if each question names its own."""
+    """The labels, or an empty tuple if each question names its own labels."""
     max_tokens: int = 24
     """The maximum number of tokens in a language model's answer."""
 
@@ -144,7 +144,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Whether answers are compared as words, so that 1945.0 and 1945 are different."""
+    """Whether answers are compared as words. If so, `1945.0` and `1945` are different."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
@@ -172,14 +172,15 @@ def _listed(names: Sequence[str]) -> str:
     return f": {', '.join(names)}" if names else ""
 
 
-# Reading and writing answers
+# Parsing and writing answers
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Explain why a gold answer changes when it is read and written again, or return an empty string if it doesn't.
+    """Explain why one of an example's gold answers changes when it is parsed and written again.
 
-    Differences that the metric ignores, such as case and spaces, don't count. `metrics` lists the task's
-    metrics, headline metric first. Raises MetricError if a metric needs data that the example lacks.
+    Returns an empty string if no answer changes. Differences that the metric ignores, such as case and spaces, don't
+    count. `metrics` lists the task's metrics, headline metric first. Raises MetricError if a metric needs data that
+    the example lacks.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -227,7 +228,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Catches answers whose metric counts characters that models and extraction never write."""
+    """Describe spaces or decomposed accents in an answer that the metric counts but that models never write."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."
@@ -235,14 +236,14 @@ def _find_text_fault(answer: str, metric: str) -> str:
         composed = unicodedata.normalize("NFC", answer)
         if composed != answer and not _are_alike(metric, composed, answer):
             return (
-                f"The answer {answer[:60]!r} is decomposed Unicode (NFD), which {metric} distinguishes from the usual "
-                "form. Convert the text to NFC."
+                f"The answer {answer[:60]!r} contains decomposed Unicode (NFD), which {metric} does not treat as equal "
+                "to the usual composed form (NFC). Convert the text to NFC."
             )
     return ""
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""Accents written as separate characters. Other scripts often use forms other than NFC, so they are not checked."""
+"""Matches accents that are separate characters. Other scripts are not checked, because NFC is often not used there."""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
@@ -250,7 +251,10 @@ def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
     if name is None:
         return f"The answer {answer[:60]!r} is not one of the labels {', '.join(names)}."
     if name != answer and metric in METRICS and not _are_alike(metric, name, answer):
-        return f"The answer {answer[:60]!r} is the label {name[:60]!r} in another form, which {metric} counts as wrong."
+        return (
+            f"The answer {answer[:60]!r} differs from the label {name[:60]!r} in case or spaces, so {metric} would "
+            "count the label as wrong. Write the answer exactly like the label."
+        )
     return ""
 
 
@@ -271,14 +275,14 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
 
 
 _MOST_COMPARED = 100
-"""The maximum number of labels to compare in pairs. Larger sets are compared only after folding."""
+"""The maximum number of labels to compare pair by pair. In larger sets, only case and spaces are ignored."""
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
-    """Name two labels, tags or relations that a metric treats as equal, ignoring case or marks.
+    """Report two labels, tags or relations that the metric treats as equal, for example because it ignores case.
 
-    The result is empty if all names are distinct. `names` are the names in gold answers, by default the names
-    that the output declares.
+    Returns an empty string if all names are distinct. `names` are the names to compare, by default the names that
+    the output declares.
     """
     match output:
         case Tree(relations=declared) | Tags(names=declared) | Label(names=declared):
@@ -294,9 +298,7 @@ def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
     if found is None and isinstance(output, Label) and len(names) <= _MOST_COMPARED:
         found = next((pair for pair in combinations(names, 2) if _are_alike(metric, *pair)), None)
     return (
-        f"{metric} does not distinguish {found[0]!r} from {found[1]!r}. Rename one of the two."
-        if found
-        else ""
+        f"{metric} does not distinguish {found[0]!r} from {found[1]!r}. Rename one of them." if found else ""
     )
 
 
@@ -321,8 +323,11 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return a word that is on a cycle or whose head is not a word, or 0 if all heads lead to the root."""
-    seen = [0] * (len(heads) + 1)  # the word from which each word was first reached
+    """Return the number of a word that never reaches the root, or 0 if every word does.
+
+    A word never reaches the root if its heads form a loop, or if one of them is not a word of the sentence.
+    """
+    seen = [0] * (len(heads) + 1)  # for each word, the word where the walk that first reached it started
     seen[0] = -1
     for start in range(1, len(heads) + 1):
         word = start
@@ -335,20 +340,22 @@ def find_lost_word(heads: Sequence[int]) -> int:
 
 
 MOST_FAULTS = 20
-"""The maximum number of different faults in a table to report at once."""
+"""The maximum number of different faults to report for a table."""
 
 
 def describe_rows(name: str, faults: Mapping[str, Sequence[str]]) -> str:
-    """Describe each kind of fault in a table, with the first row that has it."""
+    """Describe each kind of fault in a table once, naming the first row that has it."""
     told = []
     for fault, places in faults.items():
         others = len(places) - 1
-        more = f" The same fault is in {others:,} more row{'s' if others > 1 else ''}." if others else ""
+        more = (
+            f" {others:,} more {'rows have' if others > 1 else 'row has'} the same fault." if others else ""
+        )
         told.append(f"{places[0]}: {fault}{more}")
     if len(told) == 1:
         return f"{name}, {told[0]}"
     listed = "\n".join(f"- {each}" for each in told[:MOST_FAULTS])
-    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > MOST_FAULTS else "")
+    return f"{name} has faults:\n{listed}" + ("\n- and other faults" if len(told) > MOST_FAULTS else "")
 
 
 # Chunks
@@ -371,7 +378,7 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
 
 
 def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
-    """Read chunks from tags and write them in another scheme. In IOB2, `I-NP I-NP` becomes `B-NP I-NP`."""
+    """Convert tags to another scheme. For example, `I-NP I-NP` becomes `B-NP I-NP` in IOB2."""
     found = chunks(tags)
     starts, ends = ({(kind, span[side]) for kind, *span in found} for side in (0, 1))
     written = ["O"] * len(tags)
@@ -391,13 +398,18 @@ def write_chunks(tags: Sequence[str], scheme: Scheme) -> list[str]:
 
 def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
     if "_" in tags:
-        return "The tag '_' in the answer stands for a missing tag in predictions. Rename the tag."
+        return (
+            "The answer contains the tag '_', which stands for a missing tag in predictions. Rename the tag."
+        )
     others = [tag for tag in tags if names and tag not in names]
     return f"The tag {others[0][:60]!r} in the answer is not one of {', '.join(names)}." if others else ""
 
 
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
-    """Explain which tag breaks the scheme, or that the tags fit no scheme although a metric reads chunks."""
+    """Describe the first tag that breaks the scheme.
+
+    Plain tags must follow one of the schemes only if sequence_f1 scores them.
+    """
     lowered = [tag.lower() for tag in tags]
     if scheme == "plain":
         schemes = SCHEMES[1:] if "sequence_f1" in metrics else ()
@@ -406,7 +418,7 @@ def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[st
             or not schemes
         ):
             return ""
-        return f"The tags follow none of the schemes that sequence_f1 reads: {', '.join(schemes)}."
+        return f"The tags don't follow any of the schemes that sequence_f1 supports: {', '.join(schemes)}."
     written = write_chunks(tags, scheme)
     place = next((at for at, tag in enumerate(written) if tag.lower() != lowered[at]), None)
     if place is None:

@@ -1,4 +1,4 @@
-"""Find validation and test texts that are also in a training split, exactly or after normalisation."""
+"""Find validation and test texts that also occur in training data, unchanged or after normalization."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Compared = Literal["context", "example"]
 """The text to look for: an example's context alone, or its question and context together."""
 
 NORMALISATION = "NFKC, case folded, letters, marks and digits only"
-"""How texts are normalised for comparison. Case, spaces, punctuation and word boundaries are ignored."""
+"""How texts are normalized for comparison. Case, spaces, punctuation and word boundaries are ignored."""
 
 _OTHER_ASCII = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(text: str) -> str:
-    """Remove the differences that tokenisers and editors make, so that `Do n't !` equals `don't`."""
+    """Normalize a text, so that tokenization and punctuation don't matter: `Do n't !` and `don't` become `dont`."""
     if text.isascii():
         return _OTHER_ASCII.sub("", text.lower())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -34,25 +34,25 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True)
 class Overlap:
-    """The examples of a split whose text also occurs in other data, of the same task or a different task."""
+    """The examples of a split whose text also occurs in other data of the same task or in data of another task."""
 
     task: str
     """The task that the examples belong to."""
     split: str
     """The split that the examples belong to."""
     source: str
-    """The task whose data contains the same texts."""
+    """The task whose data was searched for the texts."""
     examples: int
     """The number of examples in the split."""
     exact: tuple[str, ...]
     """The ids of examples whose text occurs in the source unchanged."""
     normalised: tuple[str, ...]
-    """The ids of examples whose normalised text occurs in the source, including exact matches."""
+    """The ids of examples whose normalized text occurs in the source, including exact matches."""
 
 
 @dataclass(frozen=True)
 class _Digests:
-    """Eight bytes for each text of a split, unchanged and normalised. A text that is not compared has 0."""
+    """64-bit digests of a split's texts, unchanged and normalized. An empty text has 0 and is not compared."""
 
     exact: np.ndarray
     normalised: np.ndarray
@@ -67,8 +67,8 @@ def find_overlap(
 ) -> Iterator[Overlap]:
     """Yield the overlap of each prepared split in `splits` with each task's splits in `against`.
 
-    A split's overlap with its own task is always reported; its overlap with a different task, only if they
-    share a text. Empty texts are not compared. Memory use is 16 bytes per text, plus the ids of one split.
+    Overlap with the split's own task is always reported. Overlap with another task is reported only if they share a
+    text. Empty texts are not compared. Memory use is 16 bytes per text, plus the ids of one split.
     Raises DataError for damaged data.
     """
     import numpy as np

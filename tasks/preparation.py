@@ -1,4 +1,4 @@
-"""Prepare splits: fetch outdated files, read them with the task's adapter, and store the examples."""
+"""Prepare splits: get the data files, read them with the task's reader, and store the examples."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from decabench.tasks.sources.published import SourceFiles
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
-"""The bundled sample, a mirror with one folder per task and published file names."""
+"""The bundled sample. It is a mirror, with one folder per task and files under their published names."""
 
 
 def sample_sources() -> dict[str, Any]:
-    """Read the source, licence and remarks for each folder in the sample. Stand-in data has a note."""
+    """Return the source and license of each folder in the sample, and a note if its data is a stand-in."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
@@ -57,15 +57,15 @@ class Request:
     """The data to prepare, and where to get it."""
 
     home: Path
-    """The home folder of prepared data."""
+    """The folder for prepared data."""
     split: str | None = None
     """The split to prepare. By default, every public split is prepared."""
     mirror: str | None = None
-    """A folder or HTTP(S) URL that contains a folder per task with the files under their published names."""
+    """A folder or HTTP(S) URL that contains one folder per task, with files under their published names."""
     sample: bool = False
     """Whether to use the bundled sample instead of the full data."""
     force: bool = False
-    """Whether to prepare again even if nothing has changed."""
+    """Whether to prepare data again even if nothing has changed."""
     progress: bool = True
     """Whether to show a progress bar for downloads."""
     hidden: bool = False
@@ -96,13 +96,13 @@ class Request:
 
     @property
     def place(self) -> str:
-        """Where the files come from. Prepared data is out of date if this changes."""
+        """Where the files come from. If this changes, prepared data is out of date."""
         if self.sample or self.mirror is None:
             return self.origin
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether to keep a split that came from a mirror, because the request names no other source."""
+        """Whether to keep a split that was prepared from a mirror, because the request doesn't name another source."""
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
@@ -117,7 +117,7 @@ class Request:
     def absent_splits(self, task: Task) -> tuple[str, ...]:
         """Return the splits to prepare before a run because they are missing or come from a different source.
 
-        If the request names no source, or its folder no longer exists, any prepared data will do.
+        If the request names no source, any prepared data is accepted.
         """
         if self.origin != "upstream":
             return _find_due(task, self).splits
@@ -126,12 +126,12 @@ class Request:
 
 
 def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:
-    """Return the names of the tasks that have a split."""
+    """Return the names of the tasks that have the given split."""
     return [name for name in names if split in available_splits(known[name])]
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Return the splits to prepare, or an empty tuple if the requested split is not public."""
+    """Return the splits to prepare, or an empty tuple if the task doesn't have the requested split."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))
 
 
@@ -142,9 +142,9 @@ class Preparation:
     task: str
     """The task's name."""
     records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """The records of the task's prepared splits.
+    """The records of the requested splits that are prepared.
 
-    After a failure, these are the requested splits that were already prepared and are up to date.
+    After a failure, they include only splits that are up to date.
     """
     was_ready: bool = False
     """Whether the data was already up to date."""
@@ -176,7 +176,7 @@ def prepare(
     again even if it is up to date. With `jobs` above 1, worker processes are started, so a script needs an
     `if __name__ == "__main__":` guard.
 
-    Raises UnknownNameError for an unknown task. If tasks fail, the other tasks are still prepared, and then
+    Raises UnknownNameError for an unknown task. If a task fails, the other tasks are still prepared, and then
     DataError is raised with the reasons.
     """
     files = as_paths(include)
@@ -201,7 +201,7 @@ def prepare_all(
     """Prepare tasks in `jobs` processes, and report each result as it finishes. A failed task doesn't stop the others.
 
     `include` lists the files that define tasks; every process loads them again. Raises DecabenchError if data
-    must be prepared from a folder that doesn't exist.
+    must be prepared from a mirror folder that doesn't exist.
     """
     due = {task.name: _find_due(task, request) for task in tasks}
     waiting = [name for name, found in due.items() if found.splits]
@@ -248,7 +248,7 @@ def _prepare_in_processes(
                     end(future.result())
                 except BrokenProcessPool:  # a single killed process breaks the whole pool
                     sentence = (
-                        f"{name} is not prepared. A process was killed, perhaps because memory ran out. "
+                        f"{name} was not prepared. A worker process was killed, perhaps because memory ran out. "
                         "Run again with --jobs 1."
                     )
                     end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
@@ -264,7 +264,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
-    except Exception as error:  # the adapter can't read the data: continue with the other tasks
+    except Exception as error:  # the reader doesn't support the data: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
@@ -275,15 +275,15 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 
 
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Prepare the splits that need it, and return the records of all requested splits.
+    """Prepare the splits that are missing or out of date, and return the records of all requested splits.
 
-    Raises MissingDataError, DataError or StorageError, and then leaves earlier data unchanged.
+    Raises MissingDataError, DataError or StorageError. A split that fails keeps its earlier data.
     """
     return _prepare_due(task, request, _find_due(task, request))
 
 
 def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
-    if found.splits:  # otherwise touch nothing, because the home folder may be read-only
+    if found.splits:  # otherwise write nothing, because the home folder may be read-only
         store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
@@ -303,7 +303,7 @@ def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRe
 
 
 def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
-    """An altered split is prepared again from the mirror in its record."""
+    """Group the due splits by mirror. An altered split is prepared again from the mirror that it came from."""
     records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
     found: dict[str | None, list[str]] = {}
     for split in due.splits:
@@ -315,9 +315,9 @@ def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[st
 @dataclass(frozen=True)
 class _Due:
     splits: tuple[str, ...]
-    """The names of the splits."""
+    """The splits that must be prepared."""
     altered: tuple[str, ...] = ()
-    """The due splits whose inputs are unchanged but whose prepared files were changed or deleted."""
+    """The splits that are due only because their prepared files were changed or deleted."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:
@@ -347,7 +347,7 @@ def _find_due(task: Task, request: Request) -> _Due:
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
-    # Preparing the data may have taken hours.
+    # Full data may have taken hours to prepare, so the sample must not replace it.
     if not request.sample or request.force:
         return
     try:
@@ -357,8 +357,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         return
     if origins:
         raise DecabenchError(
-            f"{task.name} is already prepared from {' and '.join(sorted(origins))} in {request.home}. Choose "
-            "another folder for the sample with --home, or replace the data with --force."
+            f"{request.home} already contains the full data of {task.name} (origin: {', '.join(sorted(origins))}). "
+            "Choose another folder for the sample with --home, or replace the data with --force."
         )
 
 
@@ -393,16 +393,16 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         if lacking:
             raise MissingDataError(
                 f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
-                f"{missing} is not prepared. The other splits are prepared."
+                f"{missing} could not be prepared. The other splits were prepared."
             )
         raise MissingDataError(
-            f"{task.name}: the only working source ({opened.source.name}) has no split {missing}. The other "
-            "splits are prepared."
+            f"{task.name}: the only working source ({opened.source.name}) has no {missing} split. The other "
+            "splits were prepared."
         )
 
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
-    # Tasks that share files take turns.
+    # Tasks that share files use a lock, so that they don't download the same files at once.
     from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
 
     raw = request.home / "raw" / task.files_folder
@@ -411,8 +411,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
-                    f"The bundled sample does not include {task.name}, because its texts can't be redistributed. "
-                    f"Prepare {task.name} without --sample, or with --mirror."
+                    f"The bundled sample does not include {task.name}. Prepare {task.name} without --sample, or with "
+                    "--mirror."
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
@@ -434,7 +434,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
     place = _place(task, request)
-    _write_inputs(store, task, split, None)  # a run killed from here on must not look finished
+    _write_inputs(store, task, split, None)  # a run that is killed after this must look unfinished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
@@ -474,7 +474,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 _WORKING = re.compile(
     r"\S.{20,}(####|\\boxed\{|</think>|answer(?: is|:))\s*\S[^\n]{0,60}\s*", re.IGNORECASE | re.DOTALL
 )
-"""Matches a text that ends in a marker and a short answer, as in GSM8K and MATH."""
+"""Matches worked solutions that end with a marker and a short answer, as in GSM8K and MATH."""
 
 
 @dataclass
@@ -484,18 +484,18 @@ class _SplitFacts:
     task: Task
     split: str
     least: int
-    """The published number of examples, or 0 if the files' digests verify them."""
+    """The minimum number of examples, or 0 if it is not checked, for example because the files are verified."""
     rows: int = 0
     """The number of examples read so far."""
     labelled: bool = True
     """Whether the data has labels."""
     asked: Any = field(default_factory=hashlib.sha256)
-    """A digest of the predictor's input, for a split with hidden labels."""
+    """The digest of the ids, questions and contexts of a split with hidden labels, updated with each example."""
     marks: Counter[str] = field(default_factory=Counter)
-    """The markers before the short answers in gold answers with working, which no model could reproduce."""
+    """The markers in gold answers that are worked solutions. A model can't reproduce such an answer exactly."""
 
     def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield the examples. Raises DataError if there are too few, or if they can't be scored."""
+        """Yield the examples unchanged. Raises DataError if there are too few, or if they can't be scored."""
         task, name = self.task, f"{self.task.name}, {self.split}"
         metrics = (task.metric, *task.secondary)
         is_own = task.origin == "user"
@@ -511,7 +511,7 @@ class _SplitFacts:
         for example in examples:
             if not self.rows and task.unit_names and len(task.unit_names) != len(example.units):
                 raise DataError(
-                    f"{task.name} has the unit names {', '.join(task.unit_names)}, but an example has "
+                    f"{task.name} declares the unit names {', '.join(task.unit_names)}, but an example has "
                     f"{len(example.units)} units: {', '.join(map(repr, example.units))}. Use one name for each unit."
                 )
             if example.answers:
@@ -532,7 +532,7 @@ class _SplitFacts:
                 self.marks[working[1]] += 1
         if faults:
             raise DataError(describe_rows(name, faults))
-        for find, first in classes:  # before any prediction, which can take hours
+        for find, first in classes:  # before predictions are made, which can take hours
             try:
                 find(list(first.values()))
             except MetricError as error:
@@ -540,7 +540,7 @@ class _SplitFacts:
         if self.rows < self.least:
             raise DataError(
                 f"The {self.split} split of {task.name} has only {self.rows:,} of {self.least:,} examples. "
-                "Fetch the files again with --force."
+                "Download the files again with --force."
             )
 
     @property
@@ -550,26 +550,25 @@ class _SplitFacts:
             return ""
         mark = self.marks.most_common(1)[0][0]
         return (
-            f"{count:,} of {self.rows:,} gold answers end in `{mark}` and a short answer; the metric "
-            "compares the whole text, so keep only the part after the mark as the answer"
+            f"{count:,} of {self.rows:,} gold answers end in `{mark}` and a short answer; the metric compares the "
+            f"whole text, so keep only the part after `{mark}` as the answer"
         )
 
 
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     """Describe how a split's number of examples differs from the published number.
 
-    The result is empty if the numbers agree, or for the sample and the user's own tasks.
+    Returns an empty string if the numbers agree, and for the sample and the user's own tasks.
     """
     published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
-        verb = "more than" if record.rows > published else "of"
-        return (
-            f"{split} has {record.rows:,} {verb} the {published:,} published examples, all that this "
-            "source has"
-        )
+        found = f"{record.rows:,} of the {published:,} published examples"
+        if record.rows > published:
+            found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
+        return f"{split} has {found}, which is all that this source has"
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
     is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"
     names = ", ".join(differing or [str(file["name"]) for file in record.files])
@@ -584,7 +583,10 @@ def _place(task: Task, request: Request) -> str:
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Return the size and modification time of files read in place, to detect changes without reading them again."""
+    """Return the size and modification time of the files that are read in place.
+
+    They show whether a file has changed, without reading it again.
+    """
     folder = request.folder(task)
     if folder is None:
         return {}

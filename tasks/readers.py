@@ -1,4 +1,4 @@
-"""Helpers for the readers in `datasets/`: records with error positions, and URLs of pinned files."""
+"""Helpers for the readers in `datasets/`: records whose errors name their position, and URLs of pinned files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Record:
         return f"{above}, {self._kind} {self._number}"
 
     def fault(self, reason: str) -> DataError:
-        """Return an error that names the position."""
+        """Return a DataError that names the record's position."""
         return DataError(f"{self.place}: {reason}.")
 
     def field(self, key: str) -> Any:
@@ -65,7 +65,7 @@ class Record:
 
     def texts(self, key: str) -> list[str]:
         """Return a field that is a list of texts. Raises DataError for any other type."""
-        return [self._require_text(value, f"each of {key!r}") for value in self.list(key)]
+        return [self._require_text(value, f"each item of {key!r}") for value in self.list(key)]
 
     def list(self, key: str) -> list[Any]:
         """Return a list field. Raises DataError for any other type."""
@@ -154,9 +154,9 @@ def shuffle_key(seed: str, text: str) -> str:
 
 
 def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Yield examples with ids `<prefix>.<index>`, in a random but fixed order within each unit.
+    """Shuffle examples within each unit, always in the same order, and number their ids: `<prefix>.<index>`.
 
-    `unit` is the level of the units, with 0 as the outermost. Use this for files whose ids, or whose order
+    `unit` is the level of the units; 0 is the outermost level. Use this for files whose ids, or whose order
     within a unit, reveal the answers. Upstream's ids go to `meta`, which predictors never receive.
     """
     index = 0
@@ -198,7 +198,7 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
 
 
 def line_record(line: str | bytes, name: str, number: int) -> Record:
-    """Return a line's JSON value as a record. Raises DataError, naming the line."""
+    """Parse a line of JSON as a record. Raises DataError, naming the line."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         return Record(parse_json(text, surrogates=True), name, "line", number)
@@ -240,7 +240,7 @@ def column_blocks(
     """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
 
     Every line must have `columns` cells, except that a line beginning with `comment` is a single cell. The
-    first `skip` lines are left out. Raises DataError, naming the line.
+    first `skip` lines are skipped. Raises DataError, naming the line.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
@@ -269,7 +269,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 
 
 def one_token(record: Record, column: int) -> str:
-    """Return a cell that is a single word, so that an answer has one item per cell. Raises DataError otherwise."""
+    """Return a cell that must be a single word, because answers have one item per word. Raises DataError otherwise."""
     cell: str = record.value[column]
     if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be a single word, not {cell[:40]!r}")
@@ -293,10 +293,11 @@ def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
 
 
 def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:
-    """Parse the files of each split from lines of split, digest, size and name.
+    """Parse a list of files, and return the files of each split.
 
-    The digest is a sha256 or a git blob id, and `-` means that the digest or size is unknown. `url` is the
-    folder that contains the files, or an empty string for files that users supply themselves.
+    Each line contains the split, digest, size and name of a file. The digest is
+    a sha256 or a git blob id, and `-` means that the digest or size is unknown. `url` is the folder that contains
+    the files, or an empty string for files that users supply themselves.
     """
     found: dict[str, tuple[RemoteFile, ...]] = {}
     for line in listed.split("\n"):

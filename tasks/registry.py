@@ -1,4 +1,4 @@
-"""All tasks and suites by name: built-in, from installed packages, and from included files."""
+"""All tasks and suites by name: built-in ones, and those from installed packages and included files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
         )
     several = name.split(",")
     if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
-        raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one is allowed.")
+        raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one task is allowed.")
     return tasks[_require(name, tasks, "task")]
 
 
@@ -115,7 +115,7 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
-    """Return the given tasks, looking up names. Raises UnknownNameError."""
+    """Return the given tasks, looking up those that are names. Raises UnknownNameError for an unknown name."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 
@@ -172,7 +172,7 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
 
 @lru_cache(maxsize=256)
 def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...]:
-    """The arguments are the cache key; `place` distinguishes equal relative paths in different folders."""
+    """Load a file once. `place`, its absolute path, and `content`, its digest, are only part of the cache key."""
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":
@@ -212,7 +212,10 @@ def _known(
     known, word = dict(own), kind.__name__.lower()
     for item in _installed(kind):
         if item.name in known:
-            warnings.warn(f"A second installed {word} named {item.name!r} is ignored.", stacklevel=3)
+            warnings.warn(
+                f"An installed package defines another {word} named {item.name!r}, which is ignored.",
+                stacklevel=3,
+            )
         known.setdefault(item.name, item)
     for added in items:
         if isinstance(added, kind):

@@ -1,4 +1,4 @@
-"""Prepared examples on disk: a parquet file per split, and a record of where it came from.
+"""Prepared examples on disk: a parquet file for each split, and a record of where its data came from.
 
 Examples are written and read in batches, so memory use doesn't grow with the dataset.
 """
@@ -48,7 +48,7 @@ _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
 _FEW = 50_000
-"""Up to this many examples, items are kept in memory, because making them again would take too long."""
+"""The largest number of examples whose items are kept in memory. For more, items are made on each use."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
@@ -65,14 +65,14 @@ def home_folder(given: str | Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """A prepared split's entry in `task.json`, with everything that results record about their data."""
+    """A prepared split's entry in `task.json`. It contains everything that results record about their data."""
 
     rows: int
     """The number of examples."""
     fingerprint: str
-    """`sha256:…` of the examples, in order."""
+    """The digest of the examples in order, as `sha256:…`."""
     origin: str
-    """`upstream`, `mirror`, `sample` or `user`."""
+    """Where the data came from: `upstream`, `mirror`, `sample` or `user`."""
     source: str
     """The name of the source that the split was read from."""
     verified: bool
@@ -80,22 +80,19 @@ class SplitRecord:
     files: tuple[Mapping[str, Any], ...]
     """The name, url, sha256, size and status of each file."""
     version: int
-    """The version of the adapter."""
+    """The task's version when the split was prepared."""
     note: str = ""
-    """A remark for readers of a score, for example that the data is a stand-in or a subset."""
+    """A remark that is shown with scores, for example that the data is a stand-in."""
     units_digest: str = ""
-    """`sha256:…` of the units, in order. The fingerprint covers only the innermost units."""
+    """The digest of the units in order, as `sha256:…`. The fingerprint covers only the innermost units."""
     salt: str = ""
-    """A secret at the start of a hidden split's fingerprint, so that guessed labels can't be checked."""
+    """Secret text that is hashed into a hidden split's fingerprint, so that it doesn't confirm guessed labels."""
     questions: str = ""
-    """`sha256:…` of a hidden split's ids, questions and contexts, in order, without labels."""
+    """The digest of a hidden split's ids, questions and contexts in order, as `sha256:…`."""
     labelled: bool = True
-    """Whether the labels are available. Only the keeper of a hidden split has them."""
+    """Whether the examples have labels. Not everyone has the labels of a hidden split."""
     checked: str = ""
-    """The `check_digest` of the parquet file at the time when its rows matched the fingerprint.
-
-    Older records have an empty string.
-    """
+    """The `check_digest` of the parquet file when it was written. Empty in older records."""
 
     def check_digest(self, path: Path) -> str:
         """Return a sha256 that changes if the parquet file or any of this record's digests changes."""
@@ -107,13 +104,13 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest of the data in submissions and id lists. For a hidden split, it covers only the public part."""
+        """The digest of the data in submissions and id lists. It doesn't cover the labels of a hidden split."""
         return self.questions or self.fingerprint
 
 
 @lru_cache(maxsize=256)
 def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
-    """`trace` is part of the cache key, so the file is read again after it changes."""
+    """Read the records in `task.json`. `trace` is part of the cache key, so a changed file is read again."""
     import msgspec
 
     return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
@@ -121,14 +118,14 @@ def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *trace: int) -> str:
-    """`trace` is part of the cache key, so the digest is recomputed after the file changes."""
+    """Return the file's digest. `trace` is part of the cache key, so a changed file is digested again."""
     return file_digest(path)
 
 
 def _line(example: Example, context: str, meta: str) -> str:
-    """Return the line that an example adds to its split's fingerprint, given its context and `meta` as JSON.
+    """Return the line for an example in the text whose digest is the fingerprint. `context` and `meta` are JSON.
 
-    Only the innermost unit is included, so that a task can add outer units and keep its fingerprints.
+    Only the innermost unit is included, so that adding outer units to a task doesn't change its fingerprints.
     """
     before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
     return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
@@ -161,7 +158,7 @@ class Store:
     ) -> tuple[int, str, str]:
         """Write a split, and return its number of rows, its fingerprint and the digest of its units.
 
-        The fingerprint starts from the salt. Raises DataError and StorageError.
+        The salt is hashed before the examples. Raises DataError for invalid examples, and StorageError.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -238,9 +235,9 @@ class Store:
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
-        """Whether a prepared split's file and record were written together.
+        """Whether a prepared split's file still matches its record.
 
-        This guards against accidents. Anyone who alters data on purpose can also alter the record.
+        This detects accidental changes. Anyone who changes data on purpose can also change the record.
         """
         record, path = self.records(task).get(split), self.path(task, split)
         return record is not None and path.exists() and record.checked in ("", record.check_digest(path))
@@ -256,16 +253,16 @@ class Store:
     def require_current(self, task: Task, split: str) -> None:
         """Raise DataError if the files of a user's task have changed since it was prepared.
 
-        Deleted files, and tasks prepared from another source, are not compared.
+        Deleted files and data from other sources are not checked.
         """
         record = self.records(task.name).get(split)
         if task.folder is None or record is None or record.origin != "user":
             return
         if is_of_other_files(task, split, record):
             raise DataError(
-                f"{task.name} was prepared from {', '.join(str(file['name']) for file in record.files)}, which another "
-                f"task of this name uses. Run decabench prepare {task.name}{include_option(task)}, or rename "
-                "one of them."
+                f"{task.name} was prepared from {', '.join(str(file['name']) for file in record.files)}, which belong "
+                f"to another task of the same name. Run decabench prepare {task.name}{include_option(task)}, or rename "
+                "one of the tasks."
             )
         for file in record.files:
             path = task.folder / str(file["name"])
@@ -301,7 +298,7 @@ class Store:
         return record
 
     def hides(self, task: str | Task, split: str) -> bool:
-        """Whether a split's labels are hidden, according to the task now or at the time of preparation."""
+        """Whether a split's labels are hidden, either now or when the split was prepared."""
         if isinstance(task, Task) and split in task.hidden:
             return True
         record = self.records(_name(task)).get(split)
@@ -311,8 +308,8 @@ class Store:
         """Raise MissingDataError if a prepared split contains only questions."""
         if not self.record(task, split).labelled:
             raise MissingDataError(
-                f"The {split} labels of {task} are hidden and not available here. Only their keeper can score "
-                "this split."
+                f"The {split} labels of {task} are hidden and not available here. Only someone who "
+                "has the labels can score this split."
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
@@ -383,8 +380,8 @@ class Store:
 class References(Sequence[Item]):
     """The gold answers of a split, in order.
 
-    They are kept in columns, which take a quarter of the memory that items take. A small split's items are
-    made once; a large split's items are made on each use.
+    They are stored in columns, which take a quarter of the memory of items. Items are made once for a small split,
+    and on each use for a large split.
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -406,7 +403,7 @@ class References(Sequence[Item]):
         labels = np.concatenate([np.from_dlpack(chunk.indices) for chunk in codes.chunks])
         labels = labels.reshape(len(self), -1)
         if labels.shape[1] == 1:
-            return labels  # already numbered by first example
+            return labels  # already numbered in order of first occurrence
         return np.stack([level.astype(np.int32) for level in nest_units(labels)], axis=1)
 
     @cached_property
@@ -437,7 +434,7 @@ class References(Sequence[Item]):
 def number_units(units: Sequence[Sequence[str]]) -> Array:
     """Number the units of each level from 0, in order of first occurrence. Returns shape (examples, levels).
 
-    Inner units inside different outer units are different. A row without units is its own unit.
+    Equal inner units in different outer units get different numbers. If there are no units, each row is its own unit.
     """
     import numpy as np
 
@@ -471,7 +468,7 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
     for batch in table.to_batches(_BATCH):
         ids, metas = (batch.column(name).to_pylist() for name in ("id", "meta"))
         answers, units = (_tuples(batch.column(name)) for name in ("answers", "units"))
-        # Most examples have no meta, and it was validated on writing.
+        # Most examples have no meta. It was validated when it was written.
         read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
         yield from map(Item, answers, ids, units, read)
 
@@ -496,7 +493,7 @@ def _find(task: str | Task) -> Task | None:
 
 
 def _has_split(task: Task | None, split: str) -> bool:
-    """Unknown tasks count as having every split."""
+    """Whether a task has a split. An unknown task is assumed to have every split."""
     return task is None or not task.sources or split in available_splits(task)
 
 
@@ -520,7 +517,7 @@ def include_option(task: Task | None) -> str:
 
 
 def prepare_again(task: str, record: SplitRecord) -> str:
-    """Return a hint on how to prepare data again that doesn't match its record."""
+    """Return advice on replacing data that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
     return f"Run decabench prepare {task}{option}, and add --force if that changes nothing"
 
@@ -533,7 +530,10 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
-    """Every example must have labels. With `may_lack`, all labels can be missing."""
+    """Yield the examples. Raises DataError if an example is invalid.
+
+    Every example must have labels, or, if `may_lack` is set, none may have labels.
+    """
     levels, are_bare = 0, False
     seen: dict[bytes, int] = {}  # digests, so that memory use doesn't depend on the length of the ids
     for number, example in enumerate(examples):
@@ -558,7 +558,7 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
 
 def _find_fault(example: Example, is_bare: bool) -> str:
     if is_bare and example.answers:
-        return "the example has an answer, but the examples before have none"
+        return "the example has an answer, but the preceding examples have none"
     if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
         return "'answers' must contain one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
@@ -570,12 +570,12 @@ def _find_fault(example: Example, is_bare: bool) -> str:
             if not str.isascii(text):
                 text.encode()
     except (TypeError, UnicodeEncodeError):
-        return "every field must be text"
+        return "every field must be valid Unicode text"
     return ""
 
 
 def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
-    """Each part has about a megabyte, to limit memory use for long contexts."""
+    """Yield the text to digest in parts of about a megabyte, because long contexts would take too much memory."""
     lines: list[str] = []
     size, context, quoted_context = 0, "", '""'
     for example, meta in zip(batch, metas, strict=True):

@@ -1,4 +1,4 @@
-"""Suites: tasks reported together, how their scores combine, and scores reported in papers."""
+"""Suites: groups of tasks, how their scores combine into a total, and scores from papers to compare with."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ Combination = Literal["sum", "mean", "none"]
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A model's scores as printed in a paper. These are shown separately, never ranked among scored submissions."""
+    """A model's scores as printed in a paper. They are shown separately and never ranked with submissions."""
 
     name: str
     """The model's name."""
     training: str
     """How the model was trained, for example `joint` or `single-task`."""
     scores: Mapping[str, float]
-    """Scores by task, in the metric's own unit."""
+    """The scores by task, in the unit of each task's metric."""
     total: float | None = None
     """The total as printed, or None if the paper doesn't print a total."""
     source: str = ""
-    """Where the scores are published. If empty, the suite's source applies."""
+    """Where the scores were published. By default, the suite's source."""
 
 
 @dataclass(frozen=True)
 class Suite:
     """Tasks that are reported together.
 
-    Adding a task to the registry doesn't change any suite. A suite is validated on creation, and DataError
-    lists every fault.
+    Adding a task to the registry doesn't change any suite. Raises DataError on creation if any field is invalid,
+    listing every fault.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Suite:
     tasks: tuple[str, ...]
     """The names of the tasks, in the order of the suite's tables."""
     total: Combination = "none"
-    """How scores combine; `none` if higher is better for some metrics and lower for others."""
+    """How scores combine. Use `none` if higher is better for some metrics and lower is better for others."""
     total_name: str = "total"
     """The name of the combined score, for example `decaScore`."""
     description: str = ""
     """A description of one or two sentences."""
     source: str = ""
-    """The paper that `published` is taken from."""
+    """The paper that the `published` scores come from."""
     source_url: str = ""
     """The paper's URL."""
     published: tuple[PublishedRow, ...] = ()
@@ -71,7 +71,8 @@ class Suite:
         faults = []
         if not NAME.fullmatch(self.name):
             faults.append(
-                f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
+                f"A name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, "
+                f"but got {self.name!r}."
             )
         if not self.tasks:
             faults.append("'tasks' must list at least one task.")
@@ -87,16 +88,16 @@ class Suite:
                 )
         for key in ("title", "total_name", "description", "source"):
             if not getattr(self, key).isprintable():
-                faults.append(f"{key!r} contains characters that can't be printed. Remove these characters.")
+                faults.append(f"{key!r} contains characters that can't be printed. Remove them.")
         if self.source_url and not self.source_url.startswith(("https://", "http://")):
             faults.append("'source_url' must begin with https:// or http://.")
         if faults:
             raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
 
     def combine(self, scores: Mapping[str, float]) -> float | None:
-        """Return the total of the given scores by task.
+        """Combine the scores of the tasks into the suite's total.
 
-        The total is None if a task of the suite has no score, or if `total` is `none`.
+        Returns None if a task of the suite has no score, or if `total` is `none`.
         """
         if self.total == "none" or any(task not in scores for task in self.tasks):
             return None

@@ -1,4 +1,4 @@
-"""A task is a single value that contains every fact about it, without subclassing or work on import."""
+"""Tasks as plain values: everything about a task is in a `Task`, without subclasses or work at import time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from decabench.tasks.outputs import Label, Output, Text, default_metric
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""Matches the names allowed for tasks and suites, which are also file and folder names."""
+"""Matches valid names of tasks and suites. They are also used as file and folder names."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-"""Matches the form of codes of languages (BCP 47), including some that BCP 47 doesn't define."""
+"""Matches texts in the form of BCP 47 language codes, such as `pt-BR`. Whether the code exists is not checked."""
 
 NAME_LENGTH = 80
-"""The maximum length of a task's name in characters. Files are named after tasks."""
+"""The maximum length of a task name in characters, because file names contain it."""
 
 
 def is_task_name(name: str) -> bool:
-    """Whether a text is a valid task name, and therefore safe as part of a path."""
+    """Whether a text is a valid task name, and so safe to use in a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
@@ -36,12 +36,15 @@ HIDDEN_ADVICE = (
     "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
     "else can read the output."
 )
-"""The end of an error message that withholds the reason because a split is hidden."""
+"""The end of an error message that leaves out the reason because the split's labels are hidden."""
 
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """Raise `instead` in place of an error that may quote a label, if labels are hidden."""
+    """If `hidden` is set, replace errors with `instead`, because their messages may quote hidden labels.
+
+    MemoryError and StorageError never quote labels and are not replaced.
+    """
     try:
         yield
     except (MemoryError, StorageError):
@@ -49,7 +52,7 @@ def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
     except Exception:
         if not hidden:
             raise
-        raise instead from None  # otherwise a traceback would quote the label
+        raise instead from None  # without `from None`, the traceback would quote the label
 
 
 METRIC_GROUP = "decabench.metrics"
@@ -59,44 +62,47 @@ METRIC_GROUP = "decabench.metrics"
 
 
 class Files(Protocol):
-    """The verified local files of a source, as passed to a reader."""
+    """The local files of a source, as passed to its reader."""
 
     def path(self, name: str) -> Path:
         """Return the local path of a file or archive member. Members are extracted on first use."""
 
     def rows(self, name: str, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of a parquet file, with a few thousand in memory at a time."""
+        """Yield the rows of a parquet file. Only about a thousand rows are in memory at once."""
 
 
 Reader = Callable[[Files, str], Iterator[Example]]
-"""Yields a split's examples in upstream's order, given the files and the split."""
+"""A function that takes the files and the name of a split, and yields the split's examples in a fixed order."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that upstream publishes. Mirrors offer it under the same name."""
+    """A data file, usually published by upstream. Mirrors provide it under the same name."""
 
     name: str
-    """The file's path in a mirror, relative to the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
+    """The file's path, relative to the task's folder in a mirror, such as `train-v1.1.json`."""
     urls: tuple[str, ...] = ()
     """Download URLs in order of preference, or an empty tuple if only mirrors have the file."""
     sha256: str | None = None
-    """The published digest, if known."""
+    """The published SHA-256 digest, if known."""
     size: int | None = None
-    """Size in bytes, if known."""
+    """The size in bytes, if known."""
     md5: str | None = None
-    """A weaker published digest, used if no better digest is known."""
+    """The published MD5 digest, if known."""
     git_blob: str | None = None
-    """The git blob id (sha1 of `blob <size>\\0` + bytes), used if no better digest is known."""
+    """The git blob id, if known: the SHA-1 digest of `blob <size>\\0` followed by the bytes."""
 
     @property
     def digests(self) -> dict[str, str]:
-        """The published digests by kind, if any."""
+        """The known digests by kind: `sha256`, `md5` and `git_blob`."""
         published = {"sha256": self.sha256, "md5": self.md5, "git_blob": self.git_blob}
         return {kind: value.lower() for kind, value in published.items() if value is not None}
 
     def find_faults(self, size: int, digests: Mapping[str, str]) -> list[str]:
-        """Describe how bytes differ from the published file. The size is compared only if no digest is published."""
+        """Describe how a file of this size and with these digests differs from the published file.
+
+        The size is compared only if no digest is published. Returns an empty list if nothing differs.
+        """
         faults = [
             f"{kind} {digests.get(kind, 'none')}, expected {value}"
             for kind, value in self.digests.items()
@@ -112,30 +118,33 @@ _ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolv
 
 @dataclass(frozen=True)
 class Source:
-    """A published form of a dataset, with the reader for that form."""
+    """One of the forms in which a dataset is available, and the reader for it."""
 
     name: str
     """A short name, for example `upstream json` or `hub parquet`."""
     files: Mapping[str, tuple[RemoteFile, ...]]
     """The files of each split. Splits may share a file."""
     read: Reader
-    """The reader, which yields examples from the files."""
+    """The function that yields examples from the files."""
     members: tuple[str, ...] = ()
-    """Archive members that the reader opens by file name: `data/train.txt` is opened as `train.txt`.
+    """The archive members that the reader opens. It opens `data/train.txt` by its file name, `train.txt`.
 
-    `outer.tgz!train.txt` is a member of an archive inside the archive.
+    `inner.tgz!train.txt` is a member of `inner.tgz`, which is itself a member of the archive.
     """
     counts: Mapping[str, int] = field(default_factory=dict)
-    """The number of examples by split, if it differs from the task's published counts."""
+    """The number of examples in each split, if it differs from the task's published counts."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All URLs of the files. Empty for the user's own files."""
+        """The URLs of all files, or an empty tuple if none are published."""
         return tuple(url for files in self.files.values() for file in files for url in file.urls)
 
     @property
     def repository(self) -> str:
-        """The Hugging Face repository with this source's parquet files, as `owner/name`, or an empty string."""
+        """The Hugging Face repository of this source's parquet files, as `owner/name`.
+
+        It is an empty string for other sources.
+        """
         found = (_ON_HUB.fullmatch(url) for url in self.urls)
         return next((match[1] for match in found if match), "")
 
@@ -143,10 +152,10 @@ class Source:
 # The task
 
 TargetForm = Callable[[Example, Sequence[Example]], str]
-"""Returns another form of a training example's first answer.
+"""A function (example, earlier) that rewrites the first answer of a training example.
 
-The second argument contains the preceding examples with the same units, for example the earlier turns of a
-dialogue. It changes later, so it must be read at once.
+`earlier` lists the preceding examples with the same units, such as the earlier turns of a dialogue. The list grows
+after the call, so copy anything that you want to keep.
 """
 
 Curriculum = Literal["easy", "hard"]
@@ -155,29 +164,29 @@ Curriculum = Literal["easy", "hard"]
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """A limit on the length of the contexts that a model is trained on."""
+    """The maximum length of a context in training, and what happens to longer contexts."""
 
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """What to do with longer contexts: `skip` the example in training, or `cut` the context, also when answering."""
+    """`skip` leaves examples with longer contexts out of training. `cut` shortens contexts, also when answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
-            raise DataError(f"The limit for a context must be at least 1 token, but got {self.tokens}.")
+            raise DataError(f"A context limit must be at least 1 token, but got {self.tokens}.")
         if self.longer not in ("skip", "cut"):
             raise DataError(f"'longer' must be 'skip' or 'cut', but got {self.longer!r}.")
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its question, the sources of its data, the form of its answers, and how they are scored.
+    """A task: the sources of its data, the form of its answers, how models are asked, and how answers are scored.
 
-    A task is validated on creation, and DataError lists every fault.
+    Raises DataError on creation if any field is invalid, listing every fault.
     """
 
     name: str
-    """The name, as in decaNLP: `squad`, `iwslt.en.de`."""
+    """The task's name, for example `squad` or `iwslt.en.de`."""
     title: str
     """The display name, for example `Question answering`."""
     dataset: str
@@ -185,19 +194,19 @@ class Task:
     metric: str = ""
     """The name of the headline metric (see `decabench metrics`). By default, the output's default metric."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """The published number of examples by split, including `hidden` splits."""
+    """The published number of examples in each split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
     """Where to get the data, in order of preference. At least one source is required."""
     licence: str = "not stated"
-    """The terms of use for the text."""
+    """The license or terms of use of the texts."""
     citation: str = ""
     """The authors, year and title of the dataset's paper."""
     homepage: str = ""
     """The dataset's web page."""
     languages: tuple[str, ...] = ("en",)
-    """The codes of the languages of the texts. For translation, the source comes first: `("en", "de")`."""
+    """The language codes of the texts. For translation, the source language comes first: `("en", "de")`."""
     version: int = 1
-    """Incremented whenever the same files would produce different triples."""
+    """The version of the reader, incremented whenever the same files would produce different examples."""
     secondary: tuple[str, ...] = ("nf1",)
     """Additional metrics to compute."""
     hidden: tuple[str, ...] = ()
@@ -206,11 +215,18 @@ class Task:
     No command reveals hidden labels, even if they are prepared on this machine.
     """
     gold_score: str = ""
-    """The metric that must score gold answers 100, if a quirk of the official scorer keeps the headline score lower."""
+    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below 100.
+
+    It is a key of the metric's `details`.
+    """
     output: Output = field(default_factory=Text)
-    """The type of answer, which determines the default metric, extraction, highlighting, limits and model heads."""
+    """The type of the answers.
+
+    It determines the default metric, how answers are extracted and displayed, their maximum length, and the output
+    layer of trained models.
+    """
     question_varies: bool = False
-    """Whether questions differ between examples, so that a model must read them, too."""
+    """Whether questions differ between examples, so that a model has to read them."""
     unit_names: tuple[str, ...] = ()
     """The names of the sampling units, outermost first, for example `("article", "paragraph")`.
 
@@ -221,23 +237,26 @@ class Task:
     variants: tuple[Variant, ...] = ()
     """Other wordings of the questions, numbered from 1. Number 0 is the dataset's own wording."""
     curriculum: Curriculum | None = None
-    """Which curriculum of the paper trains this task first, `easy` (curriculum) or `hard` (anti-curriculum), if any."""
+    """`easy` if the paper's curriculum trains this task first, `hard` if its anti-curriculum does, or None."""
     target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
-    """Other forms of the training answers, by name. Scores never depend on them."""
+    """Functions that rewrite the training answers, by name. They never change the answers used for scoring."""
     context_limit: ContextLimit | None = None
     """The default limit on the context length in training. None means no limit."""
     redistributable: bool = True
     """Whether submissions may redistribute the answers."""
     withhold_texts: bool = False
-    """Whether to keep questions and contexts off public pages, as the licence requires."""
+    """Whether to keep questions and contexts off public pages, as the license requires."""
     notes: str = ""
-    """Differences that would surprise readers of the paper."""
+    """Remarks on the data, such as differences from the paper."""
     origin: str = "decabench"
     """Who defined the task: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
-    """The folder with the task's files, for a task whose data is local and never downloaded."""
+    """The folder that contains the task's files, if they are local and never downloaded."""
     shared_folder: str = ""
-    """The mirror folder of the files, if several tasks share it, such as `ud_ewt`. By default, the task's name."""
+    """The name of the files' folder in a mirror, if several tasks share it, such as `ud_ewt`.
+
+    By default, it is the task's name.
+    """
 
     definition: Path | None = None
     """The TOML file that defines the task, if any."""
@@ -250,7 +269,7 @@ class Task:
 
     @property
     def retired_variants(self) -> frozenset[str]:
-        """The numbers of the task's retired wordings, as written in results."""
+        """The numbers of the task's retired variants, as strings, which is how results store them."""
         return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
 
     @property
@@ -265,7 +284,7 @@ class Task:
 
     @property
     def answer_form(self) -> AnswerForm:
-        """The form of answers in a model's text, from the prompt or, by default, from the output."""
+        """The form in which a model writes answers, from the prompt or, by default, from the output."""
         own = self.prompt.form if self.prompt else None
         form = own or default_form(self.output, self.metric)
         return replace(form, stop=self.prompt.stop) if self.prompt else form
@@ -274,14 +293,17 @@ class Task:
         if len(self.name) > NAME_LENGTH:
             yield f"A name must have at most {NAME_LENGTH} characters, not {len(self.name)}."
         if not NAME.fullmatch(self.name):
-            yield f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
+            yield (
+                "A name must consist of lowercase letters, digits, dots, - and _, and start with a letter or "
+                f"digit, but got {self.name!r}."
+            )
         for metric in (self.metric, *self.secondary):
             try:
                 require_metric(metric)
             except UnknownNameError as error:
                 yield str(error)
         if self.shared_folder and not is_task_name(self.shared_folder):
-            yield f"'shared_folder' must have the form of a task name, but got {self.shared_folder!r}."
+            yield f"'shared_folder' must be a valid task name, but got {self.shared_folder!r}."
         if not self.sources:
             yield "The task must have at least one source."
         splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}
@@ -289,11 +311,11 @@ class Task:
             yield f"A split must be one of {', '.join(SPLITS)}, not {', '.join(unknown)}."
         if not self.languages or not all(map(_LANGUAGE.fullmatch, self.languages)):
             yield (
-                f"'languages' must be one or more codes such as en, de or pt-BR, not "
+                f"'languages' must list at least one language code, such as en, de or pt-BR, but got "
                 f"{', '.join(map(repr, self.languages)) or 'none'}."
             )
         if "train" in self.hidden:
-            yield "The train split can't be hidden, because models, baselines and prompts reveal training answers."
+            yield "The train split can't be hidden, because models, baselines and prompts use its answers."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             yield f"Each variant must have its own name, but {', '.join(repeated)} is used more than once."
@@ -308,15 +330,15 @@ class Task:
             if not isinstance(name, str) or not name:
                 yield f"The name of a target form must be a non-empty string, not {name!r}."
             elif not callable(form):
-                yield f"The target form {name} must be a function (example, earlier), not {form!r:.80}."
+                yield f"The target form {name} must be a function of (example, earlier), not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):
             yield f"'curriculum' must be easy, hard or None, not {self.curriculum!r}."
 
 
 def require_metric(name: str) -> str:
-    """Return `name` if it names a metric: built-in, from an installed package, or `package.module:object`.
+    """Return `name` if it is a built-in metric, a metric of an installed package, or has the form `module:object`.
 
-    The metric is not loaded. Raises UnknownNameError, listing similar names.
+    The metric is not loaded. Raises UnknownNameError for any other name, listing similar names.
     """
     if name in METRICS or ":" in name:
         return name
@@ -324,7 +346,7 @@ def require_metric(name: str) -> str:
 
 
 def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dict[str, int]:
-    """Return the limit, in tokens, of each task whose longer contexts are skipped (or cut)."""
+    """Return the context limits, in tokens, of the tasks that skip (or cut) longer contexts."""
     return {
         task.name: task.context_limit.tokens
         for task in tasks
@@ -335,8 +357,8 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
 def available_splits(task: Task) -> tuple[str, ...]:
     """Return the splits that the task's sources provide, in the usual order.
 
-    A hidden split counts only if its files are present, because the same task file is used by the keeper of
-    the labels and everyone else.
+    A hidden split of a local task is included only if its files exist, because people with and without the labels
+    use the same task file.
     """
     return tuple(
         split
@@ -354,7 +376,7 @@ def _kept_elsewhere(task: Task, split: str) -> list[str]:
 
 
 def describe_absent(task: Task, split: str) -> str:
-    """Explain why a task has no public split of this name: its labels are hidden, or the task doesn't define it."""
+    """Explain why a split is not available: its labels are hidden, or the task doesn't have it."""
     if task.definition is not None and split not in task.hidden:
         advice = f'to add this split, write {split} = "FILE" under [files] in {shown_path(task.definition)}'
         return f"{task.name} has no {split} split ({advice})"

@@ -1,4 +1,4 @@
-"""Tasks defined in TOML files, which name a local table, its columns, a question template and the type of answer."""
+"""Tasks defined in TOML files: a local table with its columns, a question template and the type of the answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     file.refuse_unknown(_KEYS)
     name = file.string("name")
     if name and not NAME.fullmatch(name):
-        file.fault(f"a name must consist of lower-case letters, digits, dots, - and _, not {name!r}.")
+        file.fault(
+            "a name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, "
+            f"but got {name!r}."
+        )
     output = _read_output(file) if "output" in file else Text()
     metric, secondary = _read_metric(file, output), _read_secondary(file)
     columns = _Columns(
@@ -156,8 +159,8 @@ def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> No
     """Note a fault if the metric scores groups of examples but no column identifies the groups."""
     if not units and metric in METRICS and METRICS[metric].scope == "group":
         file.fault(
-            f"'units' is missing. {metric} scores whole dialogues, so name the column with each turn's "
-            "dialogue."
+            f"'units' is missing. {metric} scores whole dialogues, so name the column that identifies "
+            "each turn's dialogue."
         )
 
 
@@ -187,7 +190,7 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
 
 
 def _read_output(file: TomlTable) -> Output:
-    """Accepts `output = "label"`, or a table [output] with `kind` and the keys of that kind."""
+    """Read the output from `output = "label"`, or from a table [output] with `kind` and the keys of that kind."""
     if isinstance(file.content["output"], str):
         table = TomlTable({"kind": file.content["output"]}, "[output]", file.faults)
     else:
@@ -224,7 +227,7 @@ def _read_limit(file: TomlTable) -> ContextLimit:
 def _read_variants(file: TomlTable, question: str, output: Output) -> list[Variant]:
     """Read the `[[variants]]` tables.
 
-    A variant adds words around any question. If all examples have the same question, it can also replace it.
+    A variant adds words around the question, or replaces it if all examples have the same question.
     """
     made = []
     for table in file.tables("variants"):
@@ -256,7 +259,7 @@ def _read_variants(file: TomlTable, question: str, output: Output) -> list[Varia
 
 @dataclass(frozen=True)
 class _Columns:
-    """Turns table rows into examples. Templates name columns in braces, for example `{country}`."""
+    """The column or template for each field of an example. Templates name columns in braces: `{country}`."""
 
     task: str
     question: str
@@ -269,7 +272,7 @@ class _Columns:
     hidden: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
-        # Only the keeper of a hidden split has the answer column.
+        # A hidden split may lack the answer column, because not everyone has the labels.
         is_bare = split in self.hidden and isinstance(row, Mapping) and self.answer not in row
         found = [] if is_bare else _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
@@ -288,7 +291,7 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
         raise DataError(f"The row must be an object with columns, not {json.dumps(row)[:80]}.")
     if row.get(column) is None:
-        raise DataError(f"The row has no {column!r}. Its columns are {', '.join(map(str, row))}.")
+        raise DataError(f"The row has no value for {column!r}. Its columns are {', '.join(map(str, row))}.")
     return row[column]
 
 
@@ -314,7 +317,7 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         faults: dict[str, list[str]] = {}
-        in_floats: list[str] | None = []  # the place of the first row, while all answers look like 1945.0
+        in_floats: list[str] | None = []  # the first row's position, or None after an answer unlike 1945.0
         for index, (place, row) in enumerate(_rows(files, names[split], columns.answer)):
             try:
                 if isinstance(row, DataError):
@@ -337,13 +340,13 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
 
 _FLOAT = re.compile(r"[-+]?\d+\.0")
 _WHOLE_NUMBERS = (
-    "Every answer is a whole number ending in .0, as pandas writes columns with gaps, but models leave out the .0. "
-    "Write 1945 instead of 1945.0, or use the output kind 'number'."
+    "Every answer is a whole number ending in .0, as in columns that pandas writes if values are missing, but models "
+    "leave out the .0. Write 1945 instead of 1945.0, or use the output kind 'number'."
 )
 
 
 def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
-    """Yield (place, row or fault) for each row of a table. The place is `line 3`, or `row 2` of a parquet file."""
+    """Yield (place, row or fault) for each row of a table. The place is `line 3`, or `row 2` for a parquet file."""
     if name.endswith(".parquet"):
         for number, row in enumerate(files.rows(name, ()), 1):
             yield f"row {number:,}", row
@@ -378,13 +381,13 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
                 if not fault and not row.get(answer, answer).strip():
                     fault = (
-                        f"The column {answer!r} is empty. Write the answer. If an empty text is the right "
-                        "answer, store the rows as JSON lines."
+                        f"The column {answer!r} is empty. Fill in the answer. If an empty text is the right "
+                        "answer, store the rows as JSON Lines."
                     )
                 if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
                     fault = (
-                        f"The column {answer!r} has a list or an object written as text, {text:.40}. Store "
-                        "rows with lists as JSON lines or parquet, where a list means several answers."
+                        f"The column {answer!r} has a list or an object written as text: {text:.40}. Store rows "
+                        "with several answers as JSON Lines or parquet, which support lists."
                     )
                 yield f"line {first:,}", DataError(fault) if fault else row
         except BrokenCsvError as error:
@@ -408,7 +411,7 @@ def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: in
         )
     if rows_in_quotes(cells, separator):
         return (
-            f"A quotation mark opens a cell that continues to line {last:,}, across text that looks "
-            "like rows. Put such cells in quotation marks, and double the marks inside them."
+            f"A quotation mark opens a cell that continues to line {last:,} and contains text that looks like rows. If "
+            "the mark is part of the text, put the cell in quotation marks, and double the marks inside it."
         )
     return ""

@@ -11,7 +11,7 @@ from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 
-# The form of answers in a language model's text
+# How to find an answer in a language model's text
 
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]
 """The form of an answer in a model's text.
@@ -32,7 +32,7 @@ class AnswerForm:
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that needn't occur in the context, such as `unanswerable`.
+    """label: the labels. state: the slots. span: answers that may be missing from the context, such as `unanswerable`.
 
     tags and tree: the tags or relations, or an empty tuple if any word is allowed.
     """
@@ -41,13 +41,16 @@ class AnswerForm:
     markers: tuple[str, ...] = ()
     """Words that can introduce an answer, such as `Summary:`, in addition to `Answer:`."""
     unquote: bool = False
-    """span, line, text: whether to remove quotation marks around the answer. With `tag`: a span in a tag."""
+    """span, line, text: whether to remove quotation marks around the answer.
+
+    If the answer is in a tag, only spans can keep their quotation marks.
+    """
     stop: tuple[str, ...] = ()
-    """Texts that begin an invented example after the answer. Set from the prompt, not from a template file."""
+    """Texts that mark the beginning of an invented example after the answer. Copied from the prompt."""
     scale: tuple[float, float] | None = None
-    """number: the lowest and highest value. Set from the task's output, not from a template file."""
+    """number: the lowest and highest value. Copied from the task's output."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-    """Additional pairs of tags around a model's reasoning. Set by the run, not from a template file."""
+    """Additional pairs of tags that a model writes around its reasoning. Copied from the settings of the run."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
@@ -102,7 +105,7 @@ class PromptTemplate:
     """The form of the answer. None means that it is derived from the task's output."""
 
     def layout(self, question: str, context: str) -> str:
-        """Return an example as text. Without a context, lines that contain only the context are left out."""
+        """Return an example as text. If there is no context, the lines for it are left out."""
         layout = self.input if context else _without_context(self.input)
         values = {"question": question, "context": context}
         if "{words}" in layout:
@@ -111,7 +114,7 @@ class PromptTemplate:
         return f"{text}\n{self.answer}" if self.answer else text
 
     def shown(self, context: str, answer: str) -> str:
-        """Return a worked example's answer as a model should write it, with tags and heads next to their words."""
+        """Return an example's answer as a model should write it: tags and heads follow their numbered words."""
         if self.form is None or self.form.kind not in ("tags", "tree"):
             return answer
         pairs = zip(context.split(), answer.split(), strict=False)
@@ -148,7 +151,7 @@ def read_prompt(
 ) -> PromptTemplate:
     """Read a prompt from a TOML table and note its faults. `shared` provides default values.
 
-    If `forms` allows a form that is not in `KINDS` (`auto`), it is read as a span.
+    `forms` lists the allowed forms. A form that is not in `KINDS` (`auto`) doesn't change the default, `span`.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -205,8 +208,8 @@ _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
 def word_by_word(instruction: str, item: str) -> PromptTemplate:
     """Return the prompt for a task whose answer has one item per word. The words are numbered, one per line.
 
-    Words get separate lines because they may be numbers themselves. The word is repeated next to its number,
-    so that a model that skips a line loses only one item.
+    Each word is on its own line, because words may be numbers themselves. Models repeat the word next to its number,
+    so a model that skips a line loses only one item.
     """
     return PromptTemplate(
         instruction=(
@@ -222,7 +225,7 @@ def word_by_word(instruction: str, item: str) -> PromptTemplate:
 def labelled_prompt(
     label: str, instruction: str, gap: str = "\n\n", answer: str = "Answer:", form: AnswerForm | None = None
 ) -> PromptTemplate:
-    """Return the prompt for a task that asks a question about a labelled text: `Sentence: …`, `Question: …`."""
+    """Return a prompt that introduces the context by a label, and then asks: `Sentence: …`, `Question: …`."""
     return PromptTemplate(
         instruction=instruction,
         input=f"{label}: {{context}}{gap}Question: {{question}}",
@@ -240,7 +243,7 @@ Rewrite = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Variant:
-    """An alternative wording of all questions of a task.
+    """An alternative wording of a task's questions.
 
     The dataset's own wording has number 0 and is not a variant. A variant changes one thing: the label words,
     their order, or the phrasing around them.
@@ -253,9 +256,9 @@ class Variant:
     labels: Mapping[str, str] = field(default_factory=dict)
     """A mapping from label words to the dataset's labels. Empty if the words are unchanged."""
     retired: bool = False
-    """Whether the variant is retired because it changes more than one thing.
+    """Whether the variant is no longer used, because it changes more than one thing.
 
-    `all` no longer includes a retired variant, and its answers are scored separately.
+    `all` doesn't include retired variants, and their answers are scored separately.
     """
 
     @property
@@ -271,7 +274,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Rewording:
-    """Splits a question into parts and rearranges them."""
+    """A `Rewrite` that splits a question into parts and rearranges them."""
 
     pattern: str
     """A regular expression that matches the whole question, with named groups."""
@@ -306,5 +309,5 @@ def matched(
     """Return a variant for questions with parts. Raises ValueError if the template doesn't use exactly these parts."""
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
-        raise ValueError(f"The template {template!r} must use only the parts {', '.join(sorted(groups))}.")
+        raise ValueError(f"The template {template!r} must use exactly the parts {', '.join(sorted(groups))}.")
     return Variant(name, Rewording(pattern, template), labels or {}, retired)

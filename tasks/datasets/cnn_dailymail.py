@@ -1,4 +1,4 @@
-"""CNN/DailyMail, not anonymised: summarization.
+"""CNN/DailyMail: summarization of news articles whose names are not anonymized.
 
 The data is published in two forms: as parquet on the hub, and as the original archives of stories with a list
 of URLs for each split.
@@ -40,7 +40,7 @@ _END_MARKS = (
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Join lines into one NFKC-normalised text, adding a period to each line that ends without punctuation."""
+    """Join lines into one NFKC-normalized text, adding a period to each line that ends without punctuation."""
     stripped = (line.strip() for line in lines)
     ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
     return unicodedata.normalize("NFKC", " ".join(ended))
@@ -236,12 +236,12 @@ CNN_DAILYMAIL = Task(
             partial(_read_parquet, parts=1),
         ),
     ),
-    licence="The articles are CNN's and the Daily Mail's; for research, not to be redistributed",
+    licence="The articles belong to CNN and the Daily Mail; for research; may not be redistributed",
     citation="Hermann et al. 2015, Teaching Machines to Read and Comprehend; See et al. 2017",
     homepage="https://github.com/abisee/cnn-dailymail",
     notes=(
-        "The hub's parquet drops 114 training documents without text, and adds ` .` to lines without "
-        "punctuation. Upstream's stories give the paper's 287,227."
+        "The hub's parquet files leave out 114 training documents without text, and add ` .` to lines without "
+        "punctuation. Upstream's stories have the paper's 287,227 training documents."
     ),
     unit_names=("document",),
     prompt=_PROMPT,

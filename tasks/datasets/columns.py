@@ -31,7 +31,7 @@ def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
 
 
 def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
-    """Return the blocks of a split. Validation is the last tenth of the training file; other files are whole."""
+    """Return the blocks of a split, given its file's blocks. Validation is the last tenth of the training file."""
     found = list(blocks)  # a few thousand sentences
     kept = len(found) - len(found) // 10
     return {"train": found[:kept], "validation": found[kept:]}.get(split, found)
@@ -51,15 +51,15 @@ class Sentence:
     document: str
     """The most recent `newdoc id`, or an empty string if there is none."""
     forms: tuple[str, ...]
-    """Column 2."""
+    """The words (column 2)."""
     upos: tuple[str, ...]
-    """Column 4."""
+    """The universal part-of-speech tags (column 4)."""
     xpos: tuple[str, ...]
-    """Column 5."""
+    """The treebank's own part-of-speech tags (column 5)."""
     heads: tuple[str, ...]
-    """Column 7."""
+    """The numbers of the words' heads (column 7)."""
     relations: tuple[str, ...]
-    """Column 8."""
+    """The relations to the heads (column 8)."""
 
     @property
     def text(self) -> str:

@@ -103,7 +103,7 @@ _PENN_TAGS = (
 _SHARED_2000 = {
     # The published training file has 8,936 sentences; its last tenth is held out.
     "counts": {"train": 8_043, "validation": 893, "test": 2_012},
-    "licence": "Not stated; text of the Wall Street Journal (Penn Treebank), for research",
+    "licence": "Not stated (Wall Street Journal text from the Penn Treebank); for research",
     "citation": "Tjong Kim Sang et al. 2000, Introduction to the CoNLL-2000 Shared Task: Chunking",
     "homepage": "https://www.clips.uantwerpen.be/conll2000/chunking/",
     "unit_names": ("sentence",),
@@ -113,7 +113,7 @@ _SHARED_2000 = {
 }
 _SPLIT_2000 = (
     "Validation is the last tenth of the published training file (893 of 8,936 sentences), because "
-    "none is published."
+    "no validation file is published."
 )
 
 CONLL2000 = Task(
@@ -149,8 +149,8 @@ EN_POS = Task(
         "its tag, such as NNP",
     ),
     variants=POS_VARIANTS,
-    notes="The tags of the Penn Treebank that CoNLL-2000 gives, which come from a tagger and are not "
-    f"gold. {_SPLIT_2000}",
+    notes="The Penn Treebank tags in CoNLL-2000's files, which were assigned by a tagger and are not gold. "
+    f"{_SPLIT_2000}",
     **_SHARED_2000,  # type: ignore[arg-type]
 )
 
@@ -163,7 +163,7 @@ _PLURALS = {"PER": "persons", "LOC": "locations", "ORG": "organizations", "MISC"
 
 
 def _sentences_2003(files: Files, split: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield (document, sentence) pairs, numbering the documents by the markers between them."""
+    """Yield (document, sentence) pairs. Documents are numbered by the -DOCSTART- lines that separate them."""
     document = 0
     for block in column_blocks(files.path(f"eng.{_EXTENSIONS[split]}"), 4, " "):
         sentence = [record for record in block if record.value[0] != _DOCUMENT]
@@ -240,7 +240,7 @@ def _sources_2003(read: Reader) -> tuple[Source, ...]:
 _COUNTS_2003 = {"train": 14_041, "validation": 3_250, "test": 3_453}
 _SHARED_2003 = {
     "dataset": "CoNLL-2003, English",
-    "licence": "Reuters text, for research, not to be redistributed: get the files yourself",
+    "licence": "Reuters text, for research; may not be redistributed, so you need your own copy",
     "citation": "Tjong Kim Sang et al. 2003, Introduction to the CoNLL-2003 Shared Task: Named Entity Recognition",
     "homepage": "https://www.clips.uantwerpen.be/conll2003/ner/",
     "withhold_texts": True,
@@ -263,8 +263,8 @@ CONLL2003 = Task(
     variants=_ENTITIES_VARIANTS,
     unit_names=("document",),
     notes=(
-        "Tags are IOB1, as published: B- only where an entity follows another of its type. Lines of "
-        "-DOCSTART- separate documents."
+        "Tags are IOB1, as published: B- is used only if an entity directly follows another of the same type. Lines "
+        "with -DOCSTART- separate documents."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]
 )
@@ -284,9 +284,9 @@ CONLL2003_ENTITIES = Task(
     variants=_BY_TYPE_VARIANTS,
     redistributable=False,  # the answers are words of the text
     notes=(
-        "A question for each sentence and type, as decaNLP asks them of OntoNotes; `None` if there is "
-        "no such entity. nF1 treats the party AN as an article, twice in the test set, so gold answers "
-        "score 99.99 there."
+        "Each sentence has one question per entity type, worded like decaNLP's questions about OntoNotes. The answer "
+        "is `None` if there is no such entity. nF1 drops the party AN, because it looks like an article. "
+        "This happens twice in the test set, so gold answers score 99.99 there."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]
 )
@@ -347,7 +347,7 @@ def _row(cells: list[str], name: str, number: int) -> Record:
 
 
 def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return words and IOB2 tags. In the column, `(PERSON*` begins an entity and `*)` ends it."""
+    """Return words and IOB2 tags. In the entity column, `(PERSON*` begins an entity and `*)` ends it."""
     tags, inside = [], ""
     for row in rows:
         cell: str = row.value[_ENTITY]
@@ -385,15 +385,14 @@ def _ontonotes_sources(read: Reader) -> tuple[Source, ...]:
 _ONTONOTES_COUNTS = {"train": 75_187, "validation": 9_603, "test": 9_479}
 _ONTONOTES_SHARED = {
     "dataset": "OntoNotes 5, English",
-    "licence": "Linguistic Data Consortium (LDC2013T19), not to be redistributed: for people who have it",
+    "licence": "Linguistic Data Consortium (LDC2013T19); may not be redistributed, so you need your own copy",
     "citation": "Pradhan et al. 2013, Towards Robust Linguistic Analysis using OntoNotes",
     "homepage": "https://catalog.ldc.upenn.edu/LDC2013T19",
     "shared_folder": "ontonotes",
 }
 _ONTONOTES_FILES = (
-    "Put your own files into the folder `ontonotes` of a mirror: the documents of each part, in "
-    "CoNLL-2012 columns, as train.english.v4_gold_conll, development.english.v4_gold_conll and "
-    "test.english.v4_gold_conll."
+    "Put your own files into the folder `ontonotes` of a mirror. Join the documents of each split, in CoNLL-2012 "
+    "columns, into train.english.v4_gold_conll, development.english.v4_gold_conll and test.english.v4_gold_conll."
 )
 
 ONTONOTES = replace(
@@ -411,7 +410,7 @@ ONTONOTES = replace(
         f"{', '.join(_ONTONOTES_PLURALS)}.",
         "its tag, such as B-PERSON",
     ),
-    notes=f"Tags are IOB2, made from the brackets of column 11. {_ONTONOTES_FILES}",
+    notes=f"Tags are IOB2, converted from the brackets in column 11. {_ONTONOTES_FILES}",
     **_ONTONOTES_SHARED,  # type: ignore[arg-type]
 )
 
@@ -423,8 +422,8 @@ ONTONOTES_ENTITIES = replace(
     counts={split: len(_ONTONOTES_PLURALS) * count for split, count in _ONTONOTES_COUNTS.items()},
     sources=_ontonotes_sources(_read_ontonotes_entities),
     notes=(
-        "A question for each sentence and type, `Which entities are persons?`, as decaNLP asks them, "
-        "but on CoNLL-2012's tokens instead of decaNLP's cleaned text; `None` if there is no such "
+        "Each sentence has one question per entity type, such as `Which entities are persons?`, as in decaNLP. The "
+        "text is CoNLL-2012's tokens instead of decaNLP's cleaned text. The answer is `None` if there is no such "
         f"entity. {_ONTONOTES_FILES}"
     ),
     **_ONTONOTES_SHARED,  # type: ignore[arg-type]

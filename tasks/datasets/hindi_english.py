@@ -16,7 +16,7 @@ _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsap
 
 
 def _closed_blocks(path: Path) -> list[list[Record]]:
-    """Return the posts that end with an empty line. Like GIRNet's code, this omits the last Facebook post."""
+    """Return the posts that are followed by an empty line. Like GIRNet's code, this omits the last Facebook post."""
     blocks = list(column_blocks(path, 3, "\t"))
     is_closed = path.read_bytes().replace(b"\r\n", b"\n").endswith(b"\n\n")
     return blocks if is_closed else blocks[:-1]
@@ -60,16 +60,15 @@ HIEN_POS = Task(
     sources=(
         Source("upstream text", dict.fromkeys(("train", "validation", "test"), _POST_FILES), _read_posts),
     ),
-    licence="Not stated; posts of Facebook, Twitter and WhatsApp, for research",
+    licence="Not stated (posts from Facebook, Twitter and WhatsApp); for research",
     citation="Jamatia et al. 2015, Part-of-Speech Tagging for Code-Mixed English-Hindi Chat Messages",
     homepage="https://github.com/divamgupta/mtl_girnet",
     languages=("hi", "en"),
     secondary=("tag_macro_f1",),
     notes=(
-        "The split of GIRNet's code: the first 80 % of each file for training and the rest for "
-        "testing, without the one Facebook post that no empty line ends. Validation is the last tenth "
-        "of each file's training posts. The first unit is a post's network, so scores apply to these "
-        "three networks."
+        "The split is that of GIRNet's code: the first 80 % of each file for training and the rest for testing. One "
+        "Facebook post is left out, because no empty line follows it. Validation is the last tenth of each file's "
+        "training posts. The outermost unit is the social network, so scores apply only to these three networks."
     ),
     unit_names=("network", "post"),
     prompt=word_by_word(
@@ -80,7 +79,7 @@ HIEN_POS = Task(
         "its tag",
     ),
     variants=POS_VARIANTS,
-    withhold_texts=True,  # personal posts without a licence
+    withhold_texts=True,  # personal posts without a license
     shared_folder="hien.pos",
 )
 
@@ -116,10 +115,9 @@ HI_POS = Task(
     languages=("hi",),
     secondary=(),
     notes=(
-        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences of Sachdeva et "
-        "al. 2014, 25 tags), which is not available. Training and validation are the first nine tenths "
-        "and the last tenth of the treebank's development part; test is its test part. Only mirrors "
-        "have these files."
+        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences from Sachdeva et al. 2014, 25 "
+        "tags), which is not available. Train and validation are the first nine tenths and the last tenth of the "
+        "treebank's development part, and test is its test part. The files are only available from mirrors."
     ),
     unit_names=("sentence",),
     prompt=word_by_word(

@@ -30,7 +30,7 @@ def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) ->
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""Matches the upstream pairIDs whose last letter is the label that the hypothesis was written for."""
+"""Matches upstream pairIDs whose last letter stands for the label that the hypothesis was written for."""
 
 
 def _id(pair: str, part: str, number: int) -> str:
@@ -41,7 +41,7 @@ def _id(pair: str, part: str, number: int) -> str:
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MULTINLI_MEMBERS[split]:
-        number = 0  # counts rows with a gold label, which both forms of the data contain
+        number = 0  # counts only rows with a gold label, so that both forms of the data give the same ids
         for row in line_records(files.path(f"multinli_1.0_{part}.jsonl")):
             label = row.choice("gold_label", (*_LABELS, "-"))
             if label != "-":  # the annotators did not agree
@@ -148,7 +148,7 @@ MULTINLI = Task(
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes=(
         "Rows without a gold label are left out. The test labels are hidden. Upstream's `pairID` ends "
-        "in the label that the hypothesis was written for: such ids are replaced with numbers "
+        "in the label that the hypothesis was written for, so such ids are replaced with numbers "
         "(`matched-0`)."
     ),
     version=2,
@@ -213,8 +213,8 @@ SNLI = Task(
     citation="Bowman et al. 2015, A Large Annotated Corpus for Learning Natural Language Inference",
     homepage="https://nlp.stanford.edu/projects/snli/",
     notes=(
-        "Rows without a gold label are left out; the counts include only rows with one. `pairID` ends "
-        "in the label that the hypothesis was written for, so it is in `meta`, and ids are numbers."
+        "Rows without a gold label are left out and not counted. Upstream's `pairID` ends in the label that the "
+        "hypothesis was written for, so ids are replaced with numbers, and `pairID` is kept in `meta`."
     ),
     version=2,
     question_varies=True,

@@ -64,7 +64,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """The units are a digest of the text, because a split can contain a text twice, and the id."""
+    """Yield examples. Their outer unit is a digest of the text, because a split can contain a text more than once."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -74,7 +74,7 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Examples are sorted by a digest of their text. Repeated texts are digested with a counter."""
+    """Yield examples, sorted by a digest of their text. A repeated text is digested together with a counter."""
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):
@@ -165,7 +165,7 @@ def _fdu_task(name: str, domain: str, counts: dict[str, int], source: Source, no
         dataset=f"FDU-MTL, {_DOMAINS[domain][0]}",
         counts=counts,
         sources=(source,),
-        licence="Not stated; the reviews are their authors' (Amazon, IMDB, Rotten Tomatoes); for research",
+        licence="Not stated; the reviews (from Amazon, IMDB and Rotten Tomatoes) belong to their authors; for research",
         citation="Liu et al. 2017, Adversarial Multi-task Learning for Text Classification",
         homepage="https://github.com/ccsasuke/man",
         shared_folder="fdu",
@@ -192,8 +192,8 @@ def _fdu(domain: str) -> Task:
             {"train": (train,), "validation": (train,), "test": (test,)},
             partial(_read, name, partial(_fdu_rows, domain)),
         ),
-        "Validation is the last 200 lines of the training file. Some test texts are also in the "
-        "training file: see `decabench tasks overlap --against train --against validation`.",
+        "Validation is the last 200 lines of the training file. Some test texts also occur in the training file: see "
+        "`decabench tasks overlap --against train --against validation`.",
     )
 
 
@@ -212,7 +212,7 @@ def _product(name: str, domain: str) -> Task:
             counts={**counts, "train": train} if few else {},
         ),
         "FDU-MTL's reviews of the domain, split at random in the shared-memory paper's proportions, "
-        "because the paper does not say how it split them. Reviews are sorted by the sha256 of "
+        "because the paper doesn't describe its split. Reviews are sorted by the sha256 of "
         f"`products` and the text, so equal texts stay together.{few}",
     )
 
@@ -240,9 +240,12 @@ _IMDB_FILES = {
     for split, part in (("train", "train"), ("validation", "train"), ("test", "test"))
 }
 _IMDB_LABEL = 12_500
-"""Number of training reviews for each label. Reviews are grouped by label, negative reviews first."""
+"""The number of training reviews for each label. Reviews are grouped by label, with negative reviews first."""
 _IMDB_VALIDATION = 1_250
-"""Number of reviews used for validation, from the end of each label's group, where films stay together."""
+"""The number of reviews from the end of each label's group that are used for validation.
+
+Reviews of the same film are next to each other, so they mostly stay in the same split.
+"""
 
 
 def _imdb_rows(files: Files, split: str) -> Iterator[_Labelled]:
@@ -264,19 +267,19 @@ IMDB = _task(
             partial(_read, "imdb", _imdb_rows),
         ),
     ),
-    licence="Not stated; the reviews are their authors'; for research",
+    licence="Not stated; the reviews belong to their authors; for research",
     citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis",
     homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
     notes=(
         "Upstream has no validation split, so the last 1,250 training reviews of each label are used. "
-        "Line breaks stay `<br />`. The hub's file does not name the film of a review. fdu.imdb is "
-        "another, smaller set."
+        "Line breaks are kept as `<br />`. The hub's file doesn't say which film a review is about. "
+        "fdu.imdb is a different, smaller set."
     ),
     withhold_texts=True,
 )
 
 
-# Kotzias et al. 2015: single sentences from reviews. There are no splits, so all sentences are for testing.
+# Kotzias et al. 2015: single sentences from reviews. The data has no splits, so all sentences are for testing.
 # The decathlon paper uses them to test a model that was trained on sst.
 
 _SENTENCES_ZIP = "sentiment+labelled+sentences.zip"
@@ -317,7 +320,7 @@ def _sentences(site: str, reviewed: str) -> Task:
         licence="CC BY 4.0 (UCI Machine Learning Repository)",
         citation="Kotzias et al. 2015, From Group to Individual Labels Using Deep Features",
         homepage="https://archive.ics.uci.edu/dataset/331/sentiment+labelled+sentences",
-        notes="There are no splits: all 1,000 sentences are for testing.",
+        notes="The data has no splits, so all 1,000 sentences are used for testing.",
         shared_folder="sentences",
     )
 
@@ -385,9 +388,9 @@ MR = _task(
     ),
     citation="Pang et al. 2005, Seeing Stars: Exploiting Class Relationships for Sentiment Categorization",
     notes=(
-        "Upstream has no splits, so the hub's are used: the first 80 % of each label for training, the "
-        "next 10 % for validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model "
-        "tested there must not train on this task."
+        "Upstream has no splits, so the hub's splits are used: the first 80 % of each label for training, the next "
+        "10 % for validation and the rest for testing. The data contains 1,780 of the 2,210 test sentences of "
+        "sst.fine, so a model that is tested on sst.fine must not train on this task."
     ),
     **_PANG_LEE,
 )
@@ -442,9 +445,9 @@ SUBJ = Task(
     ),
     citation="Pang et al. 2004, A Sentimental Education: Sentiment Analysis Using Subjectivity Summarization",
     notes=(
-        "Upstream has no splits. Sentences are sorted by the sha256 of `subj` and the text; the first "
-        "tenth is for testing, the next for validation. The shared-memory paper trains on 9,000. Many "
-        "sentences are also in sst.fine."
+        "Upstream has no splits. Sentences are sorted by the sha256 of `subj` and the text. The first tenth is used "
+        "for testing and the next tenth for validation. The shared-memory paper trains on 9,000 sentences. Many "
+        "sentences also occur in sst.fine."
     ),
     unit_names=("sentence",),
     prompt=labelled_prompt(

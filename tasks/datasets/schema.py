@@ -25,10 +25,10 @@ def _resolve(text: str, choice: int) -> str:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield each block's lines with the line number of the first. An empty line ends a block.
+    """Yield the line number of each block and its lines. An empty line ends a block.
 
-    The file's last block has no empty line after it and is left out, as in 2018, because the splits would
-    shift.
+    The file's last block is left out, because no empty line follows it. decaNLP's reader of 2018 does the same, and
+    including the block would shift the splits.
     """
     block: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -40,7 +40,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the two (question, context, answer) triples of the schema that begins on this line."""
+    """Yield the two (question, context, answer) triples of a schema. `line` is the number of its first line."""
     if len(block) != 3:
         raise DataError(f"{_FILE}, line {line}: a schema must have three lines, not {len(block)}.")
     context, question, options = block
@@ -65,7 +65,7 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
         ]
     if len(numbered) != _EXAMPLES:  # the splits are counted from both ends of the file
         raise DataError(
-            f"{_FILE} has {len(numbered)} examples in closed blocks, but the published file has {_EXAMPLES}, so the "
+            f"{_FILE} has {len(numbered)} examples in complete blocks, but the published file has {_EXAMPLES}, so the "
             "splits would shift."
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
@@ -125,10 +125,10 @@ SCHEMA = Task(
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
     homepage="https://github.com/salesforce/decaNLP",
     notes=(
-        "The file's last block is left out, as in 2018. Eight test rows differ from the 2018 reader's. "
-        "Rows 42 and 43 have two alternatives on a line: both are resolved here, while the 2018 reader "
-        "left `education] had been [taken` in the text. In rows 46, 47, 50, 51, 70 and 71, the 2018 "
-        "reader kept the space after the slash in `Joe/ detective`; it is removed here."
+        "The file's last block is left out, as by decaNLP's reader of 2018. Eight test rows differ from its rows. "
+        "Rows 42 and 43 have two pairs of alternatives on a line: both are resolved here, but the 2018 reader left "
+        "`education] had been [taken` in the text. In rows 46, 47, 50, 51, 70 and 71, the 2018 reader kept the space "
+        "after the slash in `Joe/ detective`, which is removed here."
     ),
     question_varies=True,
     unit_names=("schema",),

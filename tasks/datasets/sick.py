@@ -45,7 +45,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Return a function that maps each sentence to the representative of its group of paired sentences."""
+    """Group sentences that are connected by pairs. Returns a function from a sentence to its group's representative."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
@@ -65,7 +65,7 @@ _NAMES = {"train": "SICK_train.txt", "validation": "SICK_trial.txt", "test": "SI
 
 
 def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
-    """SemEval's files don't name a pair's source, so pairs that share a sentence form one unit."""
+    """Read SemEval's files. They don't name a pair's source, so pairs connected by shared sentences form one unit."""
     path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
     family = _families(
         (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)
@@ -137,9 +137,9 @@ _SHARED = {
     "unit_names": ("source",),
     "shared_folder": "sick",
     "notes": (
-        "The splits of SemEval-2014, whose files only mirrors have; the archive that can be downloaded "
-        "has 87 pairs fewer. A unit is the sentence from which a pair was made. SemEval's files lack "
-        "it, so there a unit is all pairs connected by shared sentences."
+        "The splits are those of SemEval-2014. The original files are only available from mirrors; the archive that "
+        "can be downloaded has 87 fewer pairs. The sampling unit is the sentence that a pair was made from. "
+        "SemEval's files don't name it, so with them, all pairs that are connected by shared sentences form one unit."
     ),
 }
 

@@ -33,7 +33,7 @@ The official files list no answers for these questions, and the official scorer 
 
 
 class _Paragraphs:
-    """A new context under the same title starts a new paragraph."""
+    """Numbers the paragraphs of each article. A new context under the same title starts a new paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""
@@ -177,12 +177,12 @@ SQUAD = Task(
     licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
-    notes="The authors keep the test set hidden. All reference answers are kept, including repeated ones.",
+    notes="The authors keep the test set hidden. All reference answers are kept, including duplicates.",
     question_varies=True,
     unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
-    curriculum="hard",  # trained first on its own, it was the paper's best choice (Appendix F)
+    curriculum="hard",  # training on SQuAD first was the paper's best choice (Appendix F)
     context_limit=ContextLimit(400, "skip"),
 )
 
@@ -199,10 +199,9 @@ SQUAD2 = replace(
     ),
     citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD",
     notes=(
-        "A question without an answer in its paragraph has the answer `unanswerable`; the official "
-        "files have none, and the official scorer expects an empty prediction. Upstream's ids reveal "
-        "which questions have an answer, so they are in `meta`, and ids are numbers. The authors keep "
-        "the test set hidden."
+        "If a paragraph doesn't answer a question, the answer is `unanswerable`. The official files list no answer for "
+        "such a question, and the official scorer expects an empty prediction. Upstream's ids reveal which questions "
+        "have an answer, so they are replaced with numbers and kept in `meta`. The authors keep the test set hidden."
     ),
     version=2,
     prompt=replace(

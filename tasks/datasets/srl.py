@@ -51,13 +51,13 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """Return an answer cased as in its sentence. A misquoted answer is replaced with the sentence's words."""
+    """Return an answer with the capitalization of its sentence, or the right words for a misquoted answer."""
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
         if candidate in context:
             return candidate
-    raise DataError(f"an answer is not in its sentence: {answer!r} in {context!r}.")
+    raise DataError(f"the answer {answer!r} does not occur in its sentence, {context!r}.")
 
 
 def _question(fields: str, context: str) -> tuple[str, tuple[str, ...]]:
@@ -96,7 +96,7 @@ def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
         fields = line.split()
         if not fields:
             if predicates or questions or expected == "sentence":
-                raise DataError(f"{name}, line {number}: the block ends before all its questions.")
+                raise DataError(f"{name}, line {number}: the block ends before its last question.")
             if block:
                 yield block
             block, expected = [], "header"
@@ -114,7 +114,8 @@ def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
         else:
             if not predicates or len(fields) != 3 or not fields[2].isdecimal():
                 raise DataError(
-                    f"{name}, line {number}: the block does not have the number of lines that it states."
+                    f"{name}, line {number}: the block does not have the number of predicates and questions that it "
+                    "states."
                 )
             predicates, questions = predicates - 1, int(fields[2])
 

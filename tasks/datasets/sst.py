@@ -118,7 +118,7 @@ SST = Task(
     prompt=review_prompt("a sentence of a film review"),
     variants=_VARIANTS,
     curriculum="easy",
-    withhold_texts=True,  # the sentences have no licence; the labels are free
+    withhold_texts=True,  # the sentences have no license; the labels are free
 )
 
 _FINE = ("sst.fine", _FINE_QUESTION, _FINE_LABELS)

@@ -1,4 +1,4 @@
-"""Translation: IWSLT 2016 (TED talks, from and to English) and Multi30k (captions of photographs)."""
+"""Translation: IWSLT 2016 (TED talks, to and from English) and Multi30k (captions of photographs)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, 
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
-# IWSLT 2016: translation of TED talks, from and to English. Validation is tst2013 and test is tst2014, or
-# tst2012 and tst2013 for Czech.
+# IWSLT 2016: translation of TED talks, to and from English. Validation is tst2013 and test is tst2014; for
+# Czech, they are tst2012 and tst2013.
 
 _LANGUAGES = {"ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "fr": "French"}
 _SETS = {"validation": "tst2013", "test": "tst2014"}
@@ -45,7 +45,7 @@ class _Direction:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """English and the other language, as named in archives that serve both directions."""
+        """English and then the other language, as in the names of the archives, which contain both directions."""
         return "en", self.source if self.target == "en" else self.target
 
     @property
@@ -65,7 +65,7 @@ class _Direction:
 
     @property
     def nested(self) -> str:
-        """The path of the archive inside the archive of all pairs."""
+        """The path of this pair's archive inside the archive of all pairs."""
         return f"2016-01/texts/{'/'.join(self.pair)}/{self.archive}"
 
     def names(self, split: str, named: str) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def _segments(path: Path) -> Iterator[Line]:
 
 
 def _tagged_lines(path: Path) -> Iterator[Line]:
-    """Yield every line that contains no tag, as decaNLP does. A `<url` tag starts a new talk."""
+    """Yield every line without a metadata tag, as decaNLP does. A `<url` tag starts a new talk."""
     talk = -1
     with open_text(path, newline="\n") as file:
         for number, line in enumerate(file, 1):
@@ -147,7 +147,7 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
 def _examples(direction: _Direction, pairs: Iterator[Pair], split: str) -> Iterator[Example]:
     index = 0
     for talk, source, target in pairs:
-        if source and target:  # like decaNLP, leave out lines with an empty side
+        if source and target:  # like decaNLP, leave out pairs with an empty side
             units = (f"{direction.task}.{split}.talk.{talk}",)
             yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
             index += 1
@@ -323,8 +323,8 @@ def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:
     sources = _german_sources(direction) if "de" in direction.pair else _archives(direction)
     sets = " and ".join(f"{split} is {name}" for split, name in direction.sets.items())
     notes = (
-        f"{sets.capitalize()}. The files come from the archive {direction.archive}, which serves both "
-        "directions."
+        f"{sets.capitalize()}. The files come from the archive {direction.archive}, which contains "
+        "both directions."
     )
     task = _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
     return replace(task, secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"))
@@ -345,7 +345,7 @@ IWSLT_OTHERS = {
 """The campaign's other language pairs, by name, for zero-shot tests of models trained on English to German."""
 
 
-# Multi30k: English captions of photographs and their German translations. All of its data is available.
+# Multi30k: English captions of photographs and their German translations. All of its data can be downloaded.
 
 _MULTI30K_PARTS = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _MULTI30K_REPOSITORY = ("multi30k/dataset", "c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab")
@@ -393,11 +393,11 @@ MULTI30K_EN_DE = Task(
             _read_multi30k,
         ),
     ),
-    licence="Not stated; captions of Flickr30k, for research",
+    licence="Not stated (captions from Flickr30k); for research",
     citation="Elliott et al. 2016, Multi30K: Multilingual English-German Image Descriptions",
     homepage="https://github.com/multi30k/dataset",
     languages=("en", "de"),
-    notes="Test is test_2016_flickr.",
+    notes="The test set is test_2016_flickr.",
     unit_names=("photograph",),
     prompt=PromptTemplate(
         instruction=(

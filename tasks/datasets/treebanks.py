@@ -55,8 +55,8 @@ _UPOS_TAGS = (
     *("PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
 )
 _RELEASES = (
-    "Checksums and counts are of release 2.7; later ones have 12,544, 2,001 and 2,077 sentences, and differ in tags "
-    "and relations."
+    "Checksums and counts are for release 2.7. Later releases have 12,544, 2,001 and 2,077 sentences, and differ in "
+    "tags and relations."
 )
 _UD_SHARED = {
     "dataset": "Universal Dependencies, English Web Treebank 2.7",
@@ -81,8 +81,8 @@ UD_POS = Task(
     ),
     variants=POS_VARIANTS,
     notes=(
-        "Universal tags (UPOS), one for each syntactic word; ranges of multiword tokens and empty nodes are left out. "
-        f"{_RELEASES}"
+        "The tags are universal (UPOS), one for each syntactic word. Lines for multiword tokens and empty nodes are "
+        f"left out. {_RELEASES}"
     ),
     **_UD_SHARED,  # type: ignore[arg-type]
 )
@@ -100,8 +100,8 @@ UD_DEP = Task(
     ),
     variants=TREE_VARIANTS,
     notes=(
-        "`head:relation` for each syntactic word, heads counted from 1, 0 for the root, relations with their subtypes; "
-        f"ranges of multiword tokens and empty nodes are left out. {_RELEASES}"
+        "Each syntactic word has a `head:relation`. Heads are counted from 1, 0 is the root, and relations include "
+        f"their subtypes. Lines for multiword tokens and empty nodes are left out. {_RELEASES}"
     ),
     **_UD_SHARED,  # type: ignore[arg-type]
 )
@@ -116,7 +116,7 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
 def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield the words and tags of bracketed trees, `( (S (NP (DT The) …`, without traces (`-NONE-`)."""
+    """Yield the words and tags of each bracketed tree, such as `( (S (NP (DT The) …`, without traces (`-NONE-`)."""
     depth, words, tags = 0, list[str](), list[str]()
     latest: list[str] = []
     with open_text(path) as file:
@@ -135,7 +135,10 @@ def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
                 else:
                     latest.append(token)
     if depth:
-        raise DataError(f"{path.name}: {abs(depth)} brackets are not closed or were never opened.")
+        raise DataError(
+            f"{path.name} has unmatched brackets: {abs(depth)} more {'opening' if depth > 0 else 'closing'} than "
+            f"{'closing' if depth > 0 else 'opening'}."
+        )
 
 
 # The tasks
@@ -177,7 +180,7 @@ def _ptb_source(name: str, suffix: str, sections: Mapping[str, range], read: Rea
 
 _PTB_SHARED = {
     "dataset": "Penn Treebank, Wall Street Journal",
-    "licence": "Linguistic Data Consortium (LDC99T42), not to be redistributed: for people who have it",
+    "licence": "Linguistic Data Consortium (LDC99T42); may not be redistributed, so you need your own copy",
     "citation": "Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn Treebank",
     "homepage": "https://catalog.ldc.upenn.edu/LDC99T42",
     "unit_names": ("section", "sentence"),
@@ -202,9 +205,9 @@ PTB_POS = Task(
     ),
     variants=POS_VARIANTS,
     notes=(
-        "Sections 0-18, 19-21 and 22-24. Put your own files into the folder `ptb` of a mirror, one per "
-        "section: wsj_00.conllu (or CoNLL-X under that name; tags in column 5), or bracketed trees as "
-        "wsj_00.mrg, whose traces are left out."
+        "Train, validation and test are sections 0-18, 19-21 and 22-24. Put your own files into the folder `ptb` of a "
+        "mirror, one per section: either CoNLL-U or CoNLL-X with tags in column 5, named like wsj_00.conllu, or "
+        "bracketed trees, named like wsj_00.mrg. Traces are left out."
     ),
     **_PTB_SHARED,  # type: ignore[arg-type]
 )
@@ -223,9 +226,9 @@ PTB_DEP = Task(
     ),
     variants=TREE_VARIANTS,
     notes=(
-        "Sections 2-21, 22 and 23, as in the Joint Many-Task paper, which converts trees with the "
-        "Stanford converter 3.3.0. Put your own files into the folder `ptb` of a mirror, one per "
-        "section: wsj_02.conllu."
+        "Train, validation and test are sections 2-21, 22 and 23, as in the Joint Many-Task paper, which converts "
+        "trees with the Stanford converter 3.3.0. Put your own files into the folder `ptb` of a mirror, one per "
+        "section, named like wsj_02.conllu."
     ),
     **_PTB_SHARED,  # type: ignore[arg-type]
 )

@@ -35,7 +35,7 @@ def _text(sql: Record, header: list[str]) -> str:
     conditions: list[str] = []
     for number, condition in enumerate(sql.list("conds"), 1):
         if not isinstance(condition, list) or len(condition) != 3:
-            raise sql.fault("each of 'conds' must be a column, an operator and a value")
+            raise sql.fault("each item of 'conds' must be a column, an operator and a value")
         fields = Record(dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", number)
         operator = _OPERATORS[fields.integer("operator", 0, len(_OPERATORS) - 1)]
         value = condition[2] if isinstance(condition[2], int | float) else fields.text("value")
@@ -58,10 +58,10 @@ def _example(split: str, index: int, entry: Record, table: Record) -> Example:
 def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
     """Write a query with its conditions in the order in which their values occur in the question.
 
-    In validation, 79.6 % of the queries with several conditions have this order, but a copy of the data whose
-    train split sorts conditions by column teaches that order instead. Each value is first searched for as a
-    whole word. Values that are not found come last. If a value occurs twice, as in 4 % of those queries, or
-    inside another value, the order may differ from the question's.
+    In validation, 79.6 % of the queries with several conditions have this order, but in one copy of the data, the train
+    split has conditions sorted by column, so models trained on it learn that order. Each value is searched for as a
+    whole word first, and then as part of a word. Values that are not found come last. The order may be wrong if a value
+    occurs twice, as in 4 % of those queries, or inside another value.
     """
     question = example.context.partition(_BEFORE_QUESTION)[2].lower()
     sql = example.meta["sql"]
@@ -144,9 +144,9 @@ WIKISQL = Task(
     homepage="https://github.com/salesforce/WikiSQL",
     version=2,
     notes=(
-        "Runs of whitespace in a query (including U+2003 and U+2009) become one space, as in 2018; "
-        "this affects three answers in train and three in test. Three gold queries of the test set "
-        "cannot be parsed back to their logical form, so gold scores 99.98."
+        "Whitespace in queries (including U+2003 and U+2009) is collapsed to single spaces, as in decaNLP 2018. This "
+        "affects three answers in train and three in test. Three gold queries of the test set can't be parsed back to "
+        "their logical form, so the gold answers score 99.98."
     ),
     unit_names=("table",),
     prompt=_PROMPT,

@@ -1,4 +1,4 @@
-"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the turn's change of the dialogue state."""
+"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is the change of the dialogue state in a turn."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Slot = tuple[str, str]
 
 
 def _acts(turn: Record) -> str:
-    """Write the system's acts that precede the user's words, for example `food: thai, area -- `, or an empty string."""
+    """Return the system's acts as text to put before the user's words, for example `food: thai, area -- `."""
     named = []
     for act in turn.list("system_acts"):
         parts = [act] if isinstance(act, str) else act
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise turn.fault("each of 'system_acts' must be a slot, or a slot and a value")
+            raise turn.fault("each item of 'system_acts' must be a slot, or a slot and a value")
         named.append(": ".join(parts))
     return f"{', '.join(named)} -- " if named else ""
 
@@ -34,7 +34,7 @@ def _state(turn: Record) -> tuple[list[Slot], list[str]]:
     """Return all informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
     informed: list[Slot] = []
     requested: list[str] = []
-    for item in turn.records("belief_state", "entry of its state"):
+    for item in turn.records("belief_state", "state entry"):
         if item.text("act") not in ("inform", "request") and not item.value.get("slots"):
             continue
         act = item.choice("act", ("inform", "request"))
@@ -42,7 +42,7 @@ def _state(turn: Record) -> tuple[list[Slot], list[str]]:
             if not (
                 isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
             ):
-                raise item.fault("each of 'slots' must be a slot and a value")
+                raise item.fault("each item of 'slots' must be a slot and a value")
             if act == "inform":
                 informed.append((pair[0], pair[1]))
             else:
@@ -63,13 +63,13 @@ def _informed(answer: str) -> dict[str, str]:
 
 
 def _as_said(example: Example, earlier: Sequence[Example]) -> str:
-    """Add the state's values that occur in the user's words to a turn's change, after the new values.
+    """Extend a turn's change with values that are already in the state, but that the user repeats in this turn.
 
     A model that sees a single turn can't always tell which values are new. Joint goal EM compares accumulated
     states, so repeating a value that is already in the state does no harm, but leaving out a new value does.
-    A value matches if a word begins with it (`moderate` in *moderately*). `dontcare` is left out, because
-    users express it in many ways. In English train, this adds 144 values in 120 turns; upstream's own
-    `turn_label` repeats 92 values there, and 85 of them are the same.
+    A value counts as repeated if one of the user's words begins with it (`moderate` in *moderately*). `dontcare` is
+    left out, because users express it in many ways. In the English train split, this adds 144 values in 120 turns.
+    Upstream's own `turn_label` repeats 92 values there, and 85 of them are the same.
     """
     answer = example.answers[0]
     changed, said = _informed(answer), example.context.rpartition(" -- ")[2].lower()
@@ -159,7 +159,7 @@ WOZ_EN = Task(
     licence="Apache-2.0 (repository)",
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
-    notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
+    notes="Ids have the form `en_<dialogue>_<turn>`, because the metric rebuilds each dialogue's state turn by turn.",
     unit_names=("dialogue",),
     prompt=_PROMPT,
     variants=_VARIANTS,
@@ -176,9 +176,9 @@ WOZ_DE = replace(
     sources=(Source("upstream json", _GERMAN, partial(_read, "de")),),
     citation="Mrksic et al. 2017, Semantic Specialisation of Distributional Word Vector Spaces",
     notes=(
-        "The English dialogues and their slots, translated; the question stays in English. Ids are "
-        "`de_<dialogue>_<turn>`. The system's words, which upstream leaves in English, are not part of "
-        "the context."
+        "The English dialogues and their slots, translated into German. The question is still in English. Ids have "
+        "the form `de_<dialogue>_<turn>`. The system's words, which upstream did not translate, are not part of the "
+        "context."
     ),
     prompt=replace(
         _PROMPT,
@@ -201,5 +201,5 @@ WOZ_DE = replace(
         ),
     ),
     curriculum=None,
-    target_forms={},  # German inflects, so the form would find only half of the values
+    target_forms={},  # German words are inflected, so `as-said` would find only half of the values
 )

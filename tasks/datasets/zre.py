@@ -46,13 +46,13 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
             if "XXX" not in question and "XXX" in f"{relation} {subject} {context}":
                 raise DataError(
                     f"{path.name}, line {index + 1}: the question about XXX must be in the second "
-                    "field, but is in another field, so the columns are not in upstream's order."
+                    "field, but it is in another field. The columns are not in upstream's order."
                 )
             yield _example(split, index, relation, question, subject, context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    """Only the first fold is read, as in decaNLP; the hub concatenates all ten."""
+    """Read only the first fold, as in decaNLP. The hub's files contain all ten folds, one after the other."""
     columns = ("relation", "question", "subject", "context", "answers")
     for index, row in enumerate(islice(parquet_records(files, _PARQUET[split], columns), _FOLD[split])):
         relation, question, subject, context = map(row.text, columns[:-1])
@@ -105,7 +105,7 @@ ZRE = Task(
     licence="Not stated (University of Washington); for research",
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
-    notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    notes="Several answers are joined with `, `. If upstream gives no answer, the answer is `unanswerable`.",
     question_varies=True,
     unit_names=("relation", "sentence"),
     prompt=_PROMPT,

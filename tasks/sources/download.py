@@ -89,7 +89,7 @@ class Downloads:
     """
 
     folder: Path
-    """The folder, in which downloads have their published names."""
+    """The folder. Files keep their published names."""
     network: Network = field(default_factory=Network)
     """Timeouts, retries and limits."""
     progress: bool = True
@@ -97,7 +97,7 @@ class Downloads:
     force: bool = False
     """Whether to download files again that already exist."""
     strict: bool = True
-    """Whether files must have the published digests. A mirror's files don't have to."""
+    """Whether files must have the published digests. Files from a mirror may differ."""
     standard: str = "the published one"
     """The expected file, as named in error messages."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
@@ -139,12 +139,12 @@ class Downloads:
             if self.force:
                 _discard(part)
             transfer = _Transfer(client, url, part, self, file)
-            for _ in range(2):  # an old partial file may be wrong, so try once more from the start
+            for _ in range(2):  # a partial file from an earlier run may be wrong, so try again from the start
                 has_end = transfer.complete()
                 digests, size = file_digests(part, file.digests), part.stat().st_size
                 faults = file.find_faults(size, digests) if self.strict else []
                 if transfer.linked not in ("", digests["sha256"]):
-                    faults.append(f"sha256 {digests['sha256']}, but the server says {transfer.linked}")
+                    faults.append(f"sha256 {digests['sha256']}, but the server reports {transfer.linked}")
                 if not size:
                     faults = ["it is empty"]
                 is_whole = size == file.size or (bool(file.digests) and not file.find_faults(size, digests))
@@ -217,9 +217,9 @@ class _Transfer:
         return self.downloads.network.largest if size is None else 2 * size + (1 << 20)
 
     def complete(self) -> bool:
-        """Receive all bytes, resuming after interruptions, and return whether the end was marked.
+        """Receive all bytes, resuming after interruptions, and return whether the server marked the end of the file.
 
-        A body that simply ends when the connection closes has no end mark. Raises TransferError.
+        The end is not marked if the server just closes the connection after the last byte. Raises TransferError.
         """
         while True:
             try:
@@ -259,7 +259,7 @@ class _Transfer:
                 start, total = self._place(response)
                 if total is not None and total > self._most:
                     raise TransferError(
-                        f"the file would have {total:,} bytes, but at most {self._most:,} are plausible"
+                        f"the server announces {total:,} bytes, but the file can have at most {self._most:,}"
                     )
                 if start == 0:
                     tag = _validator(response)
@@ -343,7 +343,7 @@ class _Transfer:
                     size += len(chunk)
                     if size > self._most:
                         raise TransferError(
-                            f"the file has more than {self._most:,} bytes, which is not plausible"
+                            f"the server sends more than {self._most:,} bytes, which is the limit for this file"
                         )
                     file.write(chunk)
                     bar.update(len(chunk))
@@ -363,7 +363,7 @@ def _validator(response: httpx2.Response) -> str:
 
 def _require_success(response: httpx2.Response) -> httpx2.Response:
     status, encoding = response.status_code, response.headers.get("Content-Encoding", "").lower()
-    # Old servers describe a .tgz file as a tar file with the encoding gzip, which is the file itself.
+    # Old servers describe a .tgz file as a tar file with the encoding gzip. The body is then the file itself.
     is_own = encoding in ("gzip", "x-gzip") and response.url.path.endswith((".gz", ".tgz"))
     if status in (200, 206, 416) and (encoding in ("", "identity") or is_own):
         return response
@@ -388,11 +388,11 @@ def _is_web_page(response: httpx2.Response, start: bytes) -> bool:
 
 @contextmanager
 def _http_errors(network: Network) -> Iterator[None]:
-    """Turn the client's errors into a TransferError, because their own messages repeat URLs."""
+    """Convert the client's errors to TransferError, because their messages may contain URLs."""
     try:
         yield
     except httpx2.InvalidURL as error:
-        raise TransferError("not a valid address") from error
+        raise TransferError("the URL is not valid") from error
     except httpx2.UnsupportedProtocol as error:
         raise TransferError("the server redirects to an address that is not HTTP") from error
     except httpx2.ReadTimeout as error:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than preparing 
     from decabench.tasks.sources.download import Downloads
 
 Status = Literal["verified", "unpinned", "mirror-differs"]
-"""The result of comparing a file with the published file.
+"""Whether a file equals the published file.
 
-`unpinned` files are published without a digest; only a mirror's files are allowed to differ.
+`unpinned` means that no digest is published. Only files from a mirror are allowed to differ.
 """
 
 
@@ -102,7 +102,7 @@ class LocalFiles(ExitStack):
                 present = file.schema_arrow.names
                 if absent := [column for column in columns if column not in present]:
                     raise DataError(
-                        f"{name} has no column {', '.join(absent)} (only {', '.join(present)}), "
+                        f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}), "
                         "so it is not the file that upstream publishes."
                     )
                 read = 0
@@ -124,7 +124,7 @@ _REMEDY = "Replace the file, or fetch it again with --force if it was downloaded
 
 
 def _require_content(path: Path, name: str) -> Path:
-    """Upstream publishes no empty files, so an empty file raises DataError."""
+    """Return the path. Raises DataError if the file is empty, because no published file is."""
     if path.exists() and path.stat().st_size == 0:
         raise DataError(f"{name} is empty. {_REMEDY}.")
     return path
@@ -146,7 +146,7 @@ class SourceFiles:
     """The download folder that contains the files, or None if they are read in place."""
 
     def forget(self) -> None:
-        """Make the next run download unverified files again, because these couldn't be read."""
+        """Make the next run download unverified files again, because they couldn't be read."""
         for record in self.records:
             if self.downloads is not None and record.status != "verified":
                 self.downloads.forget(RemoteFile(record.name))
@@ -356,7 +356,7 @@ def _read_checksums(path: Path) -> dict[str, str]:
 
 
 def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
-    """The result is empty if the mirror has no list of checksums."""
+    """Return the mirror's checksums by file, or an empty dict if it has no list of checksums."""
     from decabench.tasks.sources.download import TransferError, plain_url
 
     file = RemoteFile(CHECKSUMS)

@@ -150,7 +150,7 @@ def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
     options = ["prepare", "schema", "--home", tmp_path / "home"]
     assert command(*options, "--mirror", SAMPLE_FOLDER).exit_code == 0
     done = command(*options, "--sample")
-    assert done.exit_code == 2 and "schema is already prepared from mirror" in done.stderr
+    assert done.exit_code == 2 and "already contains the full data of schema (origin: mirror)" in done.stderr
     assert command(*options, "--sample", "--force").exit_code == 0
 
 

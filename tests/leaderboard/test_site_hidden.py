@@ -723,7 +723,10 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
         author.run(*line, "--output", tmp_path / "sent" / predictor, code=2 if predictor == "oracle" else 0)
     sent = tmp_path / "sent" / "copy-context"
     author.run("check", sent)
-    lacking = "The test labels of own.text are hidden and not available here. Only their keeper can score this split."
+    lacking = (
+        "The test labels of own.text are hidden and not available here. "
+        "Only someone who has the labels can score this split."
+    )
     for line in (
         ("evaluate", sent),
         ("show", sent, "--task", "own.text", "--hidden"),

@@ -202,7 +202,9 @@ def test_data_comes_from_the_mirror_that_is_named(given, tmp_path):
     assert forecast(read_experiment(given)).missing == {"sst": ("train", "validation", "test")}
     assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"
     assert forecast(read_experiment(given)).missing == {}
-    with pytest.raises(DataError, match=r"sst is already prepared from mirror in .*. Choose another folder"):
+    with pytest.raises(
+        DataError, match=r"already contains the full data of sst \(origin: mirror\)\. Choose another folder"
+    ):
         decabench.run(**{**given, "prepare": {"sample": True}})
     shutil.rmtree(tmp_path / "mirror")  # or is not mounted: the data prepared from it stays
     assert decabench.run(**given).results.tasks["sst"].data.origin == "mirror"

@@ -186,7 +186,7 @@ def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     with pytest.raises(
         MissingDataError,
-        match=r"lines does not contain train\.txt, so train is not prepared\. The other splits are prepared\.$",
+        match=r"lines does not contain train\.txt, so train could not be prepared\. The other splits were prepared\.$",
     ):
         prepare_task(TASK, request)
     assert answers(request, "test") == ["test one", "test two"]
@@ -263,7 +263,7 @@ def shared_words(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["../words", "Words", "/words"])
 def test_a_folder_that_is_no_name(name: str) -> None:
-    with pytest.raises(DataError, match="'shared_folder' must have the form of a task name"):
+    with pytest.raises(DataError, match="'shared_folder' must be a valid task name"):
         replace(WORDS, shared_folder=name)
 
 
@@ -314,7 +314,7 @@ def test_upstream_without_a_digest_is_counted(request_for: Requests, published_s
     with pytest.raises(DataError) as caught:
         prepare_task(replace(TASKS["sst"], sources=(form,)), request)
     assert str(caught.value) == (
-        "The validation split of sst has only 32 of 872 examples. Fetch the files again with --force."
+        "The validation split of sst has only 32 of 872 examples. Download the files again with --force."
     )
     assert not Store(request.home).path("sst", "validation").exists()
     counted = replace(form, counts={"validation": 32})
@@ -383,7 +383,7 @@ def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path,
         report=reports.append,
     )
     srl, woz, wikisql, sst = outcomes
-    assert "wiki1.dev.qa, line 4: an answer is not in its sentence" in srl.error
+    assert "wiki1.dev.qa, line 4: the answer 'Liv' does not occur in its sentence" in srl.error
     assert "dialogue 1: 'dialogue' is missing" in woz.error
     assert "no data.tar.bz2" in wikisql.error
     assert {outcome.exit_code for outcome in (srl, woz, wikisql)} == {3}

@@ -191,8 +191,14 @@ def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("broken = outside_{}:MISSING", "The entry point broken = .* can't be loaded"),
         ("broken = no_such_module:X", "The entry point broken = no_such_module:X can't be loaded"),
         ("broken = outside_{}:NUMBER", "The entry point broken = .* is not a decabench.tasks.Task"),
-        ("broken = outside_{}:SST", "A second installed task named 'sst' is ignored"),
-        ("broken = outside_{}:GOOD", "A second installed task named 'good' is ignored"),
+        (
+            "broken = outside_{}:SST",
+            "An installed package defines another task named 'sst', which is ignored",
+        ),
+        (
+            "broken = outside_{}:GOOD",
+            "An installed package defines another task named 'good', which is ignored",
+        ),
     ],
     ids=["missing", "no module", "no task", "one of the ten", "twice"],
 )

@@ -96,8 +96,11 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
         ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: 'answers' must contain"),  # type: ignore[arg-type]
         ([replace(GOOD, id="")], "example 0: 'id' and 'question' must be non-empty"),
         ([replace(GOOD, question="")], "example 0: 'id' and 'question' must be"),
-        ([replace(GOOD, context=None)], "example 0: every field must be text"),  # type: ignore[arg-type]
-        ([GOOD, replace(GOOD, id="b", units=("a", None))], "example 1: every field must be text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context=None)], "example 0: every field must be valid Unicode text"),  # type: ignore[arg-type]
+        (
+            [GOOD, replace(GOOD, id="b", units=("a", None))],
+            "example 1: every field must be valid Unicode text",
+        ),  # type: ignore[arg-type]
         (
             [replace(GOOD, units=())],
             r"example 0: 'units' must contain one or more texts, .* \('article', 'paragraph'\)",
@@ -107,7 +110,7 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
             [GOOD, replace(GOOD, id="b", units=("g", "h"))],
             "example 1 has 2 units, but earlier examples have 1",
         ),
-        ([replace(GOOD, id="\ud800")], "example 0: every field must be text"),
+        ([replace(GOOD, id="\ud800")], "example 0: every field must be valid Unicode text"),
     ],
 )
 def test_bad_examples_leave_nothing_behind(store: Store, examples: list[Example], sentence: str) -> None:

@@ -96,7 +96,8 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"format": '"decabench.taskfile/2"'}, "has format 'decabench.taskfile/2'"),
         (
             {"name": '"My Task"'},
-            "a name must consist of lower-case letters, digits, dots, - and _, not 'My Task'",
+            "a name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, but "
+            "got 'My Task'",
         ),
         (
             {"metric": None},
@@ -111,9 +112,12 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
         (
             {"languages": '["German"]'},
-            "'languages' must be one or more codes such as en, de or pt-BR, not 'German'",
+            "'languages' must list at least one language code, such as en, de or pt-BR, but got 'German'",
         ),
-        ({"languages": "[]"}, "'languages' must be one or more codes such as en, de or pt-BR, not none"),
+        (
+            {"languages": "[]"},
+            "'languages' must list at least one language code, such as en, de or pt-BR, but got none",
+        ),
         ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
         (
             {"files": '{ dev = "data.jsonl" }'},
@@ -157,7 +161,7 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     assert lines[0] == f"{path} has 9 faults:"
     for fault in (
         "There is no key 'titel'. Did you mean title?",
-        "a name must consist of lower-case letters",
+        "a name must consist of lowercase letters",
         "'question' must be a string, not 3.",
         "[output]: There is no key 'scheme'.",
         "[output]: Each label must be listed only once, but a is listed more than once.",
@@ -174,10 +178,10 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     [
         (
             {"country": "Norway", "note": ""},
-            r"data\.jsonl, line 2: The row has no 'capital'.* country, note",
+            r"data\.jsonl, line 2: The row has no value for 'capital'.* country, note",
         ),
-        ({**ROWS[0], "capital": None}, "line 2: The row has no 'capital'"),
-        ({"capital": "Oslo", "note": ""}, "line 2: The row has no 'country'"),
+        ({**ROWS[0], "capital": None}, "line 2: The row has no value for 'capital'"),
+        ({"capital": "Oslo", "note": ""}, "line 2: The row has no value for 'country'"),
         (["Norway", "Oslo"], r'line 2: The row must be an object with columns, not \["Norway", "Oslo"\]'),
         ("Norway", "line 2: The row must be an object"),
         (None, "line 2: The row must be an object"),
@@ -197,7 +201,9 @@ def test_rows_that_do_not_fit(request_for: Requests, tmp_path: Path, row: Any, s
 )
 def test_templates_reach_columns_only(request_for: Requests, tmp_path: Path, template: str) -> None:
     write_jsonl(tmp_path / "data.jsonl", ROWS)
-    with pytest.raises(DataError, match=r"line 1: The row has no '.*'.* country, capital, note, key"):
+    with pytest.raises(
+        DataError, match=r"line 1: The row has no value for '.*'.* country, capital, note, key"
+    ):
         prepared(write_toml(tmp_path, question=f'"{template}"'), request_for())
 
 
@@ -211,7 +217,9 @@ def test_another_task_file_of_the_same_name_is_not_taken_for_it(
     second = tmp_path / "second.toml"
     second.write_text(first.read_text().replace("data.csv", "other.csv"))
     store = Store(request_for().home)
-    with pytest.raises(DataError, match=r"prepared from data\.csv, task\.toml, which another task"):
+    with pytest.raises(
+        DataError, match=r"prepared from data\.csv, task\.toml, which belong to another task of the same name"
+    ):
         store.require_current(load_task(second), "validation")
     assert prepared(second, request_for())[0].answers == ("Lima",)
     store.require_current(load_task(second), "validation")
@@ -338,11 +346,11 @@ def test_tables_that_could_be_misread(
         (
             {"metric": '"joint_goal_em"', "units": '["q"]'},
             {"a": "leave at: 17:30;"},
-            "line 1: The answer has a colon in a value. Use another character, such as 17.30 for 17:30",
+            "line 1: The answer has a colon in a value. Use another character, as in 17.30 instead of 17:30",
         ),
         ({"secondary": '["dialogue_f1"]'}, {"a": "name: a, b;"}, "has a comma in a value"),
         ({"metric": '"lfem"'}, {}, "lfem requires meta"),
-        ({"output": '"tags"'}, {"c": "x", "a": "_"}, "'_' in the answer stands for a missing tag"),
+        ({"output": '"tags"'}, {"c": "x", "a": "_"}, "contains the tag '_', which stands for a missing tag"),
         (
             {"metric": '"sequence_f1"'},
             {"c": "x y", "a": "B-PER L-PER"},
@@ -351,7 +359,7 @@ def test_tables_that_could_be_misread(
         (
             {"metric": '"sequence_f1"', "output": '"tags"'},
             {"c": "x y z", "a": "B-PER O S-PER"},
-            "The tags follow none of the schemes that sequence_f1 reads: IOB1, IOB2, IOBES, IOE1, IOE2",
+            "The tags don't follow any of the schemes that sequence_f1 supports: IOB1, IOB2, IOBES, IOE1, IOE2",
         ),
         (
             {"output": '{ kind = "tags", scheme = "IOB2" }'},
@@ -379,7 +387,7 @@ def test_tables_that_could_be_misread(
         (
             {"output": '{ kind = "label", names = ["New York", "Rome"] }', "metric": '"em"'},
             {"a": "New  York"},
-            "'New  York' is the label 'New York' in another form, which em counts as wrong",
+            "'New  York' differs from the label 'New York' in case or spaces, so em would count the label as wrong",
         ),
         (
             {"output": '"tags"'},
@@ -493,7 +501,7 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
         (
             "em",
             "Zu\u0308rich",
-            "is decomposed Unicode .NFD., which em distinguishes from the usual form.* NFC",
+            "contains decomposed Unicode .NFD., which em does not treat as equal to .* NFC",
         ),
         ("nf1", "Zu\u0308rich", "NFC"),
         ("nf1", "Z\u00fcrich", ""),

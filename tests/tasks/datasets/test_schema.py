@@ -58,6 +58,6 @@ def test_a_block_of_another_length(files: FolderFiles, lines: list[str]) -> None
 def test_a_file_with_other_schemas_is_refused(files: FolderFiles, blocks: int) -> None:
     write_schemas(files, blocks)
     with pytest.raises(
-        DataError, match=f"schema.txt has {2 * (blocks - 1)} examples in closed blocks, .* 262"
+        DataError, match=f"schema.txt has {2 * (blocks - 1)} examples in complete blocks, .* 262"
     ):
         read(files, "test")

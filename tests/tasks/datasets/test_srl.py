@@ -25,5 +25,7 @@ def answers_to(files: FolderFiles, sentence: str, answers: str) -> tuple[str, ..
 
 
 def test_an_answer_that_is_not_in_the_sentence(files: FolderFiles) -> None:
-    with pytest.raises(DataError, match=r"not in its sentence: 'the navy' in 'The army left\.'"):
+    with pytest.raises(
+        DataError, match=r"answer 'the navy' does not occur in its sentence, 'The army left\.'"
+    ):
         answers_to(files, "The army left .", "the navy")

@@ -182,7 +182,7 @@ def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
     rows = list(files.rows("rows.parquet", ("answers", "id")))
     assert [row["id"] for row in rows] == list(range(3000))
     assert rows[7] == {"answers": {"text": ["a"], "start": [7]}, "id": 7}
-    with pytest.raises(DataError, match=r"has no column none \(only id, answers, other\)"):
+    with pytest.raises(DataError, match=r"has no column none \(it has id, answers, other\)"):
         next(files.rows("rows.parquet", ("id", "none")))
 
 
@@ -366,7 +366,7 @@ def test_files_of_the_hub(downloads: Downloads, server: FileServer, monkeypatch:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     file = RemoteFile("data.parquet", (f"https://huggingface.co/{name}",))
     server.always[name] = Fault(headers={"X-Linked-ETag": f'"{"0" * 64}"'})
-    with pytest.raises(MissingDataError, match=f"but the server says {'0' * 64}"):
+    with pytest.raises(MissingDataError, match=f"but the server reports {'0' * 64}"):
         fetch("task", [source(file)], ["train"], downloads)
     server.always[name] = Fault(headers={"X-Linked-ETag": f'"{sha256(path)}"'})
     fetched = fetch("task", [source(file)], ["train"], downloads)
