@@ -302,7 +302,7 @@ _PLAINER = (
     (r"^Got unexpected extra arguments? \((.*)\)", r"Too many arguments: \1"),
     (r"\(Did you mean one of: (.*)\)", r"Did you mean one of \1?"),
 )
-"""Patterns for click's messages, with plainer replacements."""
+"""Regular expressions for click's messages, and their plainer replacements."""
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:

@@ -209,7 +209,7 @@ def _check_toml(text: str) -> None:
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
-"""The tokens that end a key, each with its change to the nesting depth."""
+"""The tokens that end a key, and by how much each token changes the nesting depth."""
 
 
 # Files

@@ -177,7 +177,7 @@ def reverse(x: Tensor, lengths: Tensor) -> Tensor:
 def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
     """Return the states of one or two networks, (B, T, d) -> (B, T, h or 2h).
 
-    The second network reads the words backwards.
+    The second network, if there is one, reads the words backwards.
     """
     states = networks[0](x)
     if len(networks) == 1:
