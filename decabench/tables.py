@@ -143,6 +143,24 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
         raise error(f"{path} is not valid TOML ({reason}).") from reason
 
 
+KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "array": "a list",
+    "object": "a table",
+}
+"""Words for the types in msgspec's errors."""
+
+
+def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> Iterable[tuple[str, Any]]:
+    """Return the keys and values of settings, which are a mapping or texts for `read_setting`."""
+    if isinstance(settings, Mapping):
+        return settings.items()
+    return [read_setting(text, example) for text in settings]
+
+
 def read_setting(text: str, example: str) -> tuple[str, Any]:
     """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as text otherwise.
 

@@ -34,7 +34,7 @@ from decabench.scoring import (
     write_results,
 )
 from decabench.submission import CheckReport, check_submission
-from decabench.tables import read_setting, read_toml
+from decabench.tables import KINDS, read_settings, read_toml
 from decabench.tasks import (
     SPLITS,
     Request,
@@ -228,12 +228,7 @@ def read_experiment(
         content, place = _read_file(Path(source)), f"{source}: "
     else:
         content, place = _plain(dict(source or {})), ""
-    pairs = (
-        settings.items()
-        if isinstance(settings, Mapping)
-        else (read_setting(each, "predict.limit=20") for each in settings)
-    )
-    for path, value in pairs:
+    for path, value in read_settings(settings, "predict.limit=20"):
         _change(content, path, _plain(value))
     faults: list[str] = []
     given: dict[str, dict[str, Any]] = {name: {} for name in ("", *_TABLES, "predict")}
@@ -388,21 +383,11 @@ def _collected(faults: list[str]) -> Iterator[None]:
         faults.append(str(error))
 
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a string",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a table",
-}
-
-
 def _in_words(error: str) -> str:
     """Convert a msgspec error, such as "Expected `int | null`, got `str`", to words that fit a TOML file."""
     wanted, _, given = error.partition(" - at ")[0].removeprefix("Expected").partition(", got ")
     kinds = [
-        " or ".join(_KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
+        " or ".join(KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
         for each in (wanted, given)
     ]
     return f"must be {', not '.join(filter(None, kinds))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -14,9 +14,8 @@ from msgspec import Meta
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.models import Amount, Count, ModelConfig, Rate, find_family
-from decabench.tables import read_setting
+from decabench.tables import KINDS, read_settings, read_toml
 from decabench.tasks import TASKS, context_limits
-from decabench.untrusted import read_toml
 
 Order = Literal["turn", "random", "size", "sequence", "shuffled"]
 ORDERS_BY_PASS = ("sequence", "shuffled")
@@ -232,13 +231,8 @@ class TrainConfig:
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
     """Convert a configuration to plain values for JSON or TOML."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: plain(inner) for key, inner in value.items()}
-        return [plain(inner) for inner in value] if isinstance(value, tuple) else value
-
-    return {key: plain(value) for key, value in asdict(config).items()}
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(config))  # lists instead of tuples
+    return found
 
 
 def to_toml(config: TrainConfig) -> str:
@@ -248,26 +242,13 @@ def to_toml(config: TrainConfig) -> str:
     return tomli_w.dumps(to_mapping(config))
 
 
-def _read_file(path: Path) -> dict[str, Any]:
-    try:
-        return read_toml(path)
-    except (OSError, ValueError) as error:
-        raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
-
-
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Return settings in nested tables, as in a file.
 
     Text values are parsed as TOML if possible. Raises DecabenchError.
     """
     content: dict[str, Any] = {}
-    example = "model.dimension=100"
-    given = (
-        settings.items()
-        if isinstance(settings, Mapping)
-        else (read_setting(text, example) for text in settings)
-    )
-    for path, value in given:
+    for path, value in read_settings(settings, "model.dimension=100"):
         head, _, rest = path.partition(".")
         if not rest:
             # A later value replaces an earlier value, as usual on a command line. For lists, this is an error, because
@@ -305,7 +286,7 @@ def combine_settings(
     Also returns the names of model settings in the file that were dropped because the named model does not
     have them. Raises DecabenchError or UnknownNameError.
     """
-    content = {} if path is None else _read_file(path)
+    content = {} if path is None else read_toml(path, DecabenchError)
     given = _as_tables(settings)
     if path is not None:  # so that error messages about the file name it
         other, own = model or _named_by(given), _named_by(content)
@@ -407,14 +388,6 @@ def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
     return replace(base, **changed)
 
 
-_KINDS = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a string",
-    "array": "a list",
-    "object": "a table of names and values",
-}
 _BOUNDS = {">=": "at least {}", "<=": "at most {}", ">": "greater than {}", "<": "less than {}"}
 
 
@@ -434,7 +407,7 @@ def _read_value(value: Any, kind: Any, name: str) -> Any:
         elif "multiple of 2" in str(error):
             fault = ", but must be an even number"
         else:
-            fault = f", but must be {_KINDS.get(wanted[1], wanted[1])}" if wanted else f": {error}"
+            fault = f", but must be {KINDS.get(wanted[1], wanted[1])}" if wanted else f": {error}"
         raise DecabenchError(
             f"'{name}' is {value!r:.100}{f' (at {place[1]})' if place else ''}{fault}."
         ) from error

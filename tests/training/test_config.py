@@ -67,7 +67,7 @@ def test_settings():
         ("model.dimension=7", "even number"),
         ("model.dropout=1.0", "less than 1"),
         ("model=4", "a table of settings"),
-        ("weights=4", "a table of names and values"),
+        ("weights=4", "a table"),
         ("schedule=joined", "Did you mean joint"),
         ("steps", "KEY=VALUE"),
         ("vectors=[]", "'vectors' is empty"),
