@@ -19,6 +19,7 @@ __all__ = [
     "install_hint",
     "near_matches",
     "require_name",
+    "require_package",
     "require_torch",
 ]
 
@@ -58,12 +59,17 @@ def install_hint(extra: str) -> str:
     return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"
 
 
-def require_torch() -> None:
-    """Raise DecabenchError if torch or safetensors is not installed."""
+def require_package(what: str, extra: str, *packages: str) -> None:
+    """Raise DecabenchError if a package that `what` requires is not installed. `extra` contains the packages."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        verb = "is" if len(missing) == 1 else "are"
+    if missing := [name for name in packages if find_spec(name) is None]:
+        are = "is" if len(missing) == 1 else "are"
         raise DecabenchError(
-            f"{' and '.join(missing)} {verb} not installed. To fix this, {install_hint('train')}."
+            f"{what} requires {' and '.join(missing)}, which {are} not installed. To fix this, {install_hint(extra)}."
         )
+
+
+def require_torch(what: str = "This command") -> None:
+    """Raise DecabenchError if torch or safetensors is not installed."""
+    require_package(what, "train", "torch", "safetensors")

@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, overload
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
+from decabench.errors import DataError, MissingDataError, require_name, require_package
 from decabench.files import (
     atomic_file,
     canonical_json,
@@ -608,12 +608,8 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     DataError for damaged data, and DecabenchError if the package `datasets` (extra `datasets`) is not
     installed.
     """
-    try:
-        import datasets
-    except ImportError as error:
-        raise DecabenchError(
-            f"decabench.load requires datasets, which is not installed. To install it, {install_hint('datasets')}."
-        ) from error
+    require_package("decabench.load", "datasets", "datasets")
+    import datasets
 
     store = Store(home_folder(home))
     require_name(split, SPLITS, "split")

@@ -156,7 +156,8 @@ def test_what_needs_an_extra_says_how_to_install_it(
 def test_training_says_how_to_install_torch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        DecabenchError, match=r"^torch and safetensors are not installed\. .* run pip install"
+        DecabenchError,
+        match=r"^Training requires torch and safetensors, which are not installed\. .* run pip",
     ):
         train(tmp_path)
 
@@ -177,7 +178,7 @@ def test_every_extra_that_a_message_names_exists() -> None:
     named: set[str] = set()
     for path in [*modules().values(), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         text = path.read_text(encoding="utf-8")
-        named |= set(re.findall(r"install_hint\(['\"](\w+)", text))
+        named |= set(re.findall(r"require_package\([^,]+, ['\"](\w+)", text))
         for listed in re.findall(r"(?:decabench|'\.|\s\.)\[([\w,]+)\]'?", text):
             named |= set(listed.split(","))
     assert {"hf", "train"} <= named
@@ -189,7 +190,8 @@ def test_without_torch_it_says_which_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(DecabenchError) as caught:
         make_backend("trained:some/run", ModelOptions())
     assert str(caught.value) == (
-        "A trained model requires torch: run pip install 'decabench[train]', or in a clone pip install -e '.[train]'."
+        "A trained model requires torch, which is not installed. To fix this, run pip install 'decabench[train]', or "
+        "in a clone pip install -e '.[train]'."
     )
 
 

@@ -1,10 +1,9 @@
 """Import answers from other programs, and export results and tasks to other tools."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, install_hint
+from decabench.errors import require_package
 from decabench.exchange.foreign_files import FORMATS
 from decabench.exchange.foreign_rows import Places
 from decabench.exchange.hub import push_card
@@ -42,8 +41,7 @@ def make_inspect_task(path: str | Path) -> Any:
 
     Raises DecabenchError if Inspect is not installed.
     """
-    if find_spec("inspect_ai") is None:
-        raise DecabenchError(f"inspect_ai is not installed. To install it, {install_hint('inspect')}.")
+    require_package("The exported task", "inspect", "inspect_ai")
     from decabench.exchange import inspect_scorer
 
     return inspect_scorer.make_inspect_task(path)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.errors import DecabenchError, ModelError, require_package
 
 __all__ = ["push_card"]
 
@@ -20,10 +19,7 @@ def push_card(model_index: str, repository: str) -> str:
     results and the card's text are kept. Raises DecabenchError if there is no token, and ModelError if the
     Hub rejects the change.
     """
-    if find_spec("huggingface_hub") is None:
-        raise DecabenchError(
-            f"--push requires huggingface_hub, which is not installed. To install it, {install_hint('hf')}."
-        )
+    require_package("--push", "hf", "huggingface_hub")
     from huggingface_hub import HfApi, ModelCard, ModelCardData, errors, get_token
     from huggingface_hub.repocard_data import model_index_to_eval_results
     from yaml import safe_load

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, SubmissionError, install_hint
+from decabench.errors import SubmissionError, require_package
 from decabench.exchange.foreign_rows import (
     FILE_BYTES,
     FINISHES,
@@ -25,12 +25,9 @@ from decabench.text import printable, quoted
 
 def open_inspect(path: Path, places: Places) -> ForeignFile:
     """Open an Inspect log."""
-    try:
-        from inspect_ai.log import read_eval_log
-    except ImportError as error:
-        raise DecabenchError(
-            f"inspect_ai is not installed. To install it, {install_hint('inspect')}."
-        ) from error
+    require_package("An Inspect log", "inspect", "inspect_ai")
+    from inspect_ai.log import read_eval_log
+
     _bound_archive(path)
     try:
         log = read_eval_log(str(path), resolve_attachments=True)

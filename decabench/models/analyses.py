@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decabench.errors import DecabenchError, UnknownNameError, install_hint, require_name
+from decabench.errors import UnknownNameError, require_name, require_package
 from decabench.files import atomic_file
 from decabench.models.checkpoint import Checkpoint, TrainedModel, batch_by_length
 from decabench.models.decoding import GeneratedWords, greedy
@@ -71,10 +71,9 @@ def make_figure(
 
     Raises DecabenchError if matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise DecabenchError(f"Plots require matplotlib: {install_hint('train')}.") from error
+    require_package("A plot", "train", "matplotlib")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.errors import DecabenchError, ModelError, require_package
 from decabench.predictors.openai.client import LoopThread
 from decabench.predictors.protocol import (
     USED,
@@ -56,12 +56,7 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
         "Inspect or the provider's environment variables control this setting. Leave out the option.",
     )
     require_sampling(options)
-    try:
-        version("inspect-ai")
-    except ImportError:
-        raise DecabenchError(
-            f"The predictor inspect requires the package inspect-ai: {install_hint('inspect')}."
-        ) from None
+    require_package("The predictor inspect", "inspect", "inspect_ai")
     return InspectBackend(target, options)
 
 

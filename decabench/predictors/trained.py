@@ -6,11 +6,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError, install_hint
+from decabench.errors import DecabenchError, require_torch
 from decabench.predictors.protocol import (
     USED,
     Answer,
@@ -45,8 +44,7 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
             "The predictor trained requires a checkpoint. Write trained:FOLDER, where FOLDER contains a checkpoint or "
             "a training run."
         )
-    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise DecabenchError(f"A trained model requires {' and '.join(missing)}: {install_hint('train')}.")
+    require_torch("A trained model")
     listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
     refuse_unused(options, USED["trained"], "trained", f"Trained models use only {listed}.")
     if options.beam is not None and options.beam < 1:

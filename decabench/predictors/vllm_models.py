@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
-from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.errors import DecabenchError, ModelError, require_package
 from decabench.predictors.hf.backend import HfBackend, inspect_model
 from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
 from decabench.predictors.hf.weights import find_source, local_folder, require_packages
@@ -43,8 +42,7 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
     """
     refuse_unused(options, USED["vllm"], "vllm", "Pass arguments for vLLM's engine with --body.")
     require_sampling(options)
-    if find_spec("vllm") is None:
-        raise DecabenchError(f"The predictor vllm requires the package vllm: {install_hint('vllm')}.")
+    require_package("The predictor vllm", "vllm", "vllm")
     require_packages()
     source = find_source(target, options.revision)
     if source.gguf:

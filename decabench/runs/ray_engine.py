@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import decabench
-from decabench.errors import DecabenchError, LostDeviceError, ModelError, install_hint
+from decabench.errors import DecabenchError, LostDeviceError, ModelError, require_package
 from decabench.plugins import TRUSTED
 from decabench.predictors import (
     Backend,
@@ -342,13 +342,11 @@ def _pickle_setting(setting: Setting) -> bytes:
 
 def require_ray() -> Any:
     """Import Ray. Raises DecabenchError if it is not installed."""
+    require_package("--engine ray", "ray", "ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import; disables usage reports
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
-            import ray
-    except ImportError as error:
-        raise DecabenchError(f"--engine ray requires Ray: {install_hint('ray')}.") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
+        import ray
     return ray
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
+from decabench.errors import DataError, MissingDataError, require_package
 from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
 from decabench.prompts import label_flag, possible_labels, takes_label
@@ -149,12 +149,8 @@ class ExamplesHead:
 
 def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
     """Return scored examples as a DataFrame. Raises DecabenchError if pandas (extra `pandas`) is not installed."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise DecabenchError(
-            f"A table of examples requires pandas, which is not installed. To install it, {install_hint('pandas')}."
-        ) from error
+    require_package("A table of examples", "pandas", "pandas")
+    import pandas
 
     names = ("id", "prediction", "raw", "references", "score", "right", "flags", "variant")
     columns: dict[str, list[Any]] = {name: [] for name in names}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, require_name, require_package
 from decabench.files import atomic_file, require_machine
 from decabench.metrics import METRICS
 from decabench.scoring.examples import (
@@ -648,12 +648,8 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     Raises MissingDataError if there is no results file, InvalidResultsError if a file is invalid, DecabenchError if
     pandas (extra `pandas`) is not installed.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise DecabenchError(
-            f"read_results requires pandas, which is not installed. To install it, {install_hint('pandas')}."
-        ) from error
+    require_package("read_results", "pandas", "pandas")
+    import pandas
 
     paths = sorted(Path(folder).glob("**/results.json"))
     if not paths:

@@ -44,7 +44,7 @@ def train(
     Raises DecabenchError, for example if torch is missing. Errors in the configuration are raised before any data is
     read.
     """
-    require_torch()
+    require_torch("Training")
     from decabench.training.loop import run_training
     from decabench.training.planning import plan_training
 

@@ -367,4 +367,4 @@ def test_help_of_the_commands_loads_no_room_of_the_options() -> None:
 def test_a_missing_extra_is_wrong_usage_everywhere(command, monkeypatch, arguments):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = command(*arguments)
-    assert done.exit_code == 2 and "torch and safetensors are not installed. " in done.stderr
+    assert done.exit_code == 2 and "requires torch and safetensors, which are not installed. " in done.stderr

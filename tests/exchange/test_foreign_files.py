@@ -269,7 +269,7 @@ def test_epochs_of_inspect_are_not_mixed(log):
 def test_without_inspect_it_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
     (tmp_path / "a.eval").touch()
-    with pytest.raises(DecabenchError, match=r"inspect_ai is not installed.* run pip install"):
+    with pytest.raises(DecabenchError, match=r"inspect_ai, which is not installed.* run pip install"):
         open_foreign(tmp_path / "a.eval", "inspect", Places())
 
 

@@ -155,7 +155,7 @@ def test_without_inspect_it_says_how_to_install_it(export):
     if importlib.util.find_spec("inspect_ai") is not None:
         pytest.skip("inspect_ai is installed")
     with pytest.raises(
-        DecabenchError, match=r"inspect_ai is not installed.* run pip install 'decabench\[inspect\]'"
+        DecabenchError, match=r"inspect_ai, which is not installed.* run pip install 'decabench\[inspect\]'"
     ):
         make_inspect_task(export("sst", harness="inspect") / "data" / "sst.validation.jsonl.gz")
 

@@ -1,6 +1,7 @@
 """`inspect:PROVIDER/MODEL`, with a small stub of Inspect, which the tests don't install."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -37,7 +38,9 @@ def model(monkeypatch):
     module = ModuleType("inspect_ai.model")
     names = ("ChatMessageAssistant", "ChatMessageSystem", "ChatMessageUser", "GenerateConfig")
     vars(module).update(dict.fromkeys(names, Turn), ContentReasoning=Reasoning, get_model=get_model)
-    monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
+    package = ModuleType("inspect_ai")
+    package.__spec__ = ModuleSpec("inspect_ai", None)
+    monkeypatch.setitem(sys.modules, "inspect_ai", package)
     monkeypatch.setitem(sys.modules, "inspect_ai.model", module)
     monkeypatch.setattr(inspect_models, "version", lambda name: "0.3.285")
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -55,7 +56,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> type[Engine]:
     vars(sampling).update(StructuredOutputsParams=Named)
     monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", sampling)
-    monkeypatch.setattr(vllm_models, "find_spec", lambda name: name)
+    module.__spec__ = ModuleSpec("vllm", None)
     monkeypatch.setattr(vllm_models, "version", lambda name: "0.33.0")
     monkeypatch.setattr(Engine, "made", [])
     return Engine
@@ -107,6 +108,6 @@ def test_faults_are_plain(engine: type[Engine], tmp_path: Path, monkeypatch: pyt
         outcomes(folder, 1, body='{"bad": 1}')
     with pytest.raises(DecabenchError, match="vllm does not use --device"):
         vllm_models.backend(str(folder), ModelOptions(device="cpu"))
-    monkeypatch.setattr(vllm_models, "find_spec", lambda name: None)
-    with pytest.raises(DecabenchError, match=r"requires the package vllm: .*decabench\[vllm\]"):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(DecabenchError, match=r"requires vllm, which is not installed\. .*decabench\[vllm\]"):
         vllm_models.backend(str(folder), ModelOptions())

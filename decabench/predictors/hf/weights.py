@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, ModelError, install_hint
+from decabench.errors import DecabenchError, ModelError, require_package
 from decabench.text import excerpt
 from decabench.untrusted import read_json
 
@@ -98,13 +98,11 @@ def find_source(target: str, revision: str | None) -> ModelSource:
 
 def require_packages(*more: str) -> None:
     """Raise DecabenchError if torch, transformers or one of the given packages is not installed."""
-    missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
-    if "bitsandbytes" in missing:
+    if "bitsandbytes" in more and find_spec("bitsandbytes") is None:
         raise DecabenchError(
             "hf: --quantize requires the package bitsandbytes. Run pip install bitsandbytes."
         )
-    if missing:
-        raise DecabenchError(f"The predictor hf requires {' and '.join(missing)}: {install_hint('hf')}.")
+    require_package("The predictor hf", "hf", "torch", "transformers", *more)
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:

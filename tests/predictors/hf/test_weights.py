@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import torch
 from transformers import RwkvConfig, RwkvForCausalLM
 
 from decabench.errors import DecabenchError
-from decabench.predictors.hf import weights
 from decabench.predictors.hf.backend import HfBackend, backend
 from decabench.predictors.hf.weights import Loaded, find_source, load_model, local_folder, pads_safely
 from decabench.predictors.protocol import ModelOptions
@@ -77,10 +77,9 @@ def test_quantized_weights(tmp_path: Path, quantize: str) -> None:
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = str(save_llama(tmp_path))
-    found = weights.find_spec
-    absent = ("peft", "bitsandbytes")
-    monkeypatch.setattr(weights, "find_spec", lambda name: None if name in absent else found(name))
-    with pytest.raises(DecabenchError, match=r"requires peft: .*decabench\[hf\]"):
+    for absent in ("peft", "bitsandbytes"):
+        monkeypatch.setitem(sys.modules, absent, None)
+    with pytest.raises(DecabenchError, match=r"requires peft, which is not installed\. .*decabench\[hf\]"):
         backend(model, ModelOptions(adapter=model))
     with pytest.raises(DecabenchError, match="pip install bitsandbytes"):
         backend(model, ModelOptions(quantize="4bit"))
