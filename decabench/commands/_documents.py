@@ -281,7 +281,7 @@ class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
     tasks: Sequence[Estimate]  #: Empty as long as data is missing.
 
 
-class AnswerFields(Part, frozen=True):
+class AnswerFields(Part, frozen=True, omit_defaults=True):
     """An answer and its score."""
 
     prediction: str | None  #: The text that was scored.
@@ -302,13 +302,18 @@ class CourseFields(Part, frozen=True):
     )
 
 
-class ShownExample(AnswerFields, kw_only=True, frozen=True):
-    """An example that `show` printed."""
+class ShownExample(Part, frozen=True, omit_defaults=True):
+    """An example that `show` printed, with its answer."""
 
     id: str
     question: str
     context: str
     references: Sequence[str]
+    prediction: str | None  #: The text that was scored.
+    score: float | None  #: Null if the metric does not score single examples.
+    right: bool | None  #: Null if unknown.
+    raw: str = ""  #: The model's text, if it differs from the answer.
+    flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
     course: CourseFields | None = None  #: The state after this turn, if the metric compares states.
     wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by their number.
     against: AnswerFields | None = None  #: The answer of the other submission, with --against.
@@ -321,7 +326,7 @@ class OtherSubmission(Part, frozen=True):
     score: float | None  #: Its score on the task.
 
 
-class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
+class BrowsedDocument(Document, tag="decabench.shown/1", kw_only=True, frozen=True, omit_defaults=True):
     """The examples of `show`."""
 
     submission: str
@@ -332,10 +337,10 @@ class BrowsedDocument(Document, tag="decabench.shown/1", frozen=True):
     score: float | None  #: The score of the whole split.
     examples: int  #: The number of examples.
     matching: int  #: The number of examples that match the options.
-    shown: Sequence[ShownExample]  #: The first of them.
     predictor: Mapping[str, Any]  #: Model, protocol, samples, tokens and cost, as far as they are recorded.
     flags: Mapping[str, int]  #: How often each flag occurs.
     calibration: Mapping[str, Any] | None = None  #: Brier score, log loss, error and bins of probabilities.
+    shown: Sequence[ShownExample]  #: The first of the matching examples.
     against: OtherSubmission | None = None
 
 

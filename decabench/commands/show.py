@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from decabench.commands._documents import BrowsedDocument
     from decabench.scoring import Browsed, Chosen, Inspected, Order, ScoredExample, ScoringOptions
     from decabench.submission import AnswerKind
 
@@ -138,7 +139,7 @@ def show(
     Reads the examples that `decabench evaluate` wrote next to the results; if there are none for these answers,
     the task is scored first. Differences from the nearest reference are coloured.
     """
-    from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
+    from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 
     if wrong and right:
         raise click.UsageError(
@@ -164,11 +165,56 @@ def show(
         )
     found = browse_examples(shown, chosen, other)
     if is_set("json"):
-        print_json(show_json(shown, found, limit or len(found), other))
+        print_json(_document(shown, found, limit or len(found), other))
     elif calibration:
         _print_calibration(console(), shown)
     else:
         _print(console(), shown, found, limit or len(found), chosen, other)
+
+
+def _document(
+    shown: Inspected, found: Sequence[Browsed], limit: int, other: Inspected | None
+) -> BrowsedDocument:
+    from msgspec import structs
+
+    from decabench.commands._documents import (
+        AnswerFields,
+        BrowsedDocument,
+        CourseFields,
+        OtherSubmission,
+        ShownExample,
+    )
+
+    def answer(row: ScoredExample) -> AnswerFields:
+        return AnswerFields.from_value(row, raw=row.raw or "")
+
+    def example(each: Browsed) -> ShownExample:
+        course = None
+        if each.course:
+            course = CourseFields.from_value(each.course, before=each.before, parted=each.parted)
+        return ShownExample(
+            id=each.row.id,
+            question=each.question,
+            context=each.context,
+            references=each.row.references,
+            **structs.asdict(answer(each.row)),
+            course=course,
+            wordings={str(number): answer(row) for number, row in sorted(each.wordings.items())} or None,
+            against=answer(each.other) if each.other else None,
+        )
+
+    return BrowsedDocument.from_value(
+        shown.head,
+        submission=shown.submission,
+        score=shown.score,
+        examples=len(shown.rows),
+        matching=len(found),
+        predictor=shown.facts,
+        flags=shown.flags,
+        calibration=shown.result.calibration,
+        shown=[example(each) for each in found[:limit]],
+        against=OtherSubmission.from_value(other) if other else None,
+    )
 
 
 def _only_task(submission: Path, options: ScoringOptions) -> str:

@@ -4,7 +4,6 @@ from .browsing import Inspected as Inspected
 from .browsing import Order as Order
 from .browsing import browse_examples as browse_examples
 from .browsing import find_examples as find_examples
-from .browsing import show_json as show_json
 from .comparison import Compared as Compared
 from .comparison import ComparedPair as ComparedPair
 from .comparison import Comparison as Comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +23,6 @@ from decabench.scoring.task_results import find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task, home_folder
 from decabench.text import excerpt
-
-FORMAT = "decabench.shown/1"
 
 Order = Literal["data", "loss", "length"]
 """The sort order: the order of the data, the largest loss first, or the longest answer first."""
@@ -233,59 +231,3 @@ def _browse(shown: Inspected, place: int, others: Mapping[str, ScoredExample] | 
         tuple(shown.texts[at]["context"] for at in course.before) if course else (),
         "here" if course is not None and course.parted == place else parted,
     )
-
-
-def show_json(
-    shown: Inspected, found: Sequence[Browsed], limit: int, other: Inspected | None = None
-) -> dict[str, Any]:
-    """Return a JSON record of the submission, the task, the number of matching examples and the first `limit`."""
-    head = shown.head
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "submission": shown.submission,
-        "task": head.task,
-        "split": head.split,
-        "metric": head.metric,
-        "headline": head.headline,
-        "score": shown.score,
-        "examples": len(shown.rows),
-        "matching": len(found),
-        "predictor": shown.facts,
-        "flags": dict(shown.flags),
-        **({"calibration": asdict(shown.result.calibration)} if shown.result.calibration else {}),
-        "shown": [_record(each) for each in found[:limit]],
-    }
-    if other is not None:
-        content["against"] = {"submission": other.submission, "score": other.score}
-    return content
-
-
-def _record(each: Browsed) -> dict[str, Any]:
-    record = {
-        "id": each.row.id,
-        "question": each.question,
-        "context": each.context,
-        "references": list(each.row.references),
-        **_answer(each.row),
-    }
-    if each.course is not None:
-        record["course"] = {
-            "before": list(each.before),
-            "predicted": each.course.predicted,
-            "gold": each.course.gold,
-            "parted": each.parted,
-        }
-    if each.wordings:
-        record["wordings"] = {str(number): _answer(row) for number, row in sorted(each.wordings.items())}
-    if each.other is not None:
-        record["against"] = _answer(each.other)
-    return record
-
-
-def _answer(row: ScoredExample) -> dict[str, Any]:
-    answer: dict[str, Any] = {"prediction": row.prediction, "score": row.score, "right": row.right}
-    if row.raw is not None:
-        answer["raw"] = row.raw
-    if row.flags:
-        answer["flags"] = list(row.flags)
-    return answer
