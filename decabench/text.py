@@ -35,6 +35,18 @@ def quoted(text: str, width: int = 60) -> str:
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
+def kind_of(value: object, nothing: str = "missing") -> str:
+    """Describe a JSON value for a message, for example as `true`, `the number 3` or `a list`."""
+    if value is None:
+        return nothing
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"the number {str(value)[:30]}"
+    kinds: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
+    return kinds.get(type(value), f"of type {type(value).__name__}")
+
+
 def short_list(names: Sequence[str]) -> str:
     """Join names with commas, shortening lists of more than six to `a, b, …, z (26 files)`."""
     if len(names) <= 6:

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, RemoteFile
+from decabench.text import kind_of
 from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 
@@ -49,9 +50,7 @@ class Record:
         except (KeyError, TypeError, IndexError):
             if isinstance(self.value, Mapping):
                 raise self.fault(f"{key!r} is missing") from None
-            raise self.fault(
-                f"the value must be an object with {key!r}, not {_kind_of(self.value)}"
-            ) from None
+            raise self.fault(f"the value must be an object with {key!r}, not {kind_of(self.value)}") from None
 
     def text(self, key: str) -> str:
         """Return a text field. Raises DataError for any other type."""
@@ -71,14 +70,14 @@ class Record:
         """Return a list field. Raises DataError for any other type."""
         value = self.field(key)
         if not isinstance(value, list):
-            raise self.fault(f"{key!r} must be a list, not {_kind_of(value)}")
+            raise self.fault(f"{key!r} must be a list, not {kind_of(value)}")
         return value
 
     def integer(self, key: str, low: int, high: int) -> int:
         """Return a whole number from `low` to `high`. Raises DataError for any other value."""
         value = self.field(key)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise self.fault(f"{key!r} must be a whole number, not {_kind_of(value)}")
+            raise self.fault(f"{key!r} must be a whole number, not {kind_of(value)}")
         if not low <= value <= high:
             raise self.fault(f"{key!r} must be between {low} and {high}, not {value!r:.20}")
         return value
@@ -99,23 +98,18 @@ class Record:
         """Return an object field as a record. Raises DataError for any other type."""
         value = self.field(key)
         if not isinstance(value, Mapping):
-            raise self.fault(f"{key!r} must be an object, not {_kind_of(value)}")
+            raise self.fault(f"{key!r} must be an object, not {kind_of(value)}")
         return Record(value, self._above, self._kind, self._number)
 
     def _require_text(self, value: Any, what: str) -> str:
         if not isinstance(value, str):
-            raise self.fault(f"{what} must be text, not {_kind_of(value)}")
+            raise self.fault(f"{what} must be text, not {kind_of(value)}")
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:  # JSON escapes can contain half of a surrogate pair
                 raise self.fault(f"{what} contains half of a surrogate pair") from None
         return value
-
-
-def _kind_of(value: object) -> str:
-    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
-    return "nothing" if value is None else kinds.get(type(value), "an object")
 
 
 @contextmanager

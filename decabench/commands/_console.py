@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from decabench.scoring import TaskResult
+    from decabench.scoring import DataUsed, TaskResult
+    from decabench.tasks import SplitRecord
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
@@ -439,6 +440,13 @@ def print_field(out: Console, label: str, text: str) -> None:
 def shortened(text: str, limit: int) -> str:
     """Return a text. If it is longer than `limit` characters, it is cut and its length is added."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def describe_origin(data: DataUsed | SplitRecord) -> str:
+    """Describe where data comes from, for example as `mirror, checksums verified`."""
+    if data.origin in ("sample", "user"):
+        return data.origin
+    return f"{data.origin}, {'checksums verified' if data.verified else 'checksums not verified'}"
 
 
 def headline_name(task: TaskResult) -> str:

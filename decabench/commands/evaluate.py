@@ -19,6 +19,7 @@ from decabench.commands._console import (
     choice_option,
     chosen_tasks,
     console,
+    describe_origin,
     echo,
     file_option,
     folded,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from decabench.commands._documents import ConfusionCount
-    from decabench.scoring import DataUsed, Results, ScoredTask, TaskResult
+    from decabench.scoring import Results, ScoredTask, TaskResult
     from decabench.submission import AnswerKind
 
 
@@ -245,7 +246,7 @@ def score_row(name: str, task: TaskResult) -> list[str]:
             format_count(task.n),
             format_count(task.empty),
         ]
-    return [name, headline_name(task), *figures, _data(task.data)]
+    return [name, headline_name(task), *figures, describe_origin(task.data)]
 
 
 def _all_scores(name: str, task: TaskResult) -> str:
@@ -359,12 +360,6 @@ def _class_rows(counts: Sequence[ConfusionCount]) -> Iterator[list[str]]:
         shares = (precision, right[label] / gold[label], 2 * right[label] / (gold[label] + predicted[label]))
         cells = [*(f"{count:,}" for count in numbers), *(f"{100 * share:.2f}" for share in shares)]
         yield [excerpt(label, 40), *cells]
-
-
-def _data(data: DataUsed) -> str:
-    if data.origin in ("sample", "user"):
-        return data.origin
-    return f"{data.origin}, checksums {'verified' if data.verified else 'differ or unknown'}"
 
 
 def _describe_usage(results: Results) -> Iterator[str]:

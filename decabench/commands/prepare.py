@@ -12,6 +12,7 @@ from decabench.commands._console import (
     chosen_tasks,
     complete_task,
     console,
+    describe_origin,
     echo,
     file_option,
     folded,
@@ -247,7 +248,7 @@ def _print_table(
     for task, preparation in zip(tasks, preparations, strict=True):
         records = preparation.records
         published = " / ".join(format_count(task.counts.get(split)) for split in SPLITS)
-        data = sorted({_describe_data(record) for record in records.values()})
+        data = sorted({describe_origin(record) for record in records.values()})
         for origin in data:
             origins.setdefault(origin, []).append(task.name)
         state: str = _state(preparation)
@@ -265,12 +266,6 @@ def _print_table(
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for sentence in notes:
         out.print(folded(sentence), style="dim")
-
-
-def _describe_data(record: SplitRecord) -> str:
-    if record.origin in ("sample", "user"):
-        return record.origin
-    return f"{record.origin}, {'checksums verified' if record.verified else 'checksums not verified'}"
 
 
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:

@@ -24,14 +24,13 @@ from decabench.exchange.foreign_rows import (
     Places,
     as_id,
     decode_json,
-    kind_of,
     lines_of,
     reading,
     texts_in,
 )
 from decabench.exchange.inspect_logs import open_inspect
 from decabench.exchange.lm_eval_samples import lm_eval_rows
-from decabench.text import quoted
+from decabench.text import kind_of, quoted
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 

@@ -205,14 +205,3 @@ def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except ValueError as error:
         raise ValueError(re.sub(r"[;:].*", "", str(error))) from None
-
-
-def kind_of(value: Any) -> str:
-    if value is None:
-        return "missing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return f"the number {str(value)[:30]}"
-    kinds: dict[type, str] = {list: "a list", dict: "an object", str: "a string"}
-    return kinds.get(type(value), f"of type {type(value).__name__}")

@@ -21,12 +21,11 @@ from decabench.exchange.foreign_rows import (
     as_id,
     decode_json,
     has_prose,
-    kind_of,
     lines_of,
     option_letter,
     texts_in,
 )
-from decabench.text import printable, quoted
+from decabench.text import kind_of, printable, quoted
 
 
 def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:

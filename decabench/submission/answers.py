@@ -27,7 +27,7 @@ from decabench.errors import SubmissionError
 from decabench.files import Writable, import_zstd, require_machine
 from decabench.metrics import REFUSED
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
-from decabench.text import excerpt, printable, quoted, well_formed
+from decabench.text import excerpt, kind_of, printable, quoted, well_formed
 from decabench.untrusted import parse_json
 
 FOLDER = "predictions"
@@ -313,7 +313,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     except ValueError as error:
         return AnswerLine(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
     if not isinstance(record, dict):
-        reason = f'the line must be an object, but is {_kind(record)}; write {{"id": "...", "answer": "..."}}'
+        reason = f'the line must be an object, but is {kind_of(record, "null")}; write {{"id": "...", "answer": "..."}}'
         return AnswerLine(number, None, None, (("not-an-object", reason),))
     problems: list[tuple[str, str]] = []
     id_ = _read_text(record, "id", "non-string-id", problems)
@@ -366,7 +366,7 @@ def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple
         return None
     text = record[key]
     if not isinstance(text, str):
-        problems.append((code, f"the {key} must be a string in quotes, but is {_kind(text)}"))
+        problems.append((code, f"the {key} must be a string in quotes, but is {kind_of(text, 'null')}"))
         return None
     try:
         text.encode()
@@ -378,17 +378,6 @@ def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple
 
 def _surrogate(error: UnicodeEncodeError) -> str:
     return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is not a character"
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return "a number"
-    kinds: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
-    return kinds[type(value)]
 
 
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

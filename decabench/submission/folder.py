@@ -41,7 +41,7 @@ from decabench.submission.answers import (
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault, group_faults
 from decabench.tasks import SPLITS
-from decabench.text import printable, quoted, with_full_stop
+from decabench.text import kind_of, printable, quoted, with_full_stop
 from decabench.untrusted import parse_toml
 
 # submission.toml
@@ -292,12 +292,9 @@ _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error"
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return f"the number {str(value)[:30]}"
-    kinds: dict[type, str] = {type(None): "missing", list: "a list", dict: "a table"}
-    return kinds.get(type(value), "a date or time")
+    if isinstance(value, datetime.date | datetime.time):
+        return "a date or time"
+    return "a table" if isinstance(value, dict) else kind_of(value)
 
 
 # Folders and archives

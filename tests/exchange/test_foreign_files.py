@@ -8,6 +8,7 @@ import json
 import lzma
 import sys
 import zipfile
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -204,7 +205,9 @@ def log(monkeypatch, tmp_path):
         )
         found = SimpleNamespace(eval=about, status="success", samples=samples)
         module.read_eval_log = lambda path, resolve_attachments: found  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
+        package = ModuleType("inspect_ai")
+        package.__spec__ = ModuleSpec("inspect_ai", None)
+        monkeypatch.setitem(sys.modules, "inspect_ai", package)
         monkeypatch.setitem(sys.modules, "inspect_ai.log", module)
         path = tmp_path / "some.json"
         path.write_text("{}")
