@@ -68,8 +68,6 @@ from decabench.tasks import SplitRecord, Store, Suite, Task, is_task_name
 from decabench.text import printable
 from decabench.workers import process_pool
 
-__all__ = ["Keeper", "find_submissions", "group_runs", "score_submissions"]
-
 Each = TypeVar("Each")
 
 _DEPTH = 4

@@ -9,8 +9,6 @@ from typing import Any
 
 from decabench.errors import DecabenchError, ModelError, require_package
 
-__all__ = ["push_card"]
-
 
 def push_card(model_index: str, repository: str) -> str:
     """Add results to a model card on the Hub and return the URL of the commit.

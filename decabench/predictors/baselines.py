@@ -14,16 +14,6 @@ from decabench.predictors.protocol import Predictor, Setting
 from decabench.prompts import options
 from decabench.tasks import Number, Question, Tags, Tree, describe_output
 
-__all__ = [
-    "copy_context",
-    "first_choice",
-    "lead_3",
-    "majority",
-    "most_frequent_tag",
-    "oracle",
-    "random_answer",
-]
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 

@@ -32,8 +32,6 @@ from decabench.prompts import Prompting
 from decabench.tasks import Question
 from decabench.text import describe_error
 
-__all__ = ["InspectBackend", "backend"]
-
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_length": "length",

@@ -34,14 +34,6 @@ from decabench.tasks import Question
 from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
 
-__all__ = [
-    "CommandBackend",
-    "CommandPredictor",
-    "Process",
-    "StalledError",
-    "backend",
-]
-
 MOST_FILES = 1_000
 """The maximum number of files in a folder whose digest is recorded.
 

@@ -26,39 +26,6 @@ from decabench.untrusted import parse_json
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
-__all__ = [
-    "CHOICES_BY",
-    "OMITTED",
-    "USED",
-    "Answer",
-    "Backend",
-    "Choice",
-    "Failure",
-    "Finish",
-    "Header",
-    "ModelOptions",
-    "OptionInfo",
-    "Outcome",
-    "Predictor",
-    "PredictorFactory",
-    "Setting",
-    "StreamingPredictor",
-    "add_tokens",
-    "answer_from",
-    "before_stops",
-    "best_choice",
-    "check_ranges",
-    "chosen_device",
-    "gpus_for",
-    "in_batches",
-    "is_cut_in_reasoning",
-    "option",
-    "refuse_unused",
-    "require_sampling",
-    "storable_outcome",
-    "validate_outcome",
-]
-
 Finish = Literal["stop", "length", "refused"]
 """How an answer ended: normally, at the token limit, or with a refusal by the model or server."""
 

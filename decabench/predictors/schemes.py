@@ -40,16 +40,6 @@ from decabench.predictors.protocol import (
 )
 from decabench.text import describe_error, excerpt
 
-__all__ = [
-    "GROUP",
-    "PREDICTORS",
-    "SCHEMES",
-    "PythonBackend",
-    "find_predictor",
-    "make_backend",
-    "predictor_names",
-]
-
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
     "most-frequent-tag": most_frequent_tag,

@@ -28,8 +28,6 @@ from decabench.tasks import Question, Task
 if TYPE_CHECKING:
     from decabench.models import TrainedModel
 
-__all__ = ["TrainedBackend", "backend"]
-
 _WINDOW = 2048  # questions that are read and sorted by length together
 _BATCH_TOKENS = 20_000
 

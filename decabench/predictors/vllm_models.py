@@ -29,8 +29,6 @@ from decabench.tasks import Question
 from decabench.text import describe_error
 from decabench.vectors import quiet_transformers
 
-__all__ = ["VllmBackend", "VllmPredictor", "backend"]
-
 WINDOW = 4_096
 """The number of questions to pass to vLLM at once. vLLM divides them into batches."""
 

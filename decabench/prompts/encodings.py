@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from decabench.prompts.markup import find_json
 
-__all__ = ["FORMATS", "Format"]
-
 
 class Format(NamedTuple):
     """A format that answers may be written in."""

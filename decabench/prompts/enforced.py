@@ -10,8 +10,6 @@ from typing import Any
 from decabench.prompts.markup import consistent_keys
 from decabench.tasks import AnswerForm, Kind
 
-__all__ = ["answer_schema", "json_request", "read_json", "write_json"]
-
 _SHAPES: Mapping[Kind, str] = {
     "tags": '{"answer": ["…", "…"]}, with one tag for each word, in order',
     "tree": '{"answer": ["…", "…"]}, with one head:relation for each word, in order',

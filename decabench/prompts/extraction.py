@@ -12,8 +12,6 @@ from decabench.prompts.turns import read_turn
 from decabench.tasks import AnswerForm, Label, Number, Output
 from decabench.text import bare, well_formed
 
-__all__ = ["EXTRACTION_VERSION", "Extracted", "Protocol", "extract", "settle_form", "silent_rule"]
-
 EXTRACTION_VERSION = 16
 """Incremented whenever the same raw text would result in a different answer."""
 

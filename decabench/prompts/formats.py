@@ -23,8 +23,6 @@ from decabench.prompts.forms import GivenAnswers, count_forms, describe_fillers
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
-__all__ = ["describe_answers", "describe_format"]
-
 _SAMPLE = 200
 """The sample size. The remaining answers are read only to count those in a format."""
 _FEWEST = 5

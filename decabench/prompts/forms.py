@@ -32,8 +32,6 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt, quoted
 
-__all__ = ["FormCounts", "GivenAnswers", "count_forms", "describe_fillers", "label_flag", "takes_label"]
-
 
 @dataclass(frozen=True)
 class GivenAnswers:

@@ -8,8 +8,6 @@ from typing import Any
 
 from decabench.prompts.markup import find_json, lines_of
 
-__all__ = ["MISSING", "find_items"]
-
 MISSING = "_"
 """The item for words that have no item in the text."""
 

@@ -10,15 +10,6 @@ from functools import lru_cache
 from decabench.metrics import fold_label
 from decabench.tasks import AnswerForm, Label, Output
 
-__all__ = [
-    "find_mentions",
-    "is_other_label",
-    "labels_for",
-    "match_label",
-    "options",
-    "possible_labels",
-]
-
 _CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
 _ASKS = re.compile(
     r"(?:is|are|was|were|does|do|did|would|which|what|who|how|can|could|has|have)\b", re.IGNORECASE

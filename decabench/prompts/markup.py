@@ -10,8 +10,6 @@ from typing import Any
 
 from decabench.text import bare
 
-__all__ = ["BULLET", "consistent_keys", "find_json", "is_refusal", "lines_of", "unwrapped"]
-
 BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
 _FENCE = re.compile(r"```\w*")
 _MARKS = ("```", "**", "__", "``", "`", "*")

@@ -17,18 +17,6 @@ from decabench.prompts.tagged import CLOSING, OPENING, TAG_REQUEST
 from decabench.prompts.templates import TemplateSet, describe_template, sha256_of
 from decabench.tasks import AnswerForm, PromptTemplate, Question, Task, Text
 
-__all__ = [
-    "NEAR",
-    "PROMPT_VERSION",
-    "Message",
-    "PromptTooLongError",
-    "Prompting",
-    "Role",
-    "fit",
-    "make_prompting",
-    "show",
-]
-
 PROMPT_VERSION = 1
 """Incremented whenever the same template and question would result in a different prompt."""
 

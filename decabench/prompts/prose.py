@@ -16,8 +16,6 @@ from decabench.prompts.tagged import QUERY_GOES_ON, read_state
 from decabench.tasks import AnswerForm, Kind
 from decabench.text import bare
 
-__all__ = ["find_in_prose", "find_label", "find_number", "says_nothing"]
-
 
 def find_in_prose(
     text: str, form: AnswerForm, question: str = "", context: str = "", is_finished: bool = True

@@ -12,8 +12,6 @@ from operator import itemgetter
 from decabench.errors import MissingDataError
 from decabench.tasks import Example, Task
 
-__all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "Shot", "select_shots"]
-
 LONGEST = 2_000
 """The maximum length of a shot in characters (about 500 tokens).
 

@@ -17,18 +17,6 @@ from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, un
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
-__all__ = [
-    "CLOSING",
-    "NO_CHANGE",
-    "NO_VALUE",
-    "OPENING",
-    "QUERY_GOES_ON",
-    "TAG_REQUEST",
-    "is_in_context",
-    "read_state",
-    "read_tagged",
-]
-
 OPENING, CLOSING = "<answer>", "</answer>"
 
 TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENING}…{CLOSING}"

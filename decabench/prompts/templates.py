@@ -28,18 +28,6 @@ from decabench.tasks import (
 )
 from decabench.untrusted import parse_toml
 
-__all__ = [
-    "BUILT_IN",
-    "FORMAT",
-    "TemplateError",
-    "TemplateSet",
-    "built_in_tasks",
-    "describe_template",
-    "load_template",
-    "sha256_of",
-    "shipped_text",
-]
-
 FORMAT = "decabench.template/1"
 
 BUILT_IN = ("default", "plain")

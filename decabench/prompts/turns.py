@@ -11,13 +11,6 @@ from decabench.errors import DecabenchError
 from decabench.prompts.markup import find_json, lines_of
 from decabench.text import bare
 
-__all__ = [
-    "ReasoningTags",
-    "Turn",
-    "check_reasoning_tags",
-    "read_turn",
-]
-
 ReasoningTags = tuple[tuple[str, str], ...]
 """Pairs of tags that open and close a block of reasoning."""
 

@@ -62,17 +62,6 @@ from decabench.vectors import quiet_transformers
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
-__all__ = [
-    "BatchSize",
-    "Facts",
-    "HfBackend",
-    "HfPredictor",
-    "backend",
-    "check_options",
-    "folder_digest",
-    "inspect_model",
-]
-
 WINDOW = 2048
 """The maximum number of questions to read and sort by length together, unless a batch is larger."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from decabench.errors import DecabenchError
 from decabench.predictors.hf.weights import Loaded
 
-__all__ = ["Constraint", "Enforcer"]
-
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """Whitespace as written by `json.dumps`, which the examples in the prompt also use.
 

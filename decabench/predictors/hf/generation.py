@@ -32,19 +32,6 @@ from decabench.tasks import Question
 if TYPE_CHECKING:
     from decabench.prompts import Message, Prompting
 
-__all__ = [
-    "CLOSE",
-    "DAY",
-    "Decoding",
-    "Generator",
-    "Prompt",
-    "Prompter",
-    "free",
-    "is_lost_device",
-    "is_no_memory",
-    "room",
-]
-
 
 def is_no_memory(error: Exception) -> bool:
     """Whether an error means that a device ran out of memory.

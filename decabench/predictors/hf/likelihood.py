@@ -16,8 +16,6 @@ from decabench.predictors.hf.generation import Decoding, Prompt, Prompter
 from decabench.predictors.hf.weights import Loaded, padded
 from decabench.predictors.protocol import Answer, Choice, best_choice
 
-__all__ = ["ChoiceScorer"]
-
 
 @dataclass(frozen=True)
 class _Rows:

@@ -17,22 +17,6 @@ from decabench.errors import DecabenchError, ModelError, require_package
 from decabench.text import excerpt
 from decabench.untrusted import read_json
 
-__all__ = [
-    "Loaded",
-    "ModelSource",
-    "find_source",
-    "load_config",
-    "load_model",
-    "load_tokenizer",
-    "local_folder",
-    "padded",
-    "pads_safely",
-    "positions",
-    "read_config",
-    "require_packages",
-    "with_adapter",
-]
-
 SMALL = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "*.tiktoken", "*.vocab")
 """Configuration and tokenizer files, which are checked before a run."""
 

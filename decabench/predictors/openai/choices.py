@@ -10,17 +10,6 @@ from typing import Any, Literal
 from decabench.predictors.protocol import Answer, Choice, Finish, best_choice
 from decabench.text import well_formed
 
-__all__ = [
-    "ServedAnswer",
-    "ToolCallError",
-    "UnreadableReplyError",
-    "first_choice",
-    "is_same_model",
-    "parse_answer",
-    "parse_likelihoods",
-    "read_count",
-]
-
 
 class UnreadableReplyError(Exception):
     """Raised for a reply without an answer. A retry may succeed. The message describes the reply."""

@@ -42,21 +42,6 @@ from decabench.predictors.protocol import OMITTED
 from decabench.tasks import Question
 from decabench.text import excerpt
 
-__all__ = [
-    "LONGEST_PAUSE",
-    "Client",
-    "FilteredError",
-    "LoopThread",
-    "Pace",
-    "PromptOverflowError",
-    "RequestClock",
-    "RequestLimits",
-    "UnansweredError",
-    "UnsupportedError",
-    "draw_back_off",
-    "parse_retry_after",
-]
-
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0

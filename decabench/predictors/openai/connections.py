@@ -17,8 +17,6 @@ from urllib.request import getproxies, proxy_bypass
 import h11
 import httpx2
 
-__all__ = ["Connections", "UnreachableError"]
-
 _PORTS = {"http": 80, "https": 443}
 _CHUNK = 1 << 16
 

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from decabench.errors import DecabenchError
 from decabench.predictors.protocol import Header
 
-__all__ = ["OPENAI_VARIABLE", "VARIABLE", "ApiKey", "is_overheard", "read_key"]
-
 VARIABLE = "DECABENCH_API_KEY"
 """The environment variable with the API key for any server. If the value is empty, no key is sent."""
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from decabench.predictors.openai.choices import first_choice, read_count
 
-__all__ = ["Overflow", "ServerReply"]
-
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)

@@ -41,8 +41,6 @@ from decabench.predictors.protocol import (
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
 
-__all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
-
 _OWN = {
     "model": "--model",
     "messages": "--template",
