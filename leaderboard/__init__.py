@@ -1,42 +1,8 @@
-"""The leaderboard, a static site built from submissions."""
+"""The leaderboard, a static site built from submissions.
 
-from decabench.leaderboard.entries import LeaderboardError, Refusal
-from decabench.leaderboard.example_pages import Policy, write_example_pages
-from decabench.leaderboard.pages import write_comparison_page
-from decabench.leaderboard.reviewing import (
-    Problem,
-    PullRequest,
-    Review,
-    ReviewedScore,
-    SendingLimits,
-    outcome_path,
-    queue_fault,
-    read_request,
-    review_submissions,
-    settle,
-    take_queue,
-)
-from decabench.leaderboard.site import BoardOptions, Site, build_leaderboard, write_leaderboard
+Public names are listed in `__init__.pyi` and imported on first use.
+"""
 
-__all__ = [
-    "BoardOptions",
-    "LeaderboardError",
-    "Policy",
-    "Problem",
-    "PullRequest",
-    "Refusal",
-    "Review",
-    "ReviewedScore",
-    "SendingLimits",
-    "Site",
-    "build_leaderboard",
-    "outcome_path",
-    "queue_fault",
-    "read_request",
-    "review_submissions",
-    "settle",
-    "take_queue",
-    "write_comparison_page",
-    "write_example_pages",
-    "write_leaderboard",
-]
+from decabench.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
