@@ -358,7 +358,7 @@ class Standings:
     is_whole: bool
     """Whether a complete result must include all tasks of the suite, because all have public labels."""
     total_name: str
-    """The name of the total, such as `decaScore`. `Total` if some labels are not public, and empty without a total."""
+    """The name of the total, such as `decaScore`, or `Total` if some labels are not public. Empty without a total."""
     total_unit: str
     """The unit of the total, for example `of 1000` or `mean of 16`. Empty if scales differ or there is no total."""
     rows: tuple[Row, ...]
@@ -402,7 +402,7 @@ class Standings:
 
 
 def runs_of(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Return the rows of all single runs, given rows that can have several."""
+    """Return the rows of the single runs that belong to some rows."""
     return tuple(run for row in rows for run in row.runs)
 
 

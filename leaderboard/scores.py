@@ -71,7 +71,7 @@ from decabench.workers import process_pool
 Each = TypeVar("Each")
 
 _DEPTH = 4
-"""How many levels of folders to search for submissions."""
+"""The number of levels of folders to search for submissions."""
 
 _REPORT_SECONDS = 5.0
 """Seconds between progress reports."""

@@ -1,4 +1,4 @@
-"""Figures from the details of answers: truncated contexts, several samples, and probabilities of labels.
+"""Compute measures from the details of answers: truncated contexts, several samples, and label probabilities.
 
 Only lines with more than an id and an answer have details; see `AlignedAnswers.details`.
 """
@@ -19,7 +19,7 @@ from decabench.submission import AnswerLine
 # Truncated contexts
 
 _ALWAYS = "unanswerable"
-"""QA-ZRE's answer if the context has no answer. It doesn't depend on the context, so truncation can't remove it."""
+"""The gold answer in QA-ZRE if the context contains no answer. Truncating the context can't remove it."""
 
 
 def context_ceiling(
@@ -27,7 +27,7 @@ def context_ceiling(
 ) -> float:
     """Return the percentage of examples whose gold answer is still in the part of the context that was shown.
 
-    `kept` maps ids to the range of characters that was shown. `contexts` has rows with `id` and `context`.
+    `kept` maps ids to the range of characters that was shown. `contexts` yields rows with `id` and `context`.
     """
     golds = {item.id: item.answers for item in references if item.id in kept}
     lost = sum(
@@ -54,7 +54,7 @@ def _holds_words(text: str, words: str) -> bool:
     return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
 
 
-# Several samples of an answer, and probabilities of labels
+# Several samples of an answer, and label probabilities
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
@@ -94,7 +94,7 @@ _SMALLEST = 1e-15
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Return the calibration of label probabilities, given lines by place, or None if there are no probabilities."""
+    """Return the calibration of label probabilities, or None if no line has any. `lines` are given by position."""
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for place, line in lines.items():

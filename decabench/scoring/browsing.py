@@ -39,13 +39,13 @@ class Inspected:
     head: ExamplesHead
     """The task, split, metric and data of the examples."""
     rows: Sequence[ScoredExample]
-    """The rows for the dataset's own wording, in the order of the data."""
+    """The answers to the dataset's own wording, in the order of the data."""
     wordings: Mapping[int, Sequence[ScoredExample]]
-    """The rows for other wordings, by wording number, in the same order."""
+    """The answers to other wordings, by wording number, in the same order."""
     texts: Sequence[Mapping[str, str]]
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
-    """The states behind an answer's score, by row, for metrics that compare states."""
+    """The compared states, by row number, for metrics that compare states instead of answers."""
     result: TaskResult
     """The task's result, with its score, counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class Inspected:
 
     @property
     def flags(self) -> Counter[str]:
-        """Counts of rows by flag."""
+        """The number of rows with each flag."""
         return Counter(flag for row in self.rows for flag in row.flags)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The model, protocol, number of samples, token usage and cost, as far as they were recorded."""
+        """The model, protocol, number of samples, token usage and cost, if they were recorded."""
         key = f"{self.head.task}.{self.head.split}"
         parts = {name: self.predictor.get(name) for name in ("usage", "served_by")}
         usage, served = (part.get(key) if isinstance(part, dict) else None for part in parts.values())
@@ -126,13 +126,13 @@ class Chosen:
     """Filters and a sort order for examples."""
 
     right: bool | None = None
-    """Whether to show only right or only wrong answers; None for both."""
+    """True for right answers only, False for wrong answers only, None for both."""
     flags: tuple[str, ...] = ()
-    """Only examples with one of these flags, in any wording."""
+    """Show only examples with one of these flags, in any wording; empty for all."""
     ids: tuple[str, ...] = ()
-    """Only these ids."""
+    """Show only these ids; empty for all."""
     search: str = ""
-    """Only examples with this text in question, context, references or answer, ignoring case."""
+    """Show only examples with this text in the question, context, references or answer, ignoring case."""
     order: Order = "data"
     """The sort order."""
 
@@ -148,7 +148,7 @@ class Browsed:
     context: str
     """The context."""
     loss: float
-    """The distance from the best score, which is infinite for a wrong answer without an individual score."""
+    """The distance from the best score; infinite for a wrong answer without an individual score."""
     wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
     """The answers to other wordings, by wording number."""
     other: ScoredExample | None = None
@@ -165,7 +165,8 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
     """Return the examples that match `chosen`, sorted.
 
     If `other` is given, returns only examples that exactly one of the two submissions got right. Set `chosen.right` to
-    choose which. Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different data.
+    choose which. Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different
+    data.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:

@@ -45,13 +45,13 @@ _OMITTED: Mapping[str, object] = {
     "higher_is_better": True,
     "same": False,
 }
-"""Fields to omit if they have these values."""
+"""Fields to leave out of the JSON if they have these values."""
 
 _NOTHING = 1e-9
-"""Changes of fewer points than this count as rounding."""
+"""Changes by less than this many points are treated as rounding errors."""
 
 _MOST_ROWS = 1_000_000
-"""The maximum number of rows to compute when answers are swapped one by one; a row takes a few microseconds."""
+"""The maximum number of rows to compute when answers are swapped one by one. Each row takes a few microseconds."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Compared:
     b: float
     """B's score."""
     difference: float
-    """B minus A in points. See `gain` for whether B is better."""
+    """B minus A in points. `gain` tells whether B is better."""
     interval: tuple[float, float] | None
     """The 95% interval of the difference, which excludes 0 if `p` is below 0.05; None if unbounded or `same`."""
     p: float | None
@@ -93,10 +93,10 @@ class Compared:
     examples: int
     """The number of compared examples."""
     examples_for_one_point: int | None
-    """How many examples are needed to detect a difference of one point with 80% power; None if `same`, or for a
-    single unit."""
+    """The number of examples that would detect a difference of one point with 80% power; None if `same`, or for one
+    unit."""
     a_wins: int | None = 0
-    """The number of examples on which A is better; None for a suite, and for ranks if there are too many examples."""
+    """The number of examples on which A is better; None for a suite, or for rank metrics with many examples."""
     b_wins: int | None = 0
     """The number of examples on which B is better; None in the same cases as `a_wins`."""
     worst: tuple[Flip, ...] = ()
@@ -133,7 +133,7 @@ class Comparison:
     tasks: Mapping[str, Compared]
     """The comparisons by task, for tasks scored in both submissions."""
     total: Compared | None
-    """The comparison of the suite's total; None unless both submissions have all of its tasks."""
+    """The comparison of the suite's total; None unless all of its tasks are scored in both submissions."""
     not_compared: Mapping[str, str]
     """The reasons why tasks were left out, by task."""
     seed: int
@@ -173,7 +173,7 @@ class Comparison:
     )
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield a row of cells for each task and for the total. `HEADINGS` has the column names."""
+        """Yield a row of cells for each task and for the total. The columns are named in `HEADINGS`."""
         partial = " (partial)" if self.total and self.total.of else ""
         total = {f"{self.suite.total_name}{partial}": self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
@@ -197,7 +197,7 @@ class Comparison:
         return f"Compared only on the answered examples: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain intervals that exclude 0 although the corrected p is not below 0.05, or return an empty string."""
+        """Explain intervals that exclude 0 although the corrected p is not below 0.05. Empty if there are none."""
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [
             name
@@ -209,7 +209,7 @@ class Comparison:
         chance = 100 * (1 - (1 - LEVEL) ** len(tested))
         subject = "the interval excludes" if len(apart) == 1 else "the intervals exclude"
         return (
-            f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. This is no contradiction: "
+            f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. This is not a contradiction: "
             "the interval and p are for a single task, while p (Holm) is corrected for the number of tasks. "
             f"Among {len(tested)} independent tasks with no real difference, at least one interval excludes 0 "
             f"in up to {chance:.0f}% of comparisons."
@@ -287,9 +287,9 @@ def _score_all(
 def match_tasks(
     scored: Sequence[Mapping[str, ScoredTask]], names: Sequence[str]
 ) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
-    """Return each submission's tasks that can be compared, and the reasons why other tasks were left out.
+    """Return the tasks of each submission that can be compared, and the reasons why other tasks were left out.
 
-    All submissions must have answered the same examples. If a run is limited, full runs are scored again on its
+    All submissions must have answered the same examples. If a run is limited, full runs are rescored on only its
     examples.
     """
     same: list[dict[str, ScoredTask]] = [{} for _ in scored]
@@ -315,7 +315,7 @@ def match_tasks(
                     only = [id_ for id_ in ids[here] if id_ not in known]
                     listed.append(f"{len(only):,} only in {names[here]} ({shown_ids(only)})")
                 reasons[task] = (
-                    f"they answered different examples ({', '.join(listed)}); use the same --sample and "
+                    f"the submissions answered different examples ({', '.join(listed)}); use the same --sample and "
                     "--sample-seed, or the same --ids"
                 )
                 continue
@@ -422,7 +422,7 @@ def _compare_totals(
 
 
 def _compared(a: float, b: float, test: PairTests, hidden: Sequence[Sample]) -> Compared:
-    """Summarize a test of B against A. If labels are hidden, figures are rounded like the scores."""
+    """Summarize a test of B against A. If labels are hidden, numbers are rounded like the scores."""
     interval = test.interval(0, 1)
     is_tested = test.is_tested(0, 1)
     decimals = min((hidden_decimals(sample.metric.range, a, b) for sample in hidden), default=None)
@@ -513,7 +513,7 @@ _OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "time", 
 """Keys of a predictor's record that differ between runs of the same system."""
 
 _OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})
-"""Further keys that may differ between runs of the same model."""
+"""Additional keys that may differ between runs of the same model."""
 
 _OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
 """Keys of a trained model's backend that differ if it is trained again with another seed."""
@@ -533,16 +533,16 @@ def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[st
 
 
 def _model(results: Results, path: str) -> str:
-    """Return a key that all runs of a model share, whatever their seeds, prompts and wordings."""
+    """Return a key that is the same for all runs of a model, whatever their seeds, prompts and wordings."""
     record = _model_record(results.submission.get("predictor"))
     return path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
 
 
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
-    """Return a key that the runs of a system share if only their seeds differ, and the seed of this run.
+    """Return a key that is the same for runs that differ only in their seeds, and the seed of this run.
 
-    For a model of `decabench train`, the seed is that of its training, because nothing is sampled when it answers.
-    Returns None if the predictor's record doesn't say which model answered.
+    For a model of `decabench train`, this is the seed of its training, because its answers are not sampled. Returns
+    None if the predictor's record doesn't say which model answered.
     """
     record = _model_record(predictor)
     if record is None:
@@ -559,7 +559,7 @@ def system_and_seed(predictor: object) -> tuple[str, str] | None:
 
 
 def mean_sample(samples: Sequence[Sample]) -> Sample:
-    """Return the mean of samples of several runs on the same units."""
+    """Return the mean of the samples of several runs, which must have the same units."""
     import numpy as np
 
     if len(samples) == 1:

@@ -1,6 +1,8 @@
-"""Score submissions, and write the results to these files.
+"""Score submissions and write the results.
 
-results/<split>/results.json                the summary of one evaluation
+The results of one evaluation consist of these files:
+
+results/<split>/results.json                a summary
 results/<split>/statistics/<task>.parquet   a row for each example, used to compute scores, intervals and tests
 results/<split>/examples/<task>.jsonl.gz    a line for each example
 """
@@ -94,7 +96,7 @@ class ScoringOptions:
     split: str = "validation"
     """The split."""
     tasks: Sequence[str] | None = None
-    """Only these tasks; None for all tasks that the submission answers."""
+    """The tasks to score; None for all tasks that the submission answers."""
     home: str | Path | None = None
     """The folder of prepared data."""
     jobs: int = 1
@@ -106,11 +108,11 @@ class ScoringOptions:
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The ids of examples to leave out, by task, which makes the task's result partial."""
+    """The ids of examples to leave out, by task. A task with such examples has a partial result."""
     all_texts: bool = False
-    """Whether scored examples include texts that can't be redistributed."""
+    """Whether to include texts in scored examples that can't be redistributed."""
     again: bool = False
-    """Whether to score tasks again even if the ledger has their results."""
+    """Whether to score tasks again even if their results are in the ledger."""
 
 
 def evaluate(
@@ -127,7 +129,7 @@ def evaluate(
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
     A task is `failed` if its file has faults, and missing if it has no file. It is `partial` if the run was limited or
-    `without` lists some of its examples; partial tasks are scored on the other examples and left out of totals. Use
+    `without` lists some of its examples. Partial tasks are scored on the remaining examples and left out of totals. Use
     `Results.examples` to get the scored answers, and `Results.write` to write all results. Scripts that set `jobs`
     above 1 need an `if __name__ == "__main__":` guard.
 
@@ -283,7 +285,7 @@ def score_submission(
 
 
 def is_new(submission: Submission, options: ScoringOptions) -> bool:
-    """Whether `score_submission` would score a task and store its result in the ledger."""
+    """Return whether `score_submission` would store a new result in the ledger."""
     store, known = Store(home_folder(options.home)), known_to(submission, options)
     files, ledger = _files_to_score(submission, options, known), Ledger(store.home)
     jobs = (Job.of(known[name], file, store, submission, options.answers) for name, file in files.items())
@@ -291,9 +293,10 @@ def is_new(submission: Submission, options: ScoringOptions) -> bool:
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Look up a result in the ledger. Its answers and references are read only when needed.
+    """Return a result from the ledger, or None. Its answers and references are read only when needed.
 
-    Returns None if the data file doesn't match its record, because scoring the answers again checks every row.
+    Also returns None if the data file doesn't match its record, so that the answers are scored again, which checks
+    every row of the data.
     """
     if options.again or (found := ledger.find(job)) is None:
         return None
@@ -314,7 +317,7 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
         job.require_same(opened)
         files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}
         found = {number: AlignedAnswers.read(read_lines(file.path), ids) for number, file in files.items()}
-        job.require_same(opened)  # in case they changed while they were read
+        job.require_same(opened)  # in case the files changed while they were read
         return found
 
 
@@ -339,7 +342,7 @@ def add_intervals(
     suite: Suite,
     hidden: Collection[str] = (),
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return results with intervals added where there are samples, and the interval of the total.
+    """Return the results with an interval for each task that has a sample, and the interval of the total.
 
     Intervals for hidden labels are rounded like their scores.
     """
@@ -367,7 +370,7 @@ def add_intervals(
 
 
 def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
-    """Return tasks by name. Installed packages are searched only if not all tasks are built in."""
+    """Return the known tasks by name. Installed packages are searched only if not all tasks are built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
@@ -450,7 +453,7 @@ def _require_same_data(
 
 
 def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Iterator[str]:
-    """Yield sentences about answers that score as wrong because of their form, with counts, examples and advice."""
+    """Yield sentences about answers that are scored as wrong because of their form, with examples and advice."""
     if not found.predictions:
         return
     given = GivenAnswers(
@@ -482,7 +485,7 @@ class _Entry:
 
 
 class Ledger:
-    """A cache of results and their statistics, so that the same answers are not scored twice.
+    """A cache of results and statistics, so that the same answers are not scored twice.
 
     `$DECABENCH_HOME/ledger/<code>/<key>` contains the result of one task. The key is a digest of everything that
     affects the result. The ledger can be deleted at any time and is never part of a submission. Damaged or misnamed
@@ -493,7 +496,7 @@ class Ledger:
         self._folder = home / "ledger" / code_digest()[:16]
 
     def find(self, job: Job) -> ScoredTask | None:
-        """Return the stored result, without texts, or None if there is no valid entry."""
+        """Return the stored result of a job, without texts, or None if there is no valid entry."""
         import msgspec
 
         try:
@@ -506,11 +509,11 @@ class Ledger:
             return None
 
     def has(self, job: Job) -> bool:
-        """Whether there is an entry, which may turn out to be damaged."""
+        """Return whether there is an entry for a job. The entry can still turn out to be damaged."""
         return (self._folder / job.key).is_file()
 
     def keep(self, job: Job, found: ScoredTask) -> None:
-        """Store a result. Does nothing if the task failed, has no key, or if the folder can't be written."""
+        """Store a result. Does nothing if the task failed, if the job has no key, or if the file can't be written."""
         import msgspec
 
         if found.sample is None or not job.key:
@@ -569,7 +572,7 @@ def _unpack(entry: _Entry, job: Job) -> ScoredTask:
 
 @lru_cache(maxsize=16)  # once per home
 def _sweep(ours: Path) -> None:
-    """Remove the entries of code versions that have not written for a week. Other versions may still be in use."""
+    """Remove the entries of other code versions, except versions that wrote an entry in the last week."""
     with suppress(OSError):
         for other in ours.parent.iterdir():
             if (
@@ -607,7 +610,7 @@ def write_results(
     """Write `results.json`, with the statistics and scored examples of its tasks next to it.
 
     The old `results.json` is removed first and the new file is written last, so that an interrupted run can't leave
-    contradictory files. Returns its path. Raises StorageError if a file can't be written.
+    contradictory files. Returns the path of `results.json`. Raises StorageError if a file can't be written.
     """
     submission = Path(submission)
     inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())

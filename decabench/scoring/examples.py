@@ -2,7 +2,7 @@
 
 examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
 
-Scores don't depend on these files, which show what a model got right and wrong.
+These files show which answers were right and wrong. Scores don't depend on them.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     score: float | None
     """The headline score of this example; None if examples have no individual score."""
     right: bool | None
-    """Whether the answer has the best possible score or equals a reference; None if unknown."""
+    """Whether the answer has the best possible score or is equal to a reference; None if unknown."""
     statistics: tuple[float, ...]
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
-    """Peculiarities of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
+    """Notable properties of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
     `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (not a label), `label_form` (a
     label in another form)."""
 
@@ -76,13 +76,13 @@ class Course:
     """The states behind one example's score, for metrics that compare states instead of answers."""
 
     before: tuple[int, ...]
-    """The places of earlier examples in the group, in order."""
+    """The places of earlier examples in the same group, in order."""
     predicted: str
     """The state according to the answers up to this turn."""
     gold: str
     """The state according to the gold answers."""
     parted: int | None
-    """The place of the example where the states begin to differ; None if they are equal."""
+    """The place of the example whose answer made the states differ; None if the states are equal."""
 
 
 def find_courses(
@@ -118,7 +118,7 @@ class ExamplesHead:
     metric: str
     """The metric's name."""
     headline: str
-    """The score that is shown for each example."""
+    """The name of the score that is shown for each example."""
     signature: str
     """The metric's signature."""
     columns: tuple[str, ...]
@@ -139,7 +139,7 @@ class ExamplesHead:
     """The version of decabench that scored the examples."""
 
     def loss(self, row: ScoredExample) -> float:
-        """Return the distance from an answer's score to the best score: 0 if it is right, infinity if unknown."""
+        """Return the distance from an answer's score to the best score: 0 for a right answer, infinity if unknown."""
         if row.right:
             return 0.0
         if row.score is None or self.best is None:
@@ -177,7 +177,7 @@ def examples_path(folder: Path, task: str) -> Path:
 
 
 _EXACT = 0.005
-"""How close to the best possible score an answer must be to count as right."""
+"""The largest distance from the best possible score at which an answer counts as right."""
 
 
 def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
@@ -204,7 +204,7 @@ def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, I
 
 
 def _left_out(task: Task) -> tuple[str, ...]:
-    """Return the fields that can't be redistributed, because they contain answers or may quote the context."""
+    """Return the fields that can't be redistributed, because they contain gold answers or may quote the context."""
     if not task.redistributable:
         return "prediction", "raw", "references"
     if task.withhold_texts:
@@ -258,7 +258,7 @@ _RULES = ("unparseable", "reasoning-only", "cut-in-reasoning", "tool-call", "tem
 
 
 def line_flags(line: AnswerLine) -> list[str]:
-    """Return the peculiarities that a line records, by the names of `TaskResult.answers`."""
+    """Return the flags recorded in a line, with the names used in `TaskResult.answers`."""
     rules = line.rule.split("+") if line.rule else ()
     flags = [rule.replace("-", "_") for rule in _RULES if rule in rules]
     if line.finish == "refused" or "refused" in rules:
@@ -311,7 +311,7 @@ def _shortest(column: Array) -> list[float]:
 
 
 def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
-    """Return the questions by id if they list the possible labels, or else an empty dict."""
+    """Return the questions by id if they list the possible labels, and an empty dict otherwise."""
     if not isinstance(task.output, Label) or task.output.names:
         return {}
     return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
@@ -445,16 +445,17 @@ _MOST_COLUMNS = 4_000
 
 
 def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
-    """Read a statistics file, and return the metric for its classes, unit numbers, (examples, levels), and rows.
+    """Read a statistics file, and return a metric, unit numbers, (examples, levels), and rows, (examples, columns).
 
-    Rows have the shape (examples, columns). Raises DataError if the file is damaged or empty, or lacks a column.
+    The returned metric has the classes that the file was written for. Raises DataError if the file is damaged or empty,
+    or lacks a column.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with read_errors(path):  # as bytes, because pyarrow can't open paths that aren't UTF-8
+        with read_errors(path):  # pass bytes, because pyarrow can't open paths that aren't UTF-8
             file = pq.ParquetFile(pa.memory_map(os.fsencode(path)))
         names = file.schema_arrow.names
         if len(names) > _MOST_COLUMNS:

@@ -2,9 +2,10 @@
 
 A resample flips the signs of units' contributions to the differences, in the same way for all systems (the wild
 cluster bootstrap with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard
-error, in the data and in every resample. A pair's p is the share of resamples in which it reaches the value in the
-data. Its adjusted p is the share in which any pair reaches that value (Westfall and Young 1993), and is valid for all
-pairs of a leaderboard together. docs/statistics.md explains the method and its error rates.
+error, in the data and in every resample. The p of a pair is the share of resamples in which its ratio is at least as
+large as in the data. Its adjusted p is the share of resamples in which the ratio of any pair is that large (Westfall
+and Young 1993), and is valid for all pairs of a leaderboard together. docs/statistics.md explains the method and its
+error rates.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
 
 _CELLS = 4_000_000
-"""The maximum number of signs to hold at once, at four bytes each."""
+"""The maximum number of signs in memory at a time. Each takes four bytes."""
 
 _PAIRS = 64
 """The maximum number of pairs to resample at once. More pairs would not fit into the processor's cache."""
@@ -59,14 +60,14 @@ _TIE = 1e-4
 """The relative rounding error of single precision. Values this close count as equal."""
 
 _SURE = 1e6
-"""The square of a thousand standard errors. Above it, only rounding distinguishes a ratio from infinity."""
+"""The square of a thousand standard errors. Larger ratios differ from infinity only by rounding errors."""
 
 _LARGE = 20
-"""Effects above this power of two are divided by a power of two, because their squares would overflow single
+"""Effects larger than 2 to the power of this number are scaled down, because their squares would overflow single
 precision."""
 
 _CANCELLED = 1e-7
-"""If a sum of powers of differences is below this fraction of its terms, half of its digits are lost."""
+"""If a sum of powers of differences is smaller than this fraction of its terms, half of its digits are lost."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,13 @@ class FlippedTask:
     scores: Array
     """(systems,): the scores; NaN for a system without statistics."""
     layouts: Array
-    """(systems,): equal numbers for systems that were scored on the same units; -1 for a system without statistics."""
+    """(systems,): a number that is equal for systems scored on the same units; -1 for a system without statistics."""
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
     """The systems and the blocks of units for each layout."""
     squares: Array
-    """(systems, systems): the sum of squares of the units' parts in a difference; NaN for different layouts."""
+    """(systems, systems): the sum of the squared contributions of units to a difference; NaN for different layouts."""
     fourths: Array
-    """(systems, systems): the sum of fourth powers of these parts."""
+    """(systems, systems): the sum of the fourth powers of these contributions."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -202,9 +203,10 @@ def _are_equal(shares: Array) -> bool:
 
 
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
-    """Return the sums of squares and of fourth powers of the units' parts in each difference, (systems, systems).
+    """Return the sums of the squares and of the fourth powers of the contributions of units to each difference.
 
-    A unit's part is its effect plus its share of the difference of scores, which is divided equally among strata.
+    Both have the shape (systems, systems). A unit contributes its effect plus its share of the difference of scores,
+    which is divided equally among strata.
     """
     import numpy as np
 
@@ -234,7 +236,7 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
 
 def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
-    """Yield blocks of signs, (resamples, units). Seeding by task name makes them independent of other tasks."""
+    """Yield blocks of signs, (resamples, units). They are seeded by the task's name, so tasks are independent."""
     import numpy as np
 
     generator = np.random.Generator(_source(seed, name))
@@ -279,7 +281,7 @@ class PairTests:
     wide: Array
     """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
     sizes: Array
-    """How much a typical differing unit moves the difference; 0 if no unit differs."""
+    """How much a typical differing unit changes the difference; 0 if no unit differs."""
     span: float
     """The largest possible difference."""
     examples: int
@@ -323,7 +325,7 @@ class PairTests:
         return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95% interval of b minus a, or None if it isn't known."""
+        """Return the 95% interval of b minus a, or None if there is no interval."""
         low, high = (float(end[a, b]) for end in self.ends)
         return None if math.isnan(low) else Interval(low, high)
 
@@ -378,7 +380,7 @@ def compare_pairs(
         critical = _critical(reached)
         ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
         reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
-        adjusted[a, ours] = observed  # until the highest of all pairs is known
+        adjusted[a, ours] = observed  # replaced by p once the highest ratio of all pairs is known
         return most if inside[a] and inside[ours[0]] else None, observed
 
     for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):
@@ -464,7 +466,7 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return a power of two for each pair, because a common power would lose small effects."""
+    """Return a power of two for each pair. With a single power for all pairs, small effects would be lost."""
     import numpy as np
 
     powers: Array = np.zeros(len(others), dtype=int)
@@ -476,17 +478,17 @@ def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
-    """Return the squares of each pair's change in standard errors, (pairs, resamples), and each pair's variance.
+    """Return each pair's squared ratio in every resample, (pairs, resamples), and each pair's variance.
 
     Differences are in units of the pairs' powers of two, and variances in units of their squares. To impose the null
     hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their sizes.
-    On a single task with units of equal size, each unit keeps exactly its own difference. The squares are at most
-    `_SURE`, and are overwritten by the next call with the same memory.
+    On a single task with units of equal size, each unit keeps exactly its own difference. The squared ratios are at
+    most `_SURE`, and are overwritten by the next call with the same memory.
     """
     import numpy as np
 
     found = list(_blocks_of(tasks, a, others))
-    units = [  # scale factors between a system's units and its pair's; usually 1
+    units = [  # factors that convert a system's units to the units of its pair; usually 1
         (np.ldexp(1.0, block.powers[i] - powers), np.ldexp(1.0, block.powers[j] - powers))
         for block, i, j in found
     ]
@@ -523,10 +525,10 @@ def _resample_pairs(
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
-    """Return how much a typical differing unit moves each difference, (systems, systems); 0 if no unit differs.
+    """Return how much a typical differing unit changes each difference, (systems, systems); 0 if no unit differs.
 
-    The size is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, which equals u if all differing units
-    have the same part.
+    The size is sqrt(sum u^4 / sum u^2), where u are the contributions of units to the difference. It is equal to u if
+    all differing units contribute the same.
     """
     import numpy as np
 
@@ -540,9 +542,9 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
 def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:
     """Return how far the interval of each difference extends towards 0 and away from 0.
 
-    Two pseudo-units, one in favour of each system, keep the interval from collapsing where few units differ (Agresti
-    and Min 2005; Bonett and Price 2012). The test decides whether 0 is inside the interval: if `critical` standard
-    errors do not reach 0, the nearer end lies half-way between 0 and that distance.
+    Two pseudo-units, one in favor of each system, keep the interval from becoming too narrow if few units differ
+    (Agresti and Min 2005; Bonett and Price 2012). The test decides whether 0 is inside the interval: if 0 is more than
+    `critical` standard errors from the difference, the near end is at most halfway from that point to 0.
     """
     import numpy as np
 
@@ -559,7 +561,7 @@ def _squared_ratio(difference: Array, variance: Array) -> Array:
 
 
 def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
-    """Divide squares by variances in place, up to a maximum of `_SURE`. 0 / 0 is 0, and `least` is overwritten."""
+    """Divide squares by variances in place. Ratios are at most `_SURE`, 0 / 0 is 0, and `least` is overwritten."""
     import numpy as np
 
     np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
@@ -570,7 +572,7 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the share of resamples that reach the observed value, counting the data as a resample."""
+    """Return the share of resamples with at least the observed value, counting the data as a resample."""
     import numpy as np
 
     # row by row, because numpy counts faster in flat arrays than along an axis
@@ -587,7 +589,7 @@ def _share_of_sorted(reached: Array, observed: Array) -> Array:
 
 
 def _least(observed: Array) -> Array:
-    """Return the smallest float32 that reaches the observed value, so that numpy doesn't convert the resamples."""
+    """Return the smallest float32 that counts as the observed value, so that NumPy doesn't convert the resamples."""
     import numpy as np
 
     exact = observed * (1 - _TIE) ** 2
@@ -600,11 +602,9 @@ def _critical(reached: Array) -> Array:
     import numpy as np
 
     resamples = reached.shape[-1]
-    allowed = (
-        math.ceil(LEVEL * (resamples + 1)) - 1
-    )  # the maximum number of values at or above it, including the data
+    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # how many values can be at least as high, with the data
     if not allowed:
-        return np.full(len(reached), math.inf)  # too few resamples for any p below LEVEL
+        return np.full(len(reached), math.inf)  # there are too few resamples for any p below LEVEL
     # Partitioning whole rows would take half of the time, so only large values are considered.
     near = reached >= np.float32(0.8) * np.partition(reached[0], -allowed)[-allowed]
     found, end = reached.ravel()[np.flatnonzero(near)], 0
@@ -629,7 +629,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return how many examples are needed to detect a difference of one point at the 5% level, or None if unknown.
+    """Return the number of examples needed to detect a difference of one point at the 5% level, or None if unknown.
 
     The number is n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points. It is at least large enough
     for six differing units to add up to one point, because a sign test on five units can't reach 0.05.

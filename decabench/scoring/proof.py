@@ -36,15 +36,15 @@ class ProofStep:
     passed: bool
     """Whether the property holds."""
     detail: str
-    """The figures behind the result."""
+    """The numbers behind the result, and examples of faults."""
 
 
 def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
     """Check that a prepared split of a task fits its metric.
 
-    Gold answers must get the best score and must not change when they are read and written again. Empty and shuffled
-    answers must score lower. Hidden labels are quoted only if `hidden` is set. Raises MissingDataError if the split
-    isn't prepared, MetricError if it can't be scored.
+    Gold answers must get the best score, and must stay the same when they are read and written again. Empty and
+    shuffled answers must score lower. Hidden labels are quoted only if `hidden` is set. Raises MissingDataError if the
+    split isn't prepared, MetricError if it can't be scored.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -75,7 +75,9 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score(answers)
     steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    if metric.scope == "corpus" or not metric.higher_is_better:  # the lowest score isn't known in advance
+    if (
+        metric.scope == "corpus" or not metric.higher_is_better
+    ):  # the lowest possible score isn't known in advance
         steps.append(ProofStep("empty answers are scored", True, f"{empty:.2f}"))
     else:
         floor = empty_answer_floor(task.metric, examples)
@@ -118,7 +120,7 @@ def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterato
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that gold answers don't change when the metric reads them or when they are extracted from a model's text.
+    """Check that gold answers stay the same when the metric reads them, and when they are extracted from a text.
 
     If the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may change.
     """
@@ -130,17 +132,19 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
         if not fault:
             found = extract(answer, form, example.question, context=example.context)
             if found.rule.endswith(("unparseable", "refused")):
-                fault = f"Its answer {answer[:60]!r} would be {found.rule} in a model's text."
+                fault = f"In a model's text, its answer {answer[:60]!r} would count as {found.rule}."
             elif found.answer.lower().split() != answer.lower().split():
                 fault = (
-                    f"Its answer {answer[:60]!r} would be read as {found.answer[:60]!r} in a model's text."
+                    f"In a model's text, its answer {answer[:60]!r} would be read as {found.answer[:60]!r}."
                 )
         if fault:
             lost[example.id] = fault
     notes = [f"{id_}: {fault.rstrip('.')}" for id_, fault in list(lost.items())[:3]]
     is_known = len(lost) <= (len(examples) // 1_000 if task.gold_score else 0)
     if lost and is_known:
-        notes = [f"known exceptions in the published data, correct by {task.gold_score}: {', '.join(lost)}"]
+        notes = [
+            f"known exceptions in the published data, correct according to {task.gold_score}: {', '.join(lost)}"
+        ]
     if alike := find_alike(task.output, task.metric, _values(task, examples)):
         notes.append(alike.rstrip("."))
     detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])
@@ -208,14 +212,14 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to the value half a list away. Returns an empty dict for a single value."""
+    """Map each distinct value to the value half the sorted list away, or return an empty dict for a single value."""
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
 
 
 def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Replace each number with the smallest or the largest number, whichever is farther away."""
+    """Replace each number with the smallest or the largest number of all, whichever is farther away."""
     low, high = min(golds, key=float), max(golds, key=float)
     if float(low) == float(high):
         return None
@@ -299,5 +303,5 @@ def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
 
 def _shuffle(answers: Sequence[str]) -> Sequence[str]:
     moved = list(answers)
-    random.Random(0).shuffle(moved)  # may change nothing in a short list
+    random.Random(0).shuffle(moved)  # this can leave a short list unchanged
     return moved if moved != answers else [*answers[1:], *answers[:1]]

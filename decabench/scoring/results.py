@@ -1,6 +1,6 @@
-"""Read and write `results.json`, with a submission's scores on one split and the total of its suite.
+"""Read and write `results.json`, which contains a submission's scores on one split and the total of its suite.
 
-The same inputs always give the same bytes. Totals are always computed from the scores of the tasks.
+The same inputs always give the same bytes. Totals are never read from the file, but computed from the tasks' scores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
 """A function that returns the scored examples of a task."""
 
 LIMIT_BYTES = 16 << 20
-"""The maximum size of a results file in bytes; real files have a few thousand."""
+"""The maximum size of a results file in bytes. Real files have a few thousand bytes."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DataUsed:
     published_count: int | None
     """The number of examples in the published split, if known."""
     note: str = ""
-    """A note for readers of the score, for example that the data is a stand-in."""
+    """A note for readers of the score, for example that the data is a substitute for the published data."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class LimitedRun:
     chosen: str | None = None
     """How the submission describes the answered examples, such as `limit 100`."""
     without: tuple[str, ...] = ()
-    """The ids of answered examples that were left out of the score on request."""
+    """The ids of answered examples that the user left out of the score."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class VariantScores:
     """The headline scores for all wordings of the questions."""
 
     scores: Mapping[str, float]
-    """The headlines by wording number; `0` is the dataset's own wording. Retired wordings are left out."""
+    """The headlines by wording number, without retired wordings; `0` is the dataset's own wording."""
     mean: float
     """The mean of the headlines."""
     worst: float
@@ -93,7 +93,7 @@ class VariantScores:
     failed: Mapping[str, str] = field(default_factory=dict)
     """The reasons why answers to a wording could not be scored, by wording number."""
     retired: Mapping[str, float] = field(default_factory=dict)
-    """The headlines for retired wordings, by wording number. They don't count in the mean, worst and spread."""
+    """The headlines for retired wordings, by wording number. They don't affect `mean`, `worst` and `spread`."""
 
     @classmethod
     def of(
@@ -112,7 +112,7 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """A row of a reliability table: the answers whose highest probability is in one tenth of the scale."""
+    """A row of a reliability table, for the answers whose highest probability is in one tenth of the scale."""
 
     n: int
     """The number of answers."""
@@ -140,14 +140,14 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SampleScores:
-    """The headlines of several samples of a task's answers, whose mean is the task's score."""
+    """The headlines of several samples of a task's answers. Their mean is the task's score."""
 
     scores: tuple[float, ...]
     """The headline of each sample."""
     majority: float
     """The headline when each example gets its most frequent answer, or the earliest answer in case of a tie."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
-    """The probability for each k that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for
+    """The probability, by k, that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for
     corpus metrics."""
     between_samples: float = 0.0
     """The standard deviation of `scores`."""
@@ -162,7 +162,7 @@ class TaskResult:
     """The result of one task. Failed tasks have a reason instead of a score."""
 
     status: Literal["scored", "failed", "partial"]
-    """`partial` is a limited run, which is scored on the examples it answered and never part of a total."""
+    """`partial` is a limited run, which is scored on the answered examples and never part of a total."""
     metric: str
     """The metric's name."""
     headline: str
@@ -190,7 +190,7 @@ class TaskResult:
     faults: int = 0
     """The number of faults in the file of answers."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable` (including `reasoning_only`, `cut_in_reasoning` and `tool_call`),
+    """The number of answers that were `unparseable` (including `reasoning_only`, `cut_in_reasoning` and `tool_call`),
     `truncated`, `refused` or, for an extractive task, `not_in_context`; contained tokens of a chat `template`; had a
     truncated context (`context_cut`); or were not among the question's labels (`other_label`). For tags and trees, also
     the number of `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has, or unreadable words of
@@ -202,7 +202,7 @@ class TaskResult:
     partial: LimitedRun | None = None
     """The answered examples, if the run was limited."""
     samples: SampleScores | None = None
-    """The scores of several samples, if each question was answered several times. Their mean is the score."""
+    """The scores of several samples, if each question was answered several times."""
     variants: VariantScores | None = None
     """The scores for all wordings, if the questions were also asked in other wordings."""
     units: SampledUnits | None = None
@@ -224,9 +224,9 @@ class SuiteTotal:
     text: str
     """The total as text: `590.5`, `412.3 of 700 (7 of 10 tasks)` or `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
-    """The suite's tasks without a file."""
+    """The suite's tasks without a file of answers."""
     failed: tuple[str, ...]
-    """The suite's tasks whose file has faults."""
+    """The suite's tasks whose file of answers has faults."""
     partial: tuple[str, ...] = ()
     """The suite's tasks that were left out of the total because their run was limited."""
     on_subsets: float | None = None
@@ -252,11 +252,11 @@ class Results:
     suite: Suite = DECATHLON
     """The suite that the total is computed for."""
     source: Source | None = field(default=None, compare=False)
-    """Returns the scored examples of a task; None if the results were parsed from text."""
+    """A function that returns the scored examples of a task; None if the results were parsed from text."""
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
-    """Writes newly computed results with their statistics and examples; None for results from a file."""
+    """A function that writes new results with their statistics and examples; None for results from a file."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
-    """Unknown tasks that the submission has answers for in this split. Not part of `results.json`."""
+    """Unknown tasks with answers in this split of the submission. Not part of `results.json`."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))
@@ -400,14 +400,14 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Parse the output of `to_json`. Raises InvalidResultsError if it is invalid, calling the file `name`."""
+        """Parse the output of `to_json`. Raises InvalidResultsError, which contains `name`, if the text is invalid."""
         _, file = parse_results(text, name)
         try:
             tasks = {task: parse_task(task, value) for task, value in file.tasks.items()}
             results = cls(
                 file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
             )
-            _ = results.total  # the sum of a metric's scores may overflow
+            _ = results.total  # the sum of the scores may overflow
         except (ValueError, OverflowError) as error:
             raise InvalidResultsError(name, str(error)) from error
         return results
@@ -425,7 +425,7 @@ _OMITTED: Mapping[str, object] = {
     "retired": {},
     "without": (),
 }
-"""Fields of a task's result to omit if they have these values."""
+"""Fields of a task's result to leave out of the JSON if they have these values."""
 
 
 def task_record(task: TaskResult) -> dict[str, Any]:
@@ -452,7 +452,8 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
     """Return the number of decimals to keep in scores on hidden labels, because exact scores would reveal labels.
 
-    On an unbounded scale, the largest value keeps only four digits. Otherwise, an answer of 1e9 would reveal its label.
+    On an unbounded scale, the largest value keeps only four digits. Otherwise, an answer such as 1e9 would reveal its
+    label.
     """
     low, high = span
     if 20 <= high - low < math.inf:
@@ -462,7 +463,7 @@ def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -
 
 
 SAMPLE_NOTE = "Scored on the bundled sample: not comparable with scores on the full datasets."
-"""The note for every score on the sample."""
+"""The note that is shown with every score on the sample."""
 
 
 def describe_partial(run: LimitedRun) -> str:
@@ -511,7 +512,7 @@ class InvalidResultsError(DataError):
     def __init__(self, name: str, reason: str, kind: str = "") -> None:
         super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")
         self.reason = reason
-        """The fault, without the file's name."""
+        """A description of the fault, without the file's name."""
         self.kind = kind
         """The file's format, such as `decabench.run/1`, if it is not a results file."""
 
@@ -603,7 +604,9 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if task.variants and name in TASKS and task.metric in METRICS:  # wordings may have been retired since
+    if (
+        task.variants and name in TASKS and task.metric in METRICS
+    ):  # wordings may have been retired in the meantime
         headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
         summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
         stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
@@ -619,12 +622,12 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         numbers = [*variants.scores, *variants.retired]
         scores += [*variants.scores.values(), *variants.retired.values()]
         if "0" not in variants.scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", each) for each in numbers):
-            yield "its variants are not numbered from 0"
+            yield "its variants must have numbers from 0 to 999, including 0"
     if (task.score is None) != (task.status == "failed"):
         yield f"its status is {task.status}, but its score is {task.score}"
     for score in scores:  # a perfect BLEU is 100.00000000000004
         if score is not None and not low - 1e-6 <= score <= high + 1e-6:
-            yield f"it has a score of {score}, which is not between {low:g} and {high:g}"
+            yield f"it has a score or an interval end of {score}, which is not between {low:g} and {high:g}"
     if task.interval and task.interval[0] > task.interval[1] + 1e-6:
         yield f"its interval is {list(task.interval)}, but the lower end must come first"
     counts = (task.n, task.empty, task.faults, task.data.rows, *task.answers.values())
@@ -633,7 +636,7 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
     if task.status != "failed" and not task.data.fingerprint:
         yield "it has a score, but no fingerprint of its data"
     if task.status == "partial" and not (task.partial and 0 < task.partial.answered < task.partial.of):
-        yield "its status is partial, but the number of answered examples or of all examples is missing or impossible"
+        yield "its status is partial, but the number of answered examples or of all examples is missing or invalid"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

@@ -1,10 +1,10 @@
 """Confidence intervals for scores, from statistics that are summed by sampled unit.
 
-Intervals show how scores would vary with another sample of units. The units are the outermost groups of examples if
-there are at least ten of them, such as SQuAD's articles rather than their paragraphs. If there are fewer, such as six
-relations, they become strata within which the inner units vary, and the interval applies only to these strata. The
-spread of a score is computed by the jackknife over units, and its interval by Student's t on the log-odds of the
-metric's range. docs/statistics.md explains the method.
+Intervals show how scores would vary with another sample of units. The units are the outermost groups of examples, such
+as SQuAD's articles rather than their paragraphs, if there are at least ten such groups. If there are fewer, such as six
+relations, the outer groups become strata, the units inside them are resampled, and the interval applies only to these
+strata. The spread of a score is computed by the jackknife over units, and its interval by Student's t on the log-odds
+of the metric's range. docs/statistics.md explains the method.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 
 ENOUGH = 10
-"""The minimum number of units at an outer level for resampling them."""
+"""The minimum number of units that an outer level must have to be resampled."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Layout:
     level: int
     """The level of the units; 0 is outermost."""
     fixed: int
-    """The number of outer units that are too few to vary; 0 if the units are outermost."""
+    """The number of outer units, if they are too few to be resampled; 0 if the units are outermost."""
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
@@ -66,15 +66,15 @@ class Sample:
     sizes: Array
     """(units,): the number of examples in each unit."""
     strata: Array
-    """(units,): each unit's stratum, within which units vary. All 0 if there is a single stratum."""
+    """(units,): each unit's stratum. Units are resampled within strata. All 0 if there is a single stratum."""
     name: str = ""
     """The task's name, which seeds its resamples so that they are independent of other tasks."""
     level: int = 0
     """The level of the units; 0 is outermost."""
     fixed: int = 0
-    """The number of outer units that are too few to vary, such as six relations; 0 if the units are outermost."""
+    """The number of outer units, if they are too few to be resampled, such as six relations; otherwise 0."""
     influence: Array | None = None
-    """(units,): the first-order effect of each unit on the score, for metrics such as ranks whose rows don't add up."""
+    """(units,): the first-order effect of each unit on the score, if rows don't add up, as for ranks."""
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
@@ -91,7 +91,7 @@ class Sample:
 
         unit, count = layout.unit, len(layout.sizes)
         if count == len(rows):  # each example is a unit
-            sums = np.ascontiguousarray(rows)  # so that sums round in the same order
+            sums = np.ascontiguousarray(rows)  # so that sums are rounded in the same order
         else:
             sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
         influence = None
@@ -137,8 +137,8 @@ class Sample:
     def effects(self) -> Array:
         """(units,): how much each unit adds to the score, summing to 0 in each stratum.
 
-        Effects are computed by leaving out each unit in turn, which changes the score by `effect / (1 - share)`. This
-        also works for corpus metrics.
+        Effects are computed by leaving out each unit in turn, because this changes the score by `effect / (1 - share)`.
+        This also works for corpus metrics.
         """
         import numpy as np
 
@@ -179,7 +179,7 @@ class Sample:
 
 
 def _sums_without_each(rows: Array) -> Array:
-    """Return the sum of all other rows for each row, without subtraction, which would lose digits."""
+    """Return the sum of all other rows for each row. Subtracting rows from the total would lose digits."""
     import numpy as np
 
     sums: Array = np.zeros(rows.shape)
@@ -214,7 +214,7 @@ def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
 def _merge_lonely(strata: Array) -> Array:
     """Merge strata that consist of a single unit, because a single unit has no variance.
 
-    If there is only one of them, it is merged into the smallest other stratum.
+    If there is only one such stratum, it is merged into the smallest other stratum.
     """
     import numpy as np
 
@@ -241,7 +241,7 @@ class SampledUnits:
     level: str | None = None
     """The name of a unit, such as `article`."""
     fixed: int = 0
-    """The number of outer units, if they are too few to resample and units are resampled within them; otherwise 0."""
+    """The number of outer units, if they are too few to be resampled; 0 if the units are outermost."""
     within: str | None = None
     """The name of an outer unit, such as `relation`."""
 
@@ -294,11 +294,11 @@ class Interval:
     high: float
     """The upper end, in the score's units."""
     confidence: float = CONFIDENCE
-    """The share of intervals that contain the score of the whole population."""
+    """The share of such intervals that contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends, rounded because sums differ slightly between libraries.
+        """Both ends, rounded, because sums differ slightly between libraries.
 
         Rounds to four decimals, or to three significant digits of the width if the interval is narrower than 0.01.
         """
@@ -318,9 +318,9 @@ def score_interval(sample: Sample) -> Interval | None:
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
     """Return the interval of a suite's total, treating tasks as independent.
 
-    Variances and third moments are added. A task without variance, for example because all answers are right,
-    contributes the halves of its own interval like standard errors (MOVER, Zou and Donner 2008). Returns None if a
-    task has no interval.
+    Variances and third moments are added. For a task without variance, for example because all answers are right, the
+    half-widths of its own interval are used like standard errors (MOVER, Zou and Donner 2008). Returns None if a task
+    has no interval.
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
@@ -380,7 +380,7 @@ def _finite(interval: Interval | None) -> Interval | None:
 
 
 def _open_interval(score: float, reach: float, low: float) -> Interval:
-    """Return an interval for an unbounded scale, on a log scale if scores have a lower bound, as errors do."""
+    """Return an interval for an unbounded scale. A log scale is used if scores have a lower bound, as errors do."""
     if not math.isfinite(low) or score <= low:
         return Interval(score - reach, score + reach)
     factor = math.exp(min(reach / (score - low), 700.0))
@@ -402,7 +402,7 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def _t_distribution(freedom: float) -> tuple[Array, Array]:
-    """Tabulate Student's t distribution as angles and the shares of absolute values below them.
+    """Tabulate Student's t distribution, as angles and the share of absolute values below each angle.
 
     With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     """

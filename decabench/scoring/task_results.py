@@ -88,7 +88,7 @@ class Deferred(Sequence[Value]):
 
 @dataclass(frozen=True)
 class Job:
-    """A file of answers to score, with everything that affects the result apart from the code."""
+    """A file of answers to score, with everything that affects the result except the code."""
 
     task: Task
     """The task."""
@@ -99,13 +99,13 @@ class Job:
     files: Mapping[str, str]
     """The SHA-256 of each file of answers, by path in the submission."""
     marks: Sequence[Marks]
-    """The entries about each file in submission.toml."""
+    """The marks of each file in submission.toml, starting with the dataset's own wording."""
     answers: AnswerKind
-    """Which text of a line to score."""
+    """Whether to score the extracted answers or the model's raw output."""
     file: PredictionFile
     """The file of answers to the dataset's own wording."""
     traces: Sequence[tuple[int, ...]]
-    """Values that change whenever a file of answers is written or replaced."""
+    """Values that change whenever one of the files is written or replaced."""
     store: Store
     """The prepared data."""
     submission: Submission
@@ -117,7 +117,7 @@ class Job:
     ) -> Job:
         """Collect everything that affects the result.
 
-        Raises SubmissionError if the answers change in the meantime.
+        Raises SubmissionError if a file of answers is removed in the meantime.
         """
         files = submission.files_of(task.name, file.split)
         others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
@@ -146,7 +146,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """The result's name in the ledger; empty if it depends on third-party code, whose version is unknown."""
+        """The result's name in the ledger. Empty if it depends on third-party code, whose version is unknown."""
         task, data = self.task, self.data
         metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -214,7 +214,7 @@ def _own_code(task: Task) -> list[str]:
 
 
 _CODE = ("metrics", "prompts", "scoring", "submission", "tasks")
-"""Packages whose code affects results, in addition to the top-level modules."""
+"""The packages whose code affects results, in addition to the top-level modules."""
 
 
 @lru_cache(maxsize=1)
@@ -280,7 +280,7 @@ class ScoredTask:
     predictions: Sequence[str] = ()
     """The answer to each example; empty if the task failed."""
     sample: Sample | None = None
-    """The statistics by group; None if the task failed."""
+    """The statistics by sampled unit; None if the task failed."""
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -288,7 +288,7 @@ class ScoredTask:
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example for other wordings, by wording number."""
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
-    """Returns the answers to each wording as they were read."""
+    """A function that returns the answers as they were read, by wording number."""
     units: Any = None
     """(examples, levels): the number of each example's unit; None if the task failed."""
     hidden: bool = False
@@ -324,7 +324,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
-                "its labels are hidden, and a limited run's score would reveal some; answer all examples",
+                "its labels are hidden, and the score of a limited run would reveal some of them; answer all examples",
                 1,
             )
         aligned = job.read(job.file)
@@ -348,7 +348,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         counts.update(line_flags(line))
     context_kept = {str(line.id): line.context_kept for line in details if line.context_kept is not None}
     ceiling = None
-    if context_kept and task.extractive and not job.hidden:  # it would reveal where answers are
+    if context_kept and task.extractive and not job.hidden:  # a ceiling would reveal where answers are
         contexts = job.store.read(task.name, job.split, ("id", "context"))
         ceiling = context_ceiling(context_kept, references, contexts)
     score = found.scores[found.headline]
@@ -393,7 +393,7 @@ def _score_samples(
     references: Sequence[Item],
     pool: Executor | None,
 ) -> tuple[TaskScores, SampleScores | None]:
-    if len(series) < 2:  # some line has no samples
+    if len(series) < 2:  # at least one line has no samples
         return found, None
     import numpy as np
 
@@ -420,7 +420,7 @@ def _score_variants(
 ) -> tuple[VariantScores | None, dict[int, Any], dict[int, AlignedAnswers]]:
     """Score the answers to other wordings, given the answers to the dataset's own wording and their score.
 
-    Returns the scores, or None if there are no such answers; and the statistics and answers by wording number.
+    Returns the scores (None if there are no other wordings), and the statistics and the answers by wording number.
     """
     scores, digests, failed = {"0": score}, {}, {}
     rows: dict[int, Any] = {}
@@ -454,7 +454,7 @@ def _score_variants(
 def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> Counter[str]:
     """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
 
-    If labels are hidden, only the number of gold items is used.
+    If labels are hidden, the only information used about gold answers is their number of items.
     """
     output = job.task.output
     counts = Counter[str]()
@@ -484,11 +484,9 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     places = [place for place, id_ in enumerate(ids) if id_ in kept]
     references = select(scored.references, places)
     predictions = [scored.predictions[place] for place in places]
-    metric, rows = (
-        sample.metric,
-        scored.rows[places],
-    )  # dialogue rows stay, because earlier turns count
-    if metric.scope == "corpus":  # rows depend on the other examples
+    metric, rows = sample.metric, scored.rows[places]
+    # Rows of dialogues are kept, because earlier turns affect them. Rows of corpus metrics depend on all examples.
+    if metric.scope == "corpus":
         metric = find_metric(scored.result.metric).for_data(references)
         rows = _to_array(metric.statistics(predictions, references))
     units = unit_numbers(references)
@@ -523,9 +521,9 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""How many seconds of work justify starting processes, which takes a second each."""
+"""The minimum seconds of work for which processes are started. Starting a process takes a second."""
 _WORTH_A_PROCESS = 2_000
-"""How many examples of a slow metric justify starting processes."""
+"""The minimum number of examples of a slow metric for which processes are started."""
 
 
 @dataclass(frozen=True)
@@ -548,7 +546,7 @@ class TaskScores:
 
     @classmethod
     def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
-        """Compute scores from each metric's rows. If metrics have scores with the same name, the first counts."""
+        """Compute scores from each metric's rows. If metrics have a score with the same name, the first is used."""
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
         for name, rows in statistics.items():
@@ -583,9 +581,9 @@ def score_task(
     pool: Executor | None,
     refused: Sequence[int] = (),
 ) -> TaskScores:
-    """Score answers with the first metric, and add the scores of the other metrics.
+    """Score answers with the first metric, which is the main metric, and add the scores of the other metrics.
 
-    `refused` are the places of refused answers, which are wrong even if an empty answer would be right.
+    `refused` contains the positions of refused answers, which are wrong even if an empty answer would be right.
     """
     statistics: dict[str, Any] = {}
     known: set[str] = set()
@@ -633,7 +631,7 @@ def _compute_rows(
 
 
 _PART = 10_000
-"""How many examples to score before converting rows to an array, because tuples take four times more memory."""
+"""The number of examples to score before converting rows to an array. Tuples take four times as much memory."""
 
 
 def _parts_of_rows(
@@ -667,7 +665,7 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would repeatedly scan all examples without finding garbage."""
+    """Pause the garbage collector, which would repeatedly scan all examples without finding any garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -678,13 +676,14 @@ def collector_paused() -> Iterator[None]:
 
 
 def ids_of(references: Sequence[Item]) -> list[str]:
-    """Return the ids of references, without creating an item for each reference if they are stored in columns."""
+    """Return the ids of references. If references are stored in columns, no items are created."""
     while isinstance(references, Deferred):
         references = references.read()
     return references.ids if isinstance(references, References) else [item.id for item in references]
 
 
 def unit_numbers(references: Sequence[Item]) -> Any:
+    """Return the numbers of the units that each reference belongs to, (examples, levels)."""
     if isinstance(references, References):
         return references.unit_numbers()
     return number_units([item.units for item in references])

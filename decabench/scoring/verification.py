@@ -1,4 +1,4 @@
-"""Verify a results file by scoring its answers again, or by comparing it with its statistics."""
+"""Verify a results file by scoring the answers again."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from decabench.submission import open_submission
 from decabench.tasks import Store, home_folder
 
 TOLERANCE = 1e-6
-"""The tolerance for scores from statistics, relative to the score, because libraries add in different orders."""
+"""The relative tolerance for scores computed from statistics, because libraries add numbers in different orders."""
 
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A value in a results file that differs from a new scoring."""
+    """A value in a results file that differs from the value found by scoring again."""
 
     where: str
     """The place in the file, such as `squad: predictions` or `decascore`."""
     meaning: str
-    """The meaning of the difference, such as changed answers, labels or metrics, or an edited file."""
+    """An explanation of the difference, such as changed answers, labels or metrics, or an edited file."""
     stated: str = ""
     """The value in the file."""
     found: str = ""
-    """The value from scoring again. Both values are empty if they must not be shown."""
+    """The value found by scoring again. Both values are empty if they must not be shown."""
 
     def __str__(self) -> str:
         values = f": the file says {self.stated}, scoring gives {self.found}"
@@ -49,11 +49,11 @@ class VerifiedResults:
     unanswered: tuple[str, ...] = ()
     """The file's tasks that can't be verified because the submission has no answers for them."""
     differences: tuple[Discrepancy, ...] = ()
-    """All differences."""
+    """The values that differ."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs and at least one task was scored again."""
+        """Whether at least one task was scored again and no value differs."""
         return bool(self.scored) and not self.differences
 
     @property
@@ -79,7 +79,7 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or the list of retired wordings, have changed",
     "decabench": "scored by a different version of decabench",
 }
-"""The meanings of differences by key. The outermost key takes precedence."""
+"""The meaning of a difference in each key. If keys are nested, the outermost key in this list is used."""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 
@@ -124,7 +124,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         return VerifiedResults(path, options.split, (), unanswered)
     results, _ = score_submission(submission, replace(options, tasks=present))
     again = json.loads(results.to_json())
-    if unanswered:  # totals cover other tasks
+    if unanswered:  # totals include tasks that were not scored again
         stated, again = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, again))
     store = Store(home_folder(options.home))
     found = []

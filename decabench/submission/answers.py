@@ -1,6 +1,6 @@
 """Read files of answers line by line, check them against the ids of a split, and write them.
 
-Each line is an object with an id and an answer, {"id": "...", "answer": "..."}; a file may be compressed (.gz, .zst).
+Each line is an object with an id and an answer, {"id": "...", "answer": "..."}. Files may be compressed (.gz, .zst).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PredictionFile:
     """A submission's answers to one split of one task."""
 
     path: Path
-    """The path of the file, which for an archive is only valid while the submission is open."""
+    """The path of the file. In an archive, it is only valid while the submission is open."""
     task: str
     """The name of the task, taken from the file name."""
     split: str
@@ -61,7 +61,7 @@ class PredictionFile:
         return f"{predictions_folder(self.variant)}/{printable(self.path.name)}"
 
 
-# Bytes to lines. Files may be compressed and are untrusted, so everything has a limit.
+# From bytes to lines. Files are untrusted and may be compressed, so everything has a limit.
 
 CHUNK = 1 << 16
 
@@ -194,10 +194,10 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
             raise _ZstdDamage("the file ends too early")
 
 
-# Lines to records
+# From lines to records
 
 AnswerKind = Literal["extracted", "raw"]
-"""Which text of a line to use, the extracted answer or the model's raw output (if the line has it)."""
+"""Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
 
 FINISHES = ("stop", "length", "refused")
 """The reasons why an answer ended: by itself, at the limit of new tokens, or because the model refused."""
@@ -223,11 +223,11 @@ class AnswerLine(NamedTuple):
     finish: str = "stop"
     """The reason why the answer ended, from `FINISHES`."""
     context_kept: tuple[int, int] | None = None
-    """The range of characters in the context that the model was shown, [start, end); None for the whole context."""
+    """The part of the context that the model was shown, as characters [start, end); None for the whole context."""
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
-    """Further sampled answers to the same question, with None for a refusal."""
+    """Additional sampled answers to the same question, with None for a refusal."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -235,9 +235,9 @@ class AnswerLine(NamedTuple):
 
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""The pattern of most lines from `write_answers`. Matching it is several times faster than parsing JSON."""
+"""Matches most lines that `write_answers` writes. This is several times faster than parsing JSON."""
 _NOTHING_MORE = ((), None, "", "stop", None, None, ())
-"""The defaults of `AnswerLine` from `problems` on. Passing them explicitly is faster."""
+"""The default values of `AnswerLine`, starting with `problems`. Passing them explicitly is faster."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -252,7 +252,7 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
                 yield line
                 continue
             if raw is None:
-                reason = f"the line is longer than the limit of {limits.line_bytes:,} bytes; shorten the line"
+                reason = f"the line is longer than {limits.line_bytes:,} bytes; shorten the line"
                 yield AnswerLine(number, None, None, (("too-large", reason),))
                 continue
             first: Problems = ()
@@ -263,7 +263,7 @@ def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, No
                 first = (
                     (
                         "byte-order-mark",
-                        "the file starts with a byte order mark; save it as UTF-8 without one",
+                        "the file starts with a byte order mark; save it as UTF-8 without a byte order mark",
                     ),
                 )
             if raw.strip():
@@ -289,7 +289,7 @@ def _describe_whole(raw: bytes) -> str:
             'line, such as {"id": "…", "answer": "…"}'
         )
     if re.match(rb"\"?id\"?[,\t]", start):
-        return "this looks like CSV; decabench reads one JSON object per line, and decabench import csv converts it"
+        return "this looks like CSV; decabench reads one JSON object per line, so convert it with decabench import csv"
     return ""
 
 
@@ -347,7 +347,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label, or None if any is invalid, because scores don't depend on them."""
+    """Return the probability of each label, or None if any is invalid. Scores don't depend on probabilities."""
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]
@@ -381,7 +381,7 @@ def _surrogate(error: UnicodeEncodeError) -> str:
 
 
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Validate the optional fields of a record, and return the valid fields and a sentence for each fault.
+    """Validate the optional fields of a record, and return the valid fields and a description of each fault.
 
     The fields are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`.
     """
@@ -418,7 +418,7 @@ def _read_count(value: Any) -> int | None:
 
 
 _MOST = 2**53
-"""The largest count, because many JSON parsers round larger integers."""
+"""The largest valid count. Many JSON parsers round larger integers."""
 
 _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "finish": (_read_finish, f"one of {', '.join(FINISHES)}"),
@@ -428,7 +428,7 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-# Records against the ids of a split
+# Checking records against the ids of a split
 
 
 @dataclass(frozen=True)
@@ -444,22 +444,22 @@ class Marks:
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
-"""The maximum average length of answers: a file can have this many bytes for each id, plus a fixed allowance."""
+"""The maximum number of bytes in a file for each id, to which `_SLACK_BYTES` is added."""
 _SLACK_BYTES = 1 << 20
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
-"""Limits for files whose ids are unknown, because all of their ids are kept in memory."""
+"""Limits for files of splits whose ids are unknown. All ids in such a file are kept in memory."""
 _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""The number of unknown ids below which every unknown id is listed."""
+"""If a file has fewer unknown ids than this, each of them is listed."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
-"""Codes of faults that are caused by answers for other data."""
+"""Codes of the faults that answers for other data cause."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Explain that an id differs from a known id only in its Unicode form, or return an empty string if it doesn't."""
+    """Explain that an id differs from a known id only in its Unicode form. Returns an empty string if it doesn't."""
     if id_.isascii():
         return ""
     forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
@@ -475,8 +475,8 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
 class AnswerReader:
     """A reader that checks every line of a file of answers against the ids of its split.
 
-    Iterating yields the lines that answer an example. Afterwards, `faults` has the first 20 faults of each code, and
-    `unlisted` counts the rest.
+    Iterating yields the lines that answer an example. Afterwards, `faults` contains the first 20 faults of each code,
+    and `unlisted` counts the other faults.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -486,7 +486,7 @@ class AnswerReader:
         self.unlisted: Counter[tuple[str, str]] = Counter()
         self._counts: Counter[str] = Counter()
         self._known = ids is not None
-        # If the ids are known, only they are keys, so that a large file can't use up memory.
+        # If the ids are known, no other ids are added, so that a large file can't use up memory.
         self._seen: dict[str, int] = dict.fromkeys(
             sorted(ids) if isinstance(ids, AbstractSet) else ids or (), 0
         )
@@ -507,9 +507,7 @@ class AnswerReader:
                     self._lines += 1
                     for code, message in line.problems:
                         self._note(code, message, line.number)
-                    if (
-                        line.id is not None and seen.get(line.id) == 0
-                    ):  # an id of the split, and no earlier line has it
+                    if line.id is not None and seen.get(line.id) == 0:  # the first line with this id
                         seen[line.id] = line.number
                     elif not self._is_new(line):
                         continue
@@ -523,7 +521,7 @@ class AnswerReader:
 
     @property
     def count(self) -> FileCount:
-        """The counts of lines and answers that have been read so far."""
+        """The counts of lines and answers, which are complete when all lines have been read."""
         return FileCount(
             file=self.file.name,
             task=self.file.task,
@@ -536,12 +534,12 @@ class AnswerReader:
 
     @property
     def fault_count(self) -> int:
-        """The number of faults, excluding warnings but including faults that were not kept."""
+        """The number of faults without warnings, including faults that are not in `faults`."""
         return sum(count for code, count in self._counts.items() if code not in WARNINGS)
 
     @property
     def reason(self) -> str:
-        """The fault that explains the other faults, or else the first fault; empty if there are no faults."""
+        """The fault that explains most: a failed run, ids of other data, or the first fault. Empty without faults."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
@@ -577,7 +575,7 @@ class AnswerReader:
         return False
 
     def describe_other_ids(self) -> str:
-        """Explain that the answers are for other data if most ids are unknown, or return an empty string."""
+        """Explain that the answers are for other data if most ids are unknown. Returns an empty string otherwise."""
         unknown = self._counts["unknown-id"]
         if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
             return ""
@@ -631,7 +629,7 @@ class AnswerReader:
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
             self._note("incomplete", f"{message}; run the same predict command again to retry these examples")
         elif not lines:
-            self._note("wrong-count", "submission.toml declares a limited run without answers")
+            self._note("wrong-count", "submission.toml describes a limited run without answers")
         if self._known and whole != len(self._seen):
             message = f"submission.toml states {whole:,} examples for the split, but the split has {len(self._seen):,}"
             self._note("wrong-count", message)
@@ -656,7 +654,7 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """Write a line for each answer, which is an (id, answer) pair or a mapping with at least these keys.
+    """Write a line for each answer, given as an (id, answer) pair or as a mapping with at least the keys id and answer.
 
     Raises SubmissionError if an answer is invalid or an id occurs twice.
     """
@@ -690,7 +688,7 @@ def _repeated(place: str, id_: str) -> str:
 
 
 _MOST_SHARED = 10_000
-"""How many texts to store for reuse. In tasks with more different answers, answers rarely repeat."""
+"""The maximum number of texts to store for reuse. In tasks with more distinct answers, few answers are repeated."""
 
 
 @dataclass(frozen=True)
@@ -705,11 +703,11 @@ class AlignedAnswers:
     answers: Sequence[str]
     """The answer to each of these examples."""
     details: Mapping[int, AnswerLine]
-    """Lines with more than an id and an answer, by their position in `answers`."""
+    """The lines with more than an id and an answer, by their position in `answers`."""
 
     @classmethod
     def read(cls, lines: Iterable[AnswerLine], ids: Sequence[str]) -> AlignedAnswers:
-        """Read lines, which must answer different examples, and put their answers in the order of `ids`."""
+        """Read lines, and put their answers in the order of `ids`. Each line must answer a different example."""
         found: list[str | None] = [None] * len(ids)
         details: dict[int, AnswerLine] = {}
         shared: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Unpack untrusted .zip and .tar.gz files: only regular files and folders, inside one folder, up to a limit.
+"""Unpack untrusted .zip and .tar.gz files.
 
-Nothing that an archive claims about itself is trusted: sizes are counted while unpacking, and modes, owners,
-times and links are ignored.
+Only regular files and folders are unpacked, inside one folder and up to a size limit. The metadata of an archive is
+not trusted: sizes are counted while unpacking, modes, owners and times are ignored, and links are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHUNK = 1 << 16
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether `unpack` accepts an archive with this name."""
+    """Return whether a file has the name of an archive that `unpack` accepts."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
@@ -54,7 +54,7 @@ def unpack(
                 if member.kind == "other":
                     raise refusal(
                         f"{quoted(member.name)} is a link, a device, encrypted or compressed in an "
-                        "unusual way; pack only plain files"
+                        "unusual way; pack only regular files"
                     )
                 is_file = member.kind == "file"
                 try:
@@ -101,7 +101,7 @@ def _writing(path: Path, folder: Path) -> Iterator[None]:
 
 
 def _parts(name: str) -> list[str]:
-    """Split a member's name into parts. Raises ValueError if it could lead out of the folder on any system."""
+    """Split a member's name into parts. Raises ValueError if it could lead out of the folder on some system."""
     name = name.replace("\\", "/")  # some Windows programs write backslashes
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):
@@ -110,5 +110,5 @@ def _parts(name: str) -> list[str]:
             "that names look like predictions/sst.validation.jsonl"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
-        raise ValueError("has a name that is too long or not plain text")
+        raise ValueError("has a name that is too long or contains unprintable characters")
     return parts

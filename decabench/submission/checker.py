@@ -1,6 +1,7 @@
-"""Check a submission and report every fault with its file, line and code, without using gold answers.
+"""Check a submission and report every fault with its file, line and code.
 
-Checks need only the ids of the splits, which come from prepared data or from an id list.
+Checks need only the ids of the splits, which come from prepared data or from an id list. Faults never depend on gold
+answers.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def check_submission(
     Args:
         expected: The ids of each (task, split) whose data is available.
         known_tasks: The names of all tasks, or a mapping from names to tasks.
-        tasks, splits: The tasks and splits to check, which must have files. Checks all files by default.
+        tasks, splits: The tasks and splits to check, which must have files. By default, all files are checked.
         fingerprints: The fingerprints of the data, used to warn about answers for other data.
         store: The prepared data, used to compare answers with contexts and gold answers.
 
@@ -110,11 +111,11 @@ def check_submission(
 
 
 _MOST_CHARACTERS = 1 << 26
-"""How many characters of a file to keep for detecting the format of its answers."""
+"""The number of characters to keep of a file to detect the format of its answers."""
 
 
 class _Forms:
-    """A check for answers that score as wrong because of their form."""
+    """A check for answers that are scored as wrong because of their form."""
 
     def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
         task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
@@ -204,10 +205,12 @@ def _missing_files(
         yield Fault("no-predictions", describe_no_predictions(scope.splits or (), others))
     for task in scope.tasks or ():
         if scope.splits is None and not any((task, split) in files for split in SPLITS):
-            yield Fault("missing-file", f"{task} was requested; add {task}.<split>.jsonl", FOLDER)
+            yield Fault(
+                "missing-file", f"{task} was requested, but has no file; add {task}.<split>.jsonl", FOLDER
+            )
         for split in scope.splits or ():
             if (task, split) not in files:
-                message = f"{task}.{split} was requested; add {task}.{split}.jsonl"
+                message = f"{task}.{split} was requested, but has no file; add {task}.{split}.jsonl"
                 yield Fault("missing-file", message, FOLDER)
 
 
@@ -289,7 +292,7 @@ def read_id_list(path: str | Path) -> IdList:
         splits = msgspec.convert(parse_json(raw.decode()), _File).splits
         is_listed_once = len({(each.task, each.split) for each in splits}) == len(splits)
         if not is_listed_once or any(len(set(each.ids)) < len(each.ids) for each in splits):
-            raise ValueError("it lists a split, or an id of a split, more than once")
+            raise ValueError("it contains a split, or an id of a split, more than once")
     except FileNotFoundError as error:
         raise MissingDataError(f"There is no id list {path}. Check the path.") from error
     except (OSError, EOFError, ValueError, zlib.error) as error:

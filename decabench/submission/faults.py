@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 KEPT = 20
-"""How many faults of the same code to list for each file. Further faults are only counted."""
+"""The number of faults to list for each code and file. Additional faults are only counted."""
 
 CODES: dict[str, str] = {
-    "answer-form": "Answers are numbers, lists, tags or states in another form (`3,5`, `DET, NOUN`, BILOU).",
-    "answer-format": "Answers seem to be in another format (pieces of words, HTML, JSON), order or language.",
+    "answer-form": "Answers are numbers, lists, tags or states in an unexpected form (`3,5`, `DET, NOUN`, BILOU).",
+    "answer-format": "Answers seem to have the wrong format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
-    "bad-compression": "A .gz or .zst file is damaged or cut short.",
+    "bad-compression": "A .gz or .zst file is damaged or ends too early, or its name does not match its compression.",
     "bad-encoding": "The text is not UTF-8, or a string contains half of a surrogate pair.",
     "bad-json": "A line is not valid JSON. Each line must be one object, without repeated keys or NaN.",
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
@@ -24,24 +24,24 @@ CODES: dict[str, str] = {
     "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "duplicate-file": "Two files answer the same split of a task.",
     "duplicate-id": "An id is on more than one line.",
-    "empty-answer": "An answer is empty or blank, and is scored as given.",
+    "empty-answer": "An answer is empty or blank. It is scored as given.",
     "incomplete": "Some examples failed during prediction; run the same predict command again to retry these examples.",
-    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence), which scores as wrong.",
-    "missing-field": "A line lacks `id` or `answer`.",
+    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
+    "missing-field": "A line has no `id` or no `answer`.",
     "missing-file": "A requested task or split has no file.",
     "missing-id": "An example of the split has no answer.",
     "no-data": "The ids of this split are unknown. Prepare the data or specify an id list.",
     "no-label": "Answers are not among the task's labels.",
-    "no-predictions": "There is no file with predictions.",
+    "no-predictions": "There are no files of answers.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
     "other-data": "The answers were made for data with another fingerprint.",
     "other-ids": "Most ids are not in the split, so the answers are for other data. Unknown ids are "
-    "counted, not listed.",
-    "other-text": "An imported row has a different text from the example that it was matched to.",
-    "partial": "A limited run, which is scored on the examples it answered, but neither summed nor ranked.",
+    "counted, but not listed.",
+    "other-text": "An imported row and the example that it was matched to have different texts.",
+    "partial": "The run was limited. It is scored on the examples that it answered, but neither summed nor ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",
     "unknown-id": "The split has no example with this id.",
@@ -51,9 +51,9 @@ CODES: dict[str, str] = {
     "unknown-variant": "The task has no variant with this number, so these answers are not scored.",
     "unreadable-file": "The file can't be opened or read.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match the file.",
-    "wrong-length": "Some answers do not have one tag, or one head, for each word, and are scored as given.",
+    "wrong-length": "Some answers do not have exactly one tag or one head for each word. They are scored as given.",
 }
-"""All codes that a check can report. Codes can be added, but are never renamed or reused."""
+"""All codes that a check can report. New codes can be added, but codes are never renamed or reused."""
 
 WARNINGS = frozenset(
     {
@@ -69,7 +69,7 @@ WARNINGS = frozenset(
         "wrong-length",
     }
 )
-"""The codes of warnings, which leave a submission valid."""
+"""The codes of warnings. A submission with warnings is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Fault:
     code: str
     """A key of `CODES`."""
     message: str
-    """A description of the fault, with the given value and the fix."""
+    """A description of the fault, with the given value and advice on how to fix it."""
     file: str = ""
     """The file's path in the submission; empty if the fault is not in a file."""
     line: int | None = None
@@ -121,7 +121,7 @@ class CheckReport:
     faults: tuple[Fault, ...]
     """Faults, which make the submission invalid."""
     warnings: tuple[Fault, ...]
-    """Warnings, which leave the submission valid."""
+    """Warnings, which don't make the submission invalid."""
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]
@@ -172,7 +172,7 @@ class CheckReport:
         return sum(count for (_, code), count in self.totals.items() if code in WARNINGS)
 
     def to_json(self) -> str:
-        """Return the report as JSON, which is always the same for the same submission and ids."""
+        """Return the report as JSON. The same submission and ids always give the same text."""
         record = {
             "format": self.FORMAT,
             "submission": self.submission,
@@ -215,7 +215,7 @@ class CheckReport:
 
 
 _FIRST = 3
-"""How many line numbers to list for a fault that occurs on several lines."""
+"""The number of line numbers to list for a fault that occurs on several lines."""
 _OF_IDS = {"duplicate-id", "missing-id", "unknown-id"}
 """The codes of faults whose messages differ only in an id."""
 
@@ -225,8 +225,8 @@ def group_faults(
 ) -> list[tuple[str, int]]:
     """Merge equal faults on several lines into one sentence, and return each sentence with its count.
 
-    Faults of the same code also count as equal if the code is in `merged`. If all faults are equal, `more` is added to
-    their count.
+    Faults whose code is in `merged` count as equal even if their messages differ. If all faults are equal, `more` is
+    added to their count.
     """
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in faults:

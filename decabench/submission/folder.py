@@ -1,4 +1,6 @@
-"""Open and write submissions, which are folders or archives with these files.
+"""Open and write submissions.
+
+A submission is a folder or an archive with these files:
 
 submission.toml                     the metadata
 predictions/<task>.<split>.jsonl    {"id": "...", "answer": "..."}; also .jsonl.gz and .jsonl.zst
@@ -49,7 +51,7 @@ from decabench.untrusted import parse_toml
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 TIME = "time"
-"""Key of a predictor's record for the `seconds` of answering and the number of `answers`, by `<task>.<split>`."""
+"""The key in a predictor's record for the time in `seconds` and the number of `answers`, by `<task>.<split>`."""
 METADATA_LIMIT = 1 << 16
 """The maximum size of submission.toml, in bytes."""
 
@@ -59,7 +61,7 @@ class SubmissionInfo:
     """The content of submission.toml."""
 
     name: str
-    """The name shown on leaderboards, a single line that can't be empty."""
+    """The name shown on leaderboards. It must be a single line that is not empty."""
     authors: tuple[str, ...] = ()
     """The authors."""
     description: str = ""
@@ -71,9 +73,9 @@ class SubmissionInfo:
     training_data: str = ""
     """The data that the model was trained on."""
     date: str = ""
-    """The ISO date when the answers were made."""
+    """The date when the answers were made, as YYYY-MM-DD."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of the predictor (name, version, seed, ...), which must be JSON values."""
+    """The settings of the predictor (name, version, seed, ...). They must be JSON values."""
     data: Mapping[str, str] = field(default_factory=dict)
     """The fingerprint (`sha256:...`) of the data that was answered, by `<task>.<split>`."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -91,19 +93,19 @@ class SubmissionInfo:
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:
-        """Return a file's marks. Limits apply to all variants, failures to a single variant."""
+        """Return the marks of a file. A limit applies to all variants, and failures apply to a single variant."""
         key = f"{task}.{split}"
         partial = self.partial.get(key)
         if not variant:
             return Marks(partial, self.incomplete.get(key))
-        if partial:  # all variants ask the same questions; failures in variant 0 have no line
+        if partial:  # other variants also answered the examples that failed in variant 0
             failed = self.incomplete.get(key, {}).get("failed", 0)
             partial = {**partial, "answered": partial["answered"] + failed}
         return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
 
 
 def render_metadata(info: SubmissionInfo) -> bytes:
-    """Return the content of submission.toml. Raises SubmissionError if it could not be read back."""
+    """Return the content of submission.toml. Raises SubmissionError if the content would be invalid."""
     import tomli_w
 
     table: dict[str, Any] = {"format": FORMAT, **vars(info), "authors": list(info.authors)}
@@ -113,7 +115,7 @@ def render_metadata(info: SubmissionInfo) -> bytes:
     try:
         raw = tomli_w.dumps(table).encode()
     except (TypeError, ValueError) as error:
-        raise SubmissionError(f"This information can't be stored in submission.toml: {error}.") from error
+        raise SubmissionError(f"The metadata can't be stored in submission.toml: {error}.") from error
     _, faults = parse_metadata(raw)
     for fault in faults:
         raise SubmissionError(f"{fault}.")
@@ -153,7 +155,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     def note(key: str, message: str, code: str = "bad-metadata") -> None:
         faults.append(Fault(code, message, METADATA_NAME, lines.get(key)))
 
-    # No library reports all faults with their lines and advice.
+    # The fields are checked by hand, because no library reports all faults with their lines and advice.
     for key, (is_valid, wanted) in _FIELDS.items():
         if (key in table or key in ("format", "name")) and not is_valid(table.get(key)):
             note(key, f"{key!r} must be {wanted}, but is {_shown(table.get(key))}")
@@ -171,7 +173,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
         if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
             note(
                 key,
-                f'the data entry {quoted(key)} must be "sha256:" and 64 hex digits, but is {_shown(value)}',
+                f'the data entry {quoted(key)} must be "sha256:" followed by 64 hex digits, but is {_shown(value)}',
             )
     marks: dict[str, dict[str, dict[str, Any]]] = {}
     for name, (count, reason, least) in _MARKS.items():
@@ -198,7 +200,7 @@ _KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[
 
 
 def _number_keys(text: str) -> dict[str, int]:
-    """Return the first line number of each key. Uses a single pass, because a file may have thousands of wrong keys."""
+    """Return the first line number of each key, in a single pass, because a file may have thousands of wrong keys."""
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if at := _KEY.match(line):
@@ -207,22 +209,20 @@ def _number_keys(text: str) -> dict[str, int]:
 
 
 def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) -> Iterator[str]:
-    def given(key: str) -> str:
-        return f"{key} as {_shown(entry[key])}" if key in entry else f"no {key}"
-
     lowest = {count: least, "of": 1}
     wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
     for key in wrong:
-        yield f"has {given(key)}, but requires a number of examples: {key} = 100"
+        fault = f"an invalid {key} ({_shown(entry[key])})" if key in entry else f"no {key}"
+        yield f"has {fault}; specify a number of examples, such as {key} = 100"
     if not wrong and entry[count] >= entry["of"] + least:  # limited runs answer fewer; all examples may fail
         most = "no more" if least else "fewer"
         yield f"has {count} = {entry[count]} of {entry['of']}, but must have {most} than the total"
     if not isinstance(entry.get(text, ""), str):
-        yield f"has {given(text)}, but requires a string in quotes"
+        yield f"has an invalid {text} ({_shown(entry[text])}); use a string in quotes"
 
 
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
-    """Return tables by dotted key. Without quotes, TOML nests `[partial.squad.validation]` one level deeper."""
+    """Return tables by dotted key. Without quotes, `[partial.squad.validation]` is nested one level deeper in TOML."""
     found: dict[str, dict[str, Any]] = {}
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if above and (plain or not table):
@@ -283,10 +283,10 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         for name in ("partial", "incomplete")
     },
 }
-"""A check and advice for each field of submission.toml."""
+"""A check for each field of submission.toml, and a description of valid values."""
 
 _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
-"""The keys for the count and the text of each kind of mark, with the smallest valid count."""
+"""For each kind of mark, the keys of its count and its text, and the smallest valid count."""
 
 
 def _shown(value: Any) -> str:
@@ -320,7 +320,7 @@ class Submission:
     """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
-        """Map each path inside the submission to the file on disk, for all files of a split."""
+        """Return the files of a split and all its variants on disk, by their path in the submission."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
         return {file.name: file.path for file in files if file is not None}
 
@@ -376,7 +376,7 @@ def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
 
 @contextmanager
 def submission_folder(path: Path) -> Iterator[Path]:
-    """Provide the folder with submission.toml, which is `path` itself or the unpacked archive."""
+    """Provide the folder with submission.toml: `path` itself, or a temporary folder with the unpacked archive."""
     kinds = ", ".join(ARCHIVE_SUFFIXES)
     if path.is_dir():
         yield path
@@ -405,7 +405,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 
 _ADDED = (".", "__MACOSX", "Thumbs.db", "desktop.ini")
-"""Prefixes of file names that operating systems add to folders."""
+"""Prefixes of the names of files that operating systems add to folders."""
 
 
 def _top(folder: Path) -> Path:
@@ -418,7 +418,7 @@ def _top(folder: Path) -> Path:
 
 
 def is_unfinished(root: Path) -> bool:
-    """Return whether a folder has the journal of a run, but no submission yet."""
+    """Return whether a folder contains the journal of a run, but no submission yet."""
     return (
         (root / "journal").is_dir() and not (root / METADATA_NAME).exists() and not (root / FOLDER).exists()
     )
@@ -570,7 +570,7 @@ def _why_unknown(root: Path, path: Path) -> str:
     if path.is_dir():
         return f"it is a folder; put the files directly into {printable(path.parent.name)}/"
     if path.is_symlink() and not _is_plain_file(root, path):
-        return "it is a link to something outside the submission; put a copy of the file there"
+        return "it is a link to something outside the submission; replace the link with a copy of the file"
     if not path.is_file():
         return "it is not a regular file"
     packed = " or ".join(f".jsonl{suffix}" for suffix in SUFFIXES.values())
@@ -586,7 +586,7 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 
 @contextmanager
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock that lets only one process write a submission.
+    """Hold a lock, so that only one process writes to a submission at a time.
 
     Raises DecabenchError if another process still holds the lock after `patience` seconds, StorageError if locking
     fails.
@@ -700,7 +700,7 @@ def results_folders(folder: Path) -> list[Path]:
 
 
 def remove_if_empty(*folders: Path) -> None:
-    """Remove those of the folders that are empty. Links are kept."""
+    """Remove each folder that is empty. Links are kept."""
     for folder in folders:
         if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()

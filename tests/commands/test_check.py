@@ -73,14 +73,18 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
     ("options", "code", "said"),
     [
         (["--tasks", "sst"], 0, "valid"),
-        (["--tasks", "squad"], 1, "missing-file: squad was requested; add squad.<split>.jsonl"),
+        (
+            ["--tasks", "squad"],
+            1,
+            "missing-file: squad was requested, but has no file; add squad.<split>.jsonl",
+        ),
         (
             ["--split", "test"],
             1,
             "no-predictions: predictions/ has no answers for test, only for validation; choose --split validation, "
             "or write predictions/<task>.test.jsonl",
         ),
-        (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested"),
+        (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested, but has no file"),
     ],
 )
 def test_what_was_asked_for(command, home, submit, options, code, said):

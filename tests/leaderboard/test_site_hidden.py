@@ -420,7 +420,7 @@ def test_few_examples_have_no_score(kept: Keeper, tmp_path: Path) -> None:
     lines = {("own.text", "test"): [(examples[0].id, examples[0].answers[0])]}
     write_submission(tmp_path / "few", info, lines)
     done = kept.run("evaluate", tmp_path / "few", "--split", "test", "--tasks", "own.text", code=1)
-    assert "its labels are hidden, and a limited run's score would reveal some" in " ".join(
+    assert "its labels are hidden, and the score of a limited run would reveal some" in " ".join(
         done.stdout.split()
     )
     assert "100.00" not in done.stdout

@@ -372,7 +372,7 @@ def refusal(text: str) -> str:
         ),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "interval", value=[9.0, 101.0]),
-            "sst: it has a score of 101.0",
+            "sst: it has a score or an interval end of 101.0",
         ),
     ],
 )
@@ -385,8 +385,8 @@ def test_damage_is_a_sentence(text: str, reason: str) -> None:
     ("score", "reason"),
     [
         (None, "its status is"),
-        (-1, "it has a score of -1.0, which is not between 0 and 100"),
-        (100.01, "it has a score of 100.01"),
+        (-1, "it has a score or an interval end of -1.0, which is not between 0 and 100"),
+        (100.01, "it has a score or an interval end of 100.01"),
         ("90", "Expected `float | null`, got `str` - at `$.score`"),
         (True, "Expected `float | null`, got `bool`"),
         ([1], "Expected `float | null`, got `array`"),
@@ -436,7 +436,7 @@ def test_scores_of_other_metrics_have_their_range(metric: str, score: float, is_
 def test_a_known_task_cannot_take_another_metric_s_range() -> None:
     forged = replace(SCORED, metric="mse", headline="mse", score=900.0, interval=None)
     assert refusal(replace(SEVEN_OF_READING, tasks={"sst": forged}).to_json()).startswith(
-        "sst: it has a score of 900.0"
+        "sst: it has a score or an interval end of 900.0"
     )
 
 
@@ -446,18 +446,21 @@ def test_a_limited_run_says_of_how_many(run: LimitedRun | None) -> None:
     reason = refusal(replace(SEVEN_OF_READING, tasks={"sst": task}).to_json())
     assert (
         reason
-        == "sst: its status is partial, but the number of answered examples or of all examples is missing or impossible"
+        == "sst: its status is partial, but the number of answered examples or of all examples is missing or invalid"
     )
 
 
 @pytest.mark.parametrize(
     ("scores", "reason"),
     [
-        ({"1": 1.0, "2": 2.0}, "its variants are not numbered from 0"),
-        ({"0": 1.0, "<b>": 2.0}, "its variants are not numbered from 0"),
-        ({"0": 1.0, "01": 2.0}, "its variants are not numbered from 0"),
-        ({}, "its variants are not numbered from 0"),
-        ({"0": 1.0, "1": 101.0}, "it has a score of 101.0, which is not between 0 and 100"),
+        ({"1": 1.0, "2": 2.0}, "its variants must have numbers from 0 to 999, including 0"),
+        ({"0": 1.0, "<b>": 2.0}, "its variants must have numbers from 0 to 999, including 0"),
+        ({"0": 1.0, "01": 2.0}, "its variants must have numbers from 0 to 999, including 0"),
+        ({}, "its variants must have numbers from 0 to 999, including 0"),
+        (
+            {"0": 1.0, "1": 101.0},
+            "it has a score or an interval end of 101.0, which is not between 0 and 100",
+        ),
     ],
 )
 def test_variants_that_cannot_be(scores: dict[str, float], reason: str) -> None:

@@ -37,7 +37,7 @@ def test_what_is_rendered_is_parsed():
         ({"model_size": -1}, "'model_size' must be .*, but is the number -1"),
         ({"predictor": {"a": object()}}, "can't be stored in submission.toml"),
         ({"predictor": {"a": float("nan")}}, "'predictor' contains the number nan"),
-        ({"data": {"squad.test": "md5:1"}}, 'must be "sha256:" and 64 hex digits'),
+        ({"data": {"squad.test": "md5:1"}}, 'must be "sha256:" followed by 64 hex digits'),
         ({"description": "\ud800"}, "can't be stored in submission.toml"),
     ],
 )

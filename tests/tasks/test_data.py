@@ -88,7 +88,7 @@ def test_answers_of_the_official_cases(prepared: Prepared, shared: Path, task: s
 # The real data of all suites: its tasks are proven.
 
 UNREAD = (
-    "15,875 of 15,878; known exceptions in the published data, correct by lfem_corrected: "
+    "15,875 of 15,878; known exceptions in the published data, correct according to lfem_corrected: "
     "wikisql.test.8862, wikisql.test.8865, wikisql.test.8866"
 )
 """WikiSQL's test split contains queries that can't be read back."""
