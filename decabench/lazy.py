@@ -1,7 +1,7 @@
 """Import a package's public names, as listed in its `__init__.pyi`, on first use.
 
-This module imports only modules that Python has already loaded, because it runs before `__main__` removes the current
-folder from the path.
+Apart from `importlib`, which `python -m` has already loaded, this module imports nothing, because it runs before
+`__main__` removes the current folder from the path.
 """
 
 from importlib import import_module
