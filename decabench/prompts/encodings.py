@@ -13,25 +13,25 @@ from decabench.prompts.markup import find_json
 
 
 class Format(NamedTuple):
-    """A format that answers may be written in."""
+    """A format in which answers may be written."""
 
     phrase: str
     """A phrase that describes answers in this format, such as `are JSON`."""
     advice: str
     """Advice on how to avoid the format."""
     decode: Callable[[str], str]
-    """Decodes a text or removes the format's markup. Other texts are returned unchanged."""
+    """Decodes a text, or removes the format's markup. Returns a text in any other format unchanged."""
     is_style: bool = False
-    """Whether the format may be intended. If so, it is a mistake only if decoding raises the score."""
+    """Whether the format may be intended. Such a format is a mistake only if decoding raises the score."""
     looks: Callable[[str], bool] | None = None
-    """Whether a text is in the format. None if that is the case whenever `decode` changes it."""
+    """Returns whether a text is in the format. If None, the format is recognized by a change in `decode`."""
 
     def is_seen(self, text: str) -> bool:
         """Whether a text is in this format."""
         return self.decode(text) != text if self.looks is None else self.looks(text)
 
 
-# Wrappings of an answer
+# Wrappers around an answer
 
 _KEYS = (
     "answer answers label text prediction prediction_text output response result summary translation "
@@ -144,12 +144,12 @@ def _without_entities(text: str) -> str:
 
 
 def _reread(text: str) -> str:
-    """Decode UTF-8 that was read in another encoding once or twice."""
+    """Repair UTF-8 text that was decoded with another encoding, once or twice."""
     return _by_word(_reread_word, _by_word(_reread_word, text))
 
 
 def _reread_word(word: str) -> str:
-    if not re.search("[^\x00-\x7f]{2}", word):  # a wrongly decoded character becomes at least two
+    if not re.search("[^\x00-\x7f]{2}", word):  # decoded wrongly, a character becomes at least two characters
         return word
     for encoding in ("cp1252", "latin-1", "mac_roman", "cp437", "cp850", "cp1250", "cp1251"):
         try:
@@ -189,24 +189,24 @@ _AS_IS = "Write the characters themselves"
 
 FORMATS: tuple[Format, ...] = (
     Format("are in code fences", _ALONE, _in_fence),
-    Format("are JSON or Python values", "Write only the text inside", _from_json),
+    Format("are JSON or Python values", "Write only the text in the value", _from_json),
     Format("are SQL for a database", "Write queries in the form of the gold answers", _as_wikisql),
-    Format("contain Markdown", "write plain text", _without_markdown),
+    Format("contain Markdown", "Write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),
-    Format("contain special tokens or tags", "Leave these out when you decode", _without_tokens),
+    Format("contain special tokens or tags", "Leave them out when you decode the answers", _without_tokens),
     Format("contain backslash escapes", _AS_IS, _unescaped),
     Format("contain HTML entities", _AS_IS, _without_entities),
     Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
     Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
-    Format("are decomposed Unicode (NFD)", "Write NFC", partial(unicodedata.normalize, "NFC")),
+    Format("are decomposed Unicode (NFD)", "Normalize them to NFC", partial(unicodedata.normalize, "NFC")),
     Format("have several lines", "Write only the answer", _first_line, True),
     Format(
         "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()
     ),
     Format("are in capital letters", "Keep the original case", str.casefold, True, str.isupper),
     Format(
-        "are tokenized", "join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
+        "are tokenized", "Join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),
 )
-"""All formats in decoding order, with styles at the end."""
+"""All formats, in the order in which they are decoded. Formats that may be intended come last."""

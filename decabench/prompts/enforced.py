@@ -87,7 +87,7 @@ def _value_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict
 
 
 def write_json(answer: str, kind: Kind) -> str:
-    """Return the answer of a worked example in the JSON that the model is asked for."""
+    """Return the answer of a worked example as JSON, in the form that the prompt asks for."""
     value: Any = answer
     if kind in ("tags", "tree"):
         value = answer.split()

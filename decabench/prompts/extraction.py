@@ -18,8 +18,10 @@ EXTRACTION_VERSION = 16
 Protocol = Literal["tag", "choices", "json", "prose"]
 """How to ask a language model for an answer and read its reply.
 
-tag: the prompt asks for `<answer>…</answer>`. choices: the most likely label is chosen. json: the server
-enforces a schema. prose: the answer is found in free text.
+- tag: the prompt asks for `<answer>…</answer>`.
+- choices: the most likely label is the answer.
+- json: the server or library enforces a JSON schema.
+- prose: the answer is searched for in free text.
 """
 
 
@@ -30,7 +32,7 @@ class Extracted:
     answer: str
     """The answer, or a best guess if none was recognized."""
     rule: str
-    """Rules in the order applied, joined with `+`.
+    """The rules that were applied, in order and joined with `+`.
 
     The last rule may be `empty`, `unparseable` or `refused`.
     """
@@ -39,8 +41,8 @@ class Extracted:
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
     """Return the form with the labels and scale of a task's output.
 
-    This way, labels don't have to be inferred from the questions. `words` maps each label to the word that replaces it
-    in a variant. Labels from a template are kept.
+    With these labels, there is no need to infer them from the questions. `words` maps each label to the word that
+    replaces it in a variant. If a template sets other labels, they are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -61,11 +63,11 @@ def extract(
     protocol: Protocol = "prose",
     is_opened: bool = False,
 ) -> Extracted:
-    """Extract the answer from a raw text. Never raises, and the same input always gives the same answer.
+    """Extract the answer from a raw text. Never raises an error, and always gives the same answer for the same input.
 
-    `finish` says how the answer ended. A `refused` answer becomes empty because a filter might cut a text off
-    right after a correct word. Tags and heads are aligned with the words of the context. `is_opened` says
-    that the prompt ended with the opening tag of the `tag` protocol.
+    `finish` is how the output ended: `stop`, `length` or `refused`. A `refused` answer becomes empty, because a
+    filter might cut a text off right after a correct word. Tags and heads are aligned with the words of the
+    context. `is_opened` is true if the prompt ended with the opening tag of the `tag` protocol.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -78,7 +80,7 @@ def extract(
     if turn.calls_tool and form.kind != "raw":
         return Extracted("", "+".join([*rules, "tool-call", "unparseable"]))
     if not turn.text:
-        if "reasoning" not in rules:  # only special tokens
+        if "reasoning" not in rules:  # the text has only special tokens
             return Extracted("", "template+empty")
         return Extracted("", "+".join([*rules[:-1], silent_rule(finish)]))
     if protocol != "prose":

@@ -1,8 +1,9 @@
-"""Detect mistakes that affect a whole file of answers: a different format, order or language.
+"""Detect mistakes that affect a whole file of answers, such as a wrong format, a wrong order or swapped labels.
 
-A score near 0 then says little about the model. These checks explain low scores and never change them. A
-format is reported if many answers are in it, the gold answers are not, and the metric scores the answers
-higher after both are decoded. Without gold answers, most answers must be in a format that is never intended.
+With such a mistake, a score near 0 tells little about the model. These checks explain low scores and never change
+them. A format is reported if many answers are in it, the gold answers are not, and the metric scores the answers
+higher after both are decoded. Without gold answers, a format is reported only if most answers are in it and it is
+never intended.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
 _SAMPLE = 200
-"""The sample size. The remaining answers are read only to count those in a format."""
+"""The maximum number of answers to check. After a format is found in them, it is counted in all answers."""
 _FEWEST = 5
 """The minimum number of answers for these checks."""
 _LONGEST = 20_000
 """The number of characters to read from each answer."""
 _MOST = 0.5
-"""The fraction of answers that must be in a format if the score doesn't prove it."""
+"""The fraction of answers that must be in a format if no increase of the score confirms it."""
 _GAIN = 1.0
-"""The minimum increase in score points that proves a format."""
+"""The minimum increase of the score, in points, that confirms a format."""
 _RIGHT = 95.0
 """Above this score, answers are assumed to be neither mixed up nor truncated."""
 _UNKNOWN = -1e9
@@ -40,7 +41,7 @@ _UNKNOWN = -1e9
 
 
 def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
-    """Yield descriptions of answers that score as wrong because of their form, with the code of the fault.
+    """Yield (code, description) pairs for answers that score as wrong because of their form.
 
     The codes are `label-form`, `answer-form`, `no-label` and `answer-format`.
     """
@@ -57,9 +58,9 @@ def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
 
 
 def describe_format(given: GivenAnswers) -> str:
-    """Describe the answers' format, with their number, a remedy and the possible score.
+    """Return a description of the answers' wrong format, or an empty string if nothing is wrong.
 
-    The description is empty if nothing is wrong.
+    It states how many answers have the format, how to fix them, and the score that they would then have.
     """
     found = _describe_most(given)
     fillers = [] if _are_labels(given) else list(describe_fillers(given))
@@ -99,7 +100,7 @@ class _Sample:
 
     @classmethod
     def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        if len(places) > _SAMPLE:  # irregular steps, since neighbors may be pairs
+        if len(places) > _SAMPLE:  # the steps are irregular, because neighboring examples may be pairs
             steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
             places = sorted({places[int(len(places) * step)] for step in steps})
         return cls(given, places, found)
@@ -135,9 +136,8 @@ class _Sample:
         """Whether the metric scores these answers the same as the decoded answers."""
         items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
         given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
-        if (
-            wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better
-        ):  # the metric needs more than the answer
+        # For these scores, the metric probably needs more than the answer.
+        if wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better:
             return self.score == decoded.score > 0
         return given >= wanted - 0.02 * abs(wanted) > _UNKNOWN
 
@@ -183,7 +183,7 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    Many answers must be in the format but few gold answers, or vice versa, and the score must confirm it.
+    Many answers but few gold answers must be in the format, or vice versa, and the score must confirm it.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
@@ -259,7 +259,7 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the common prefix of nearly all texts, or else of most texts."""
+    """Return the common prefix of nearly all texts, or of most texts if nearly all have none."""
     if not texts:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
@@ -274,8 +274,8 @@ def _shared_start(texts: Sequence[str]) -> str:
     return ""
 
 
-# Mistakes that can't be decoded: echoed prompts, wrong order or language. Each function returns a description
-# or an empty string.
+# Mistakes that can't be decoded, such as repeated prompts, a wrong order or swapped labels. Each function returns a
+# description or an empty string.
 
 
 def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
@@ -315,7 +315,7 @@ def _order(sample: _Sample) -> str:
     """Detect shifted answers, which resemble the gold answers of other examples more than their own."""
     references, places = sample.given.references or (), sample.places
     own = sample.resemble(sample.golds)
-    advice = "so the order is different. Give each answer the id of its example"
+    advice = "so they are in a different order. Make sure that each answer has the id of its example"
     for step, name in ((1, "next"), (-1, "previous")):
         theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
         gains = [there - here for there, here in zip(theirs, own, strict=True)]
@@ -323,7 +323,7 @@ def _order(sample: _Sample) -> str:
         start, end = max(combinations(range(len(sums)), 2), key=lambda run: sums[run[1]] - sums[run[0]])
         length, gain = end - start, sums[end] - sums[start]
         is_long = length >= max(_FEWEST, len(gains) / 10)
-        if is_long and gain > max(0.1 * length, 6 * pstdev(gains) * length**0.5):  # larger than chance
+        if is_long and gain > max(0.1 * length, 6 * pstdev(gains) * length**0.5):  # unlikely to be chance
             seen = [start <= at < end and gain > 0 for at, gain in enumerate(gains)]
             sentence = f"resemble the gold answer to the {name} example more than their own, {advice}"
             return sample.say(seen, sentence)
@@ -336,7 +336,7 @@ def _order(sample: _Sample) -> str:
 
 
 def _swapped(sample: _Sample) -> str:
-    """Detect swapped labels, where each label is mostly given in place of another."""
+    """Detect swapped labels: most answers with a label have the same other label as their gold answer."""
     if not isinstance(sample.given.output, Label):
         return ""
     texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
@@ -347,12 +347,17 @@ def _swapped(sample: _Sample) -> str:
     if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    return sample.say(seen, f"would be right with labels swapped ({listed}). Check the number of each label")
+    sentence = (
+        f"would be right if the labels were swapped ({listed}). Check which number stands for which label"
+    )
+    return sample.say(seen, sentence)
 
 
 _NUMBERS = {
-    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": "numbers or letters of labels. Write the labels",
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, perhaps token ids. Decode the answers with the model's tokenizer",
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": (
+        "numbers or letters that stand for labels. Write the labels"
+    ),
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, which may be token ids. Decode the answers with the model's tokenizer",
 }
 
 
@@ -368,7 +373,7 @@ def _numbers(sample: _Sample) -> str:
 
 
 def _cut(sample: _Sample) -> str:
-    """Detect truncated answers: many have the same, maximum length, while gold answers are longer."""
+    """Detect truncated answers: many answers have the same maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]

@@ -50,7 +50,7 @@ class GivenAnswers:
     read_prompts: Callable[[], Mapping[str, tuple[str, str]]] | None = None
     """Returns the question and context of each example by id.
 
-    Called only if answers may be copies of them.
+    It is called only if the answers may be copies of these texts.
     """
     read_form: Callable[[], AnswerForm] = AnswerForm
     """Returns the form of the task's answers, which may include special words such as `None`."""
@@ -60,22 +60,22 @@ class GivenAnswers:
 
 @dataclass
 class FormCounts:
-    """Counts answers in a form that the metric can't read."""
+    """Counts of the answers that the metric can't read because of their form."""
 
     total: int
     """The number of all answers."""
     kind: str
     """The kind of answer, such as `number`."""
     advice: str
-    """The advice on how to write it."""
+    """Advice on how to write such an answer."""
     fault: str = "in a form that scores as wrong"
     """A description of the fault."""
     between: str = " instead of "
-    """The words between an answer and its meaning."""
+    """The words between an answer and its intended meaning in a message."""
     forms: Counter[str] = field(default_factory=Counter)
-    """The number of answers in each form."""
+    """The number of answers in each form that the metric can't read."""
     others: Counter[str] = field(default_factory=Counter)
-    """The number of answers with each other fault."""
+    """The number of answers with each of the other faults."""
     more: list[str] = field(default_factory=list)
     """Further sentences about the answers."""
     strays: str = ""
@@ -84,7 +84,7 @@ class FormCounts:
     _first: dict[str, str] = field(default_factory=dict)
 
     def count(self, place: str, text: str, meant: str, form: str) -> None:
-        """Count an answer in another form."""
+        """Count an answer in a form that the metric can't read."""
         self.forms[form] += 1
         self._example = self._example or f"{place} has {quoted(text)}{self.between}{quoted(meant)}"
 
@@ -99,11 +99,11 @@ class FormCounts:
         return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
 
     def first(self, what: str) -> str:
-        """Return the first answer with a fault, with its place."""
+        """Return a phrase that quotes the first answer with a fault and names its place."""
         return self._first[what]
 
     def describe(self) -> str:
-        """Describe the faults, with their number and an example. The result is empty if there are none."""
+        """Return sentences that count the faults and give an example, or an empty string if there are no faults."""
         sentences = []
         if count := self.forms.total():
             forms = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
@@ -114,7 +114,10 @@ class FormCounts:
 
 
 def count_forms(given: GivenAnswers) -> FormCounts | None:
-    """Count labels, numbers, lists or dialogue states in other forms. Returns None for other outputs."""
+    """Count answers in forms that the metric can't read.
+
+    Returns None unless the output is a label, a number, a list or a dialogue state.
+    """
     kind = default_form(given.output, given.metric.name).kind
     if isinstance(given.output, Label):
         return _count_labels(given)
@@ -134,7 +137,10 @@ def _others(counts: FormCounts) -> Iterator[str]:
 
 
 def takes_label(metric: Metric, text: str, label: str) -> bool:
-    """Whether a metric accepts a text for a reference label, or fails because it needs more than the answer."""
+    """Whether a metric accepts a text for a reference label.
+
+    True if the metric fails, because it may need more than the answer.
+    """
     reference = Item((label,))
     try:
         given, wanted = metric.statistics([text, label], [reference, reference])
@@ -143,11 +149,11 @@ def takes_label(metric: Metric, text: str, label: str) -> bool:
     return given == wanted
 
 
-@lru_cache(1 << 15)  # answers repeat, and both rows and reports need their forms
+@lru_cache(1 << 15)  # many answers are the same, and both rows and reports call this function
 def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
-    """Return the label in a text and how its form differs, or None without a label.
+    """Return the label in a text and a description of how the text differs from it, or None if there is no label.
 
-    The form is empty if the text is exactly a label.
+    The description is empty if the text is exactly a label.
     """
     if text in labels:
         return text, ""
@@ -161,7 +167,10 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
 
 
 def label_flag(text: str, labels: Sequence[str], question: str, takes: Callable[[str, str], bool]) -> str:
-    """Return `label_form` for a label that the metric rejects, `other_label` without one, or an empty string."""
+    """Return `label_form` if the metric rejects the form of the text's label, or `other_label` if there is no label.
+
+    Returns an empty string if the metric accepts the label.
+    """
     found = find_label_form(text, tuple(labels), question)
     if found is None:
         return "other_label"
@@ -198,7 +207,7 @@ _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tuple[str, str] | None:
-    """Return the number in a text and how its form differs.
+    """Return the number in a text and a description of how the text differs from a plain number.
 
     Returns None unless there is exactly one number.
     """
@@ -219,11 +228,12 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
 
     @cache
     def reads(text: str, number: str) -> bool:
-        """Whether the metric treats a text like the number, or fails.
+        """Whether the metric treats a text like the number. True if the metric fails.
 
         Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an example.
         """
-        references = [Item((number,)), Item(("-1000000",))]  # two values, so that gold answers have a range
+        # The references differ because some metrics need a range of gold answers.
+        references = [Item((number,)), Item(("-1000000",))]
         try:
             read, wanted = (given.metric.statistics([each, "0"], references)[0] for each in (text, number))
         except Exception:
@@ -256,7 +266,9 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
 
 # Lists
 
-_NO_ROOT = "heads that count from 0 or form cycles, so that some words never lead to the root, which is 0"
+_NO_ROOT = (
+    "heads that are counted from 0 or form cycles, so that some words are not connected to the root (0)"
+)
 _HEAD = re.compile("-?[0-9]{1,9}")
 
 
@@ -284,7 +296,7 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
         if kind == "tree":
             looked += 1
             heads = [item.partition(":")[0] for item in items]
-            if all(map(_HEAD.fullmatch, heads)):  # other lists are counted by their form
+            if all(map(_HEAD.fullmatch, heads)):  # all other lists are counted below, by their form
                 numbers = list(map(int, heads))
                 if min(numbers) < 0 or find_lost_word(numbers):
                     counts.note(_NO_ROOT, place, " ".join(items))
@@ -304,8 +316,8 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
             strays.append(f"{place} has {quoted(text)}")
     if 2 * len(strays) > counts.total:
         counts.more.append(
-            f"{len(strays):,} of {counts.total:,} answers consist mostly of other tags than the task's "
-            f"({excerpt(', '.join(names), 100)}); {strays[0]}"
+            f"{len(strays):,} of {counts.total:,} answers consist mostly of tags that the task does not have. Its "
+            f"tags are {excerpt(', '.join(names), 100)}. For example, {strays[0]}"
         )
     for name, count in counts.others.most_common(1):
         if 2 * count > looked:
@@ -328,13 +340,13 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""Converts tags from other tools to those of `SCHEMES`."""
+"""Functions that convert the tags of other tools to a scheme in `SCHEMES`, by the name of the tags' form."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of another chunk tag scheme used by the tags, such as `BILOU`.
+    """Return the name of the scheme of chunk tags, such as `BILOU`, if it isn't one of `schemes`.
 
-    The result is empty if no scheme fits.
+    Returns an empty string if the tags follow one of `schemes`, or no known scheme.
     """
 
     def are_in(tags: Sequence[str], scheme: Scheme) -> bool:
@@ -380,7 +392,7 @@ def _count_states(given: GivenAnswers) -> FormCounts:
             counts.note("a slot without a value, which should be left out", place, text)
         elif slots and not slots.issuperset(own):
             counts.note("a slot that no gold answer has", place, text)
-    # a few answers may have a slot that is rare
+    # Faults in only a few answers aren't reported, because these answers may have a slot that is rare.
     counts.more += [
         said
         for said, count in zip(_others(counts), counts.others.values(), strict=True)
@@ -419,8 +431,8 @@ _NO_ANSWER = re.compile(
 def describe_fillers(given: GivenAnswers) -> Iterator[str]:
     """Yield sentences about placeholders among the answers, such as `nan`, `None`, `N/A` or U+FFFD.
 
-    Tables and programs write them for failed rows, and they score as wrong answers. The text of a gold answer
-    or label never counts as a placeholder.
+    Programs write placeholders for rows that failed, and metrics score them as wrong answers. The text of a gold
+    answer or label never counts as a placeholder.
     """
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = given.metric.name in ("squad2", "corpus_f1")

@@ -1,4 +1,4 @@
-"""Find tags or heads in a model's output, and align them with the words of the question."""
+"""Find tags or heads in a model's output, and align them with the words of the context."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 from decabench.prompts.markup import find_json, lines_of
 
 MISSING = "_"
-"""The item for words that have no item in the text."""
+"""The placeholder for a word that has no item in the text."""
 
 _MOST_EXTRA = 100
-"""The number of items to keep beyond the last word, since a text may go on endlessly."""
+"""The maximum number of items to keep after the last word. Some outputs repeat items endlessly."""
 
 
 def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] = ()) -> str | None:
-    """Return the tags, or the heads and relations for `tree`, that a text assigns to each word in order.
+    """Return the items that a text assigns to the words, in order and separated by spaces.
 
-    Items are placed by the number or word before them, or by their order if there are as many items as words.
-    Words without an item get `_`. Items beyond the last word or outside `names` are kept for the metric to
-    count. Returns None if the text isn't a sequence of items or the alignment is ambiguous.
+    Items are tags or, for the kind `tree`, heads with relations. They are assigned to words by the number or word
+    before them, or by their order if there are as many items as words. Words without an item get `_`. Items after
+    the last word and items that aren't in `names` are kept, so that the metric counts them. Returns None if the
+    text isn't a sequence of items or the alignment is ambiguous.
     """
     reading = _Reading(kind, names, words)
     value = find_json(text)
@@ -69,10 +70,11 @@ class _Reading:
         first = self._first(number for number, _ in numbered)
         for number, rest in ((number + 1 - first, rest) for number, rest in numbered):
             if number > 0 and number not in found and (item := self.item(rest, number)):
-                found[number], rests[number] = item, rest  # a second number 1 starts another example
+                # A number that occurs again belongs to another example and is skipped.
+                found[number], rests[number] = item, rest
         if len(found) > 1 or (found and len(self.words) == 1):
             return found
-        # A single number may be a word, as in `15 – NUM`.
+        # A single number at the start of a line may be a word and not its position, as in `15 – NUM`.
         return {
             n: item
             for n, item in found.items()
@@ -80,9 +82,9 @@ class _Reading:
         }
 
     def _word_lines(self, lines: Sequence[str]) -> list[str]:
-        """Return the items in the last lines if there is a line for each word, with the item after the word.
+        """Return the items from the last lines, if each line has a word followed by its item.
 
-        Otherwise, the result is empty.
+        The result is empty unless there is such a line for every word.
         """
         found = []
         last = lines[-len(self.words) :] if self.words else ()
@@ -98,10 +100,10 @@ class _Reading:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def one_line(self, text: str) -> _Items | None:
-        """Return items without numbers, on a single line or one per line, if there is one for each word.
+        """Return items without numbers, which are on a single line, or on separate lines for each word.
 
-        A single line may have too few or too many items, but with several lines the alignment would be
-        ambiguous.
+        A single line may have too few or too many items. With several lines, there must be one item for each
+        word, because the alignment would otherwise be ambiguous.
         """
         rows = [[cell.rstrip(",;") or cell for cell in line.strip("[]").split()] for line in lines_of(text)]
         sequences = [row for row in rows if self._is_sequence(row)]
@@ -134,7 +136,7 @@ class _Reading:
         return found if self._are_mostly_known([*found.values()]) else None
 
     def _first(self, numbers: Iterable[int]) -> int:
-        """Return the number of the first word. In trees, 0 is the root rather than a word."""
+        """Return the number of the first word, which may be 0 or 1. In trees, 0 is always the root."""
         return int(self.is_tree or 0 not in numbers)
 
     def item(self, rest: str, number: int) -> str | None:
@@ -142,7 +144,7 @@ class _Reading:
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
             for mark in ("/", "_", ":", "="):
-                # As in `From/ADP`. However, `5:nummod` for the word 5 is a head and relation.
+                # This is the case in `From/ADP`. But `5:nummod` for the word 5 is a head with its relation.
                 item = cells[0].removeprefix(word + mark)
                 cells = cells if self.is_tree and not _HEAD.fullmatch(item) else [item]
         elif len(cells) > 1 and word in (
@@ -169,7 +171,7 @@ class _Reading:
         return self._names.get(cell.casefold()) or self._names.get(cell.strip(_AROUND + ",;.").casefold())
 
     def _is_sequence(self, cells: Sequence[str]) -> bool:
-        """Whether most cells can be items, so that prose isn't mistaken for tags."""
+        """Whether most cells can be items. This prevents prose from being mistaken for tags."""
         if not cells:
             return False
         if self.is_tree:
@@ -178,7 +180,7 @@ class _Reading:
             items = [self.item(cell, number) for number, cell in enumerate(cells, 1)]
             others = [cell for cell in cells if not self._name(cell)]
             if 2 * sum(cell.strip(_AROUND + ":") in self.words for cell in others) > len(others):
-                return False  # the words themselves
+                return False  # the cells are the words themselves
             is_complete = len(cells) == len(self.words)
             return self._are_mostly_known(items) and (
                 is_complete or (self._name(cells[0]) is not None and 4 * self._known(items) > 3 * len(items))

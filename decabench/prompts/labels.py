@@ -27,19 +27,19 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 
 
 def is_other_label(text: str, output: Output, question: str) -> bool:
-    """Whether an answer is not one of the possible labels, ignoring case and whitespace.
+    """Whether an answer differs from all possible labels, ignoring case and whitespace.
 
-    If the output declares no labels, the question's options are used. Always false for outputs that are not
-    labels.
+    If the output declares no labels, the possible labels are the question's options. Always false for outputs
+    other than labels.
     """
     labels = possible_labels(output, question)
     return bool(labels) and fold_label(text) not in map(fold_label, labels)
 
 
 def possible_labels(output: Output, question: str) -> tuple[str, ...]:
-    """Return the labels of an output, or else those named in the question.
+    """Return the labels of an output, or the question's options if the output declares no labels.
 
-    Empty for outputs that are not labels.
+    Empty for outputs other than labels.
     """
     return tuple(output.names or options(question)) if isinstance(output, Label) else ()
 
@@ -60,17 +60,17 @@ def options(question: str) -> tuple[str, ...]:
 
 
 _NO_DECIMALS = r"(?!(?<=\d)(?!\.0+(?!\d))[.,:/]\d)"
-"""Excludes digits that make a numeric label part of another number.
+"""Prevents a numeric label from matching at the beginning of another number.
 
-`3.5`, `3,000` and `3/10` are other numbers, but `3.0` is 3.
+For example, 3 doesn't match in `3.5`, `3,000` or `3/10`, but it matches `3.0`.
 """
 
 
 @lru_cache(256)
 def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return a pattern that matches any label, and the label for each group.
+    """Return a pattern that matches any of the labels, and the label of each group in the pattern.
 
-    Labels that differ only in case are left out.
+    Labels that differ from each other only in case are left out.
     """
     counts = Counter(label.casefold() for label in labels)
     names = sorted((label for label in labels if counts[label.casefold()] == 1), key=len, reverse=True)
@@ -81,7 +81,7 @@ def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]
 
 
 def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Return the labels in a text as whole words, as (start, end, label)."""
+    """Return the labels that occur in a text as whole words, as (start, end, label)."""
     pattern, names = _pattern(tuple(dict.fromkeys(label for label in labels if label.strip())))
     if any(name.startswith("-") for name in names):
         text = text.replace("\u2212", "-")
@@ -89,9 +89,9 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
 
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that makes up the whole text, or None.
+    """Return the label if the whole text is a label, or None.
 
-    Case, punctuation and articles are ignored, except for signs that strike a label out.
+    Case, punctuation and articles are ignored, but not signs that negate the label, such as a cross.
     """
     plain = text.strip()
     if plain in labels:

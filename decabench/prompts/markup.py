@@ -1,4 +1,4 @@
-"""Read the lines of a model's output, and the markup, JSON or refusal in them."""
+"""Split a model's output into lines, and find markup, JSON or a refusal in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def unwrapped(line: str, quotes: bool) -> str:
-    """Remove bold or code markup around a whole line, and also quotation marks if `quotes` is set."""
+    """Remove bold or code markup around a whole line. If `quotes` is set, quotation marks are removed too."""
     for start, end in (*((mark, mark) for mark in _MARKS), *(_QUOTES if quotes else ())):
         inner = line[len(start) : len(line) - len(end)].strip()
         is_around = len(line) > len(start) + len(end) and line.startswith(start) and line.endswith(end)
@@ -38,7 +38,7 @@ _MOST_TRIES = 160
 
 
 def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises ValueError if it repeats a key with another value."""
+    """Return the pairs of a JSON object as a dict. Raises ValueError if a key is repeated with a different value."""
     value = dict(pairs)
     if any(value[key] != said for key, said in pairs):
         raise ValueError("a key is repeated with another value")
@@ -46,9 +46,9 @@ def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def find_json(text: str) -> Any:
-    """Return the object or list that makes up a text, a line or a code block, or None.
+    """Return the JSON object or list that fills a text, a line or a code block, or None if there is none.
 
-    It can be JSON or a Python literal with single quotes.
+    Python literals with single quotes are accepted too.
     """
     decoder = json.JSONDecoder(object_pairs_hook=consistent_keys)
     places = [match.end() for match in islice(_BEFORE_JSON.finditer(text), _MOST_TRIES)]
@@ -83,7 +83,7 @@ _LOOSE = re.compile(
 def is_refusal(text: str, loosely: bool = False) -> bool:
     """Whether a text starts like a refusal.
 
-    With `loosely`, vaguer phrases count as well, for texts that contain no answer.
+    With `loosely`, vaguer phrases count too. Use it only for texts that contain no answer.
     """
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

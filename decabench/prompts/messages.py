@@ -98,9 +98,9 @@ class Prompting:
 
     @property
     def form(self) -> AnswerForm:
-        """The form of an answer, including text from the prompt.
+        """The form of an answer, including texts from the prompt that may surround it.
 
-        Models may repeat the prompt's text before an answer, or continue with another example after it.
+        Models may repeat such a text before an answer, or continue with another example after it.
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
@@ -112,7 +112,7 @@ class Prompting:
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
         """Return the chat messages for a question.
 
-        `context` replaces the question's own context if it was shortened.
+        `context` replaces the question's own context, for example if it was shortened.
         """
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self._instruction}\n\n" if self._instruction else ""
@@ -122,13 +122,13 @@ class Prompting:
                 Message("user", start + shown),
                 Message("assistant", self._shown(shot)),
             ]
-            start = ""  # only once, since the following turns illustrate it
+            start = ""  # the instruction appears only once, because the turns that follow illustrate it
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
         """Return the prompt as plain text, for models without a chat template.
 
-        The model continues the text, inside an open tag for the `tag` protocol.
+        The model continues this text. For the `tag` protocol, the text ends with an opening tag.
         """
         space = self.gap
         shots = [
@@ -147,7 +147,7 @@ class Prompting:
             "system": self.system,
             "shots": [shot.id for shot in self.shots],
             "shots_sha256": sha256_of([asdict(shot) for shot in self.shots]),
-            # Older journals have no protocols and lack this key, so `prose` can resume them.
+            # For `prose`, the key is left out, so that journals from before protocols existed can be resumed.
             **({} if self.protocol == "prose" else {"protocol": self.protocol}),
         }
 
@@ -189,10 +189,7 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting contexts into a model's window
 
 NEAR = 64
-"""Only words longer than this many characters are cut in the middle.
-
-Shorter words are kept or dropped as a whole.
-"""
+"""The maximum length of a word, in characters, that is never cut in the middle."""
 
 _WORD = re.compile(r"\S+")
 
@@ -205,7 +202,7 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
     """Return the span [0, end) of the context that fits into `budget` tokens, or None if all of it fits.
 
     `count` returns the number of tokens in the prompt for a given context, and is called about a dozen times. The
-    context is cut at the end, after a word. Raises PromptTooLongError.
+    context is cut at the end, after a word. Raises PromptTooLongError if the prompt doesn't fit without its context.
     """
     context = question.context
     whole = count(context)

@@ -1,7 +1,7 @@
 """The protocol `prose`: find the answer in free text, for models that don't write the tag.
 
-There is one reader for each form of answer. All of them read the text after the last `Answer:`, or else the whole
-text. Phrases that no reader knows are unparseable, and the first line is then kept as a best guess.
+Each form of answer has its own reader. A reader tries the text after the last `Answer:`, and then the whole text. If
+it finds no answer, the text is unparseable, and its first line is kept as a best guess.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "##
 
 
 def _before_stop(text: str, form: AnswerForm) -> str:
-    """Return the text before another example. A text that begins with its own prompt is read after its `Answer:`."""
+    """Return the text before another example.
+
+    If the text begins by repeating its own prompt, the result starts after the prompt's `Answer:`.
+    """
     names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
     stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
     begin = 0
@@ -110,8 +113,11 @@ _KEYS = (
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
-    """Return the answer in JSON: the only value, or that of a key such as `answer`."""
-    if form.kind in ("state", "tags", "tree"):  # their readers know JSON
+    """Return the answer from JSON, or None.
+
+    The answer is the only value, or the value of a key such as `answer`.
+    """
+    if form.kind in ("state", "tags", "tree"):  # their readers parse JSON themselves
         return None
     value = find_json(text)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
@@ -156,7 +162,7 @@ _MARKERS: Mapping[Kind, Sequence[str]] = {
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
-    """Return a pattern for a marker at the start of a line, with a colon or as a heading."""
+    """Return a pattern for a marker at the start of a line, which is followed by a colon or is a heading."""
     names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS.get(form.kind, ()))]
     marker = "|".join([_ANSWER, *map(re.escape, filter(None, names))])
     return re.compile(
@@ -168,9 +174,9 @@ def _marker(form: AnswerForm) -> re.Pattern[str]:
 
 
 def _after_marker(text: str, form: AnswerForm) -> str:
-    r"""Return the text after the last marker, or the whole text if nothing is marked.
+    r"""Return the text after the last marker, or the whole text if there is no marker.
 
-    Except in lines and texts, `the answer is` and \boxed{} also count as markers.
+    For spans, labels, numbers, queries and states, `the answer is` and \boxed{} also count as markers.
     """
     in_sentences = form.kind not in ("text", "line", "tags", "tree")
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
@@ -194,13 +200,13 @@ _LEAD_IN = re.compile(
     r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
     re.IGNORECASE,
 )
-"""A line before the answer, such as `Sure!`. It lacks `Okay.`, which is also a German translation."""
+"""Matches a line before the answer, such as `Sure!`, but not `Okay.`, which may be a German translation."""
 _HERE_IS = re.compile(
     r"(?:(?:sure|certainly|of course)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s[^:\n]{1,80}[:\uff1a]\s+"
     r"|(?:sure|certainly|of course|okay|ok)!\s+",
     re.IGNORECASE,
 )
-"""An introduction on the line of the answer, such as `Sure! Here is the answer: `."""
+"""Matches an introduction on the same line as the answer, such as `Sure! Here is the answer: `."""
 _REMARK = re.compile(
     r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
     r"|hope (?:this|that) helps|feel free",
@@ -257,7 +263,7 @@ _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 
 
 def says_nothing(line: str) -> bool:
-    """Whether a line means that there is no answer, as in `The passage does not say`."""
+    """Whether a line states that there is no answer, as in `The passage does not say`."""
     return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
 
 
@@ -298,9 +304,9 @@ _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
 def find_label(text: str, labels: Sequence[str], question: str = "", is_finished: bool = True) -> str | None:
     """Return the label stated in a text, or None if it is missing, ambiguous or negated.
 
-    A label must take up a whole line, optionally after a heading, or start the first line. A label in a
-    sentence is accepted only if the first or last line names no other label and negates nothing. The text
-    must also be finished, since a truncated text might have continued with the opposite.
+    A label must be a whole line, optionally after a heading, or the beginning of the first line. A label within
+    the first or last line is accepted only if the line has no other label and no word that may negate it. In that
+    case, the text must also be finished, because a truncated text might have continued with the opposite.
     """
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
@@ -313,7 +319,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
         return None
     stated = {label for line in lines if (label := _whole_line(line, labels))}
     if not stated and (first := _opening(lines[0], labels)):
-        # several labels if the options are listed
+        # If the text lists the options, there are several labels.
         stated = {first, *(label for line in lines[1:] if (label := _opening(line, labels)))}
     if stated:
         corrections = (line for line in lines[1:] if _CONCLUDES.search(line))
@@ -327,7 +333,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
 
 
 def _whole_line(line: str, labels: Sequence[str]) -> str | None:
-    """Return a label that takes up a line, alone or after a heading."""
+    """Return the label that makes up a line, alone or after a heading, or None."""
     head = _HEAD.match(line)
     if head is None or find_mentions(head.group(), labels):
         return match_label(line, labels)
@@ -367,7 +373,7 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the only number in the first or last line that contains any number.
 
-    A scale such as `out of 5` is ignored, but not another scale than that of the task. `1,500` is read as 1500.
+    A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as 1500.
     """
 
     def without_scale(line: str) -> str:
@@ -382,7 +388,7 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
     for line in lines[:1] + lines[-1:]:
         found.update(map(_plain_number, _SINGLE_NUMBER.findall(line)))
         if not _HAS_WORDS.search(line):
-            break  # only a number, which the rest of the text explains
+            break  # the line has only a number, so the rest of the text is an explanation
     return found.pop() if len(found) == 1 else None
 
 
@@ -429,7 +435,10 @@ def _find_query(text: str) -> str | None:
 
 
 def _state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the state change on a single readable line, on several lines with a slot each, or in JSON."""
+    """Return the state change in a text, or None.
+
+    It may be on a single line among others, on several lines with a slot each, or in JSON.
+    """
     value = find_json(text)
     if isinstance(value, dict):
         return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)

@@ -25,10 +25,10 @@ Training examples are excluded if they share such a context with the evaluated s
 """
 
 FEW_LABELS = 10
-"""The maximum number of different answers that are treated as labels. Shots then show each label in turn."""
+"""The maximum number of different answers that are treated as labels. Shots show each label in turn."""
 
 _Key = tuple[int, int]
-"""(characters over the limit, digest). Examples with the smallest keys are drawn."""
+"""The number of characters over the limit, and a digest. Examples with the smallest keys are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Evaluated:
     def has(self, question: str, context: str) -> bool:
         """Whether the split contains this example.
 
-        In a split with several contexts, an example with a known context counts as contained.
+        In a split with several contexts, any example whose context is long and in the split counts as contained.
         """
         digest, length = _digest_context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
@@ -99,9 +99,9 @@ def select_shots(
     """Draw n worked examples from the training split, in the order to show them.
 
     `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never drawn. The
-    draw depends only on a SHA-256 of the seed, task and id, so it is reproducible regardless of the data's
-    order. If there are only a few different answers, they are shown in turn. `training` is read once, keeping
-    n examples in memory (ten times as many for labels). Raises MissingDataError if there are too few
+    draw depends only on a SHA-256 of the seed, task and id, so it is reproducible whatever the order of the data. If
+    there are only a few different answers, they are shown in turn. `training` is read once, and at most n
+    examples are kept in memory (about ten times as many for labels). Raises MissingDataError if there are too few
     examples.
     """
     if n <= 0:

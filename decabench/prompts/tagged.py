@@ -1,7 +1,7 @@
 """Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
 
-Prose isn't searched. Any other text is unparseable and results in an empty answer. So are several tags with
-different answers, and free text with markup, an introduction or a remark around it: guessing would be worse.
+Prose isn't searched. All other texts are unparseable, and the answer is then empty, because a guess would be worse.
+This includes several tags with different answers, and free text with markup, an introduction or a remark around it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _TAG = re.compile(
     rf"{_OPENING_TAG}(?P<inner>(?:(?!{_OPENING_TAG}).)*?)(?P<end>{_CLOSING_TAG}|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-"""A tag, in any case, with or without spaces and attributes. One that isn't closed extends to the end of the text."""
+"""Matches a tag in upper or lower case, with or without spaces and attributes.
+
+A tag that isn't closed extends to the end of the text.
+"""
 _PLACEHOLDER = re.compile(
     r"[\s.\u2026]*|\W*(?:insert |your )(?:final )?answer(?: here)?\W*|\W*answer here\W*", re.IGNORECASE
 )
@@ -37,7 +40,7 @@ _CORRECTS = re.compile(
     r"|double-check\w*)\b",
     re.IGNORECASE,
 )
-"""Words between two tags which show that the second replaces the first."""
+"""Matches words between two tags that show that the second tag replaces the first."""
 _TAKES_BACK = re.compile(
     rf"(?:^|[.!?]\s)\W{{0,9}}(?:(?:hmm|oh|no|sorry)\W{{1,9}})?(?:{_WITHDRAWS}|scratch that|let me correct"
     r"|i made a mistake|my mistake|apologies|edit:|update:|i misread|strike that|i meant|i change"
@@ -45,16 +48,16 @@ _TAKES_BACK = re.compile(
     r"|false|a mistake|not (?:right|correct|true)))(?!\w)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The beginning of a sentence that withdraws the answer before it."""
+"""Matches the beginning of a sentence that withdraws the answer before it."""
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
-"""The end of a clause."""
+"""Matches the end of a clause."""
 _NEGATION = (
     r"\b(?:not|no(?! doubt)|never|n?either|nor|cannot|hardly|far from|(?:instead|other|rather) (?:of|than)|anything but"
     r"|opposite of|refuse to(?: say)?|would(?: not|n['\u2019]t) say|rul(?:e|es|ed|ing) out|wrong|incorrect|mistake"
     r"|tempt\w+|(?<!no )doubt\w*|\w+n['\u2019]t)\b"
 )
 _DENIES = re.compile(
-    # a condition, an example, or what others think
+    # A condition, an example, or other people's opinions
     r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\b(?:unless|suppos\w+|assum\w+"
     r"|in which case|at first|initially|(?:would|['\u2019]d) have|(?:e\.g\.|such as|format),?[ ]*\Z)"
     r"|(?<!\bi )(?<!\bwe )\b(?:might|could|may|would) (?:\w+ )?(?:say|think|argue|answer|guess|write)\b"
@@ -62,7 +65,7 @@ _DENIES = re.compile(
     r"(?: \w+ly)?[ \t*:]*\Z",
     re.IGNORECASE,
 )
-"""Words in the clause before a tag that say that it is not the answer: `It is not <answer>…`, `If it were …`."""
+"""Matches words before a tag, in the same clause, that show that it isn't the answer: `It is not <answer>…`."""
 _RUNS_ON = re.compile(
     r"[ \t*`\"'\u201d,;()\u2013\u2014-]*(?:[?/]|[.,]\d|(?:\.\.\.|\u2026)\s*\w|\w+n['\u2019]t\b"
     r"|(?:but|while|whereas|n?or|only|if|unless|assuming|provided|once|in case|(?:would|could|may|might) be)\b"
@@ -70,19 +73,19 @@ _RUNS_ON = re.compile(
     r"[\w,'\u2019]+\s){0,6}(?:not|never|wrong|incorrect|false|mistaken|misleading|too|if|unless)\b))",
     re.IGNORECASE,
 )
-"""The rest of a sentence that denies its tag, such as ` is wrong`, or continues its answer, such as `.5`."""
+"""Matches text after a tag that denies the answer, such as ` is wrong`, or continues it, such as `.5`."""
 _SAYS_ANSWER = re.compile(
     r"^\W{0,9}(?:(?:so|thus|therefore|hence),? )?(?:(?:the|my) )?(?:(?:final|correct|actual) )?answer(?: is)?\W{0,3}"
     r"[:=\u2013\u2014-](.*)|\\boxed\{(?:\\text\{)?([^{}]*)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line such as `Final answer: x`."""
+"""Matches a line that states the answer, such as `Final answer: x`."""
 _SAYS_LABEL = re.compile(
     r"\b(?:(?:answer|label|sentiment|verdict|relation\w*|classification) (?:is|should be|would be)|makes? (?:it|this)"
     r"|it(?: is|['\u2019]s))\W{1,4}(?:an? |\w+ly )?\Z",
     re.IGNORECASE,
 )
-"""The words before a label that say that it is the answer, such as `so the label is`."""
+"""Matches words before a label that show that it is the answer, such as `so the label is`."""
 _OTHER_SPEAKERS = ("User:", "Human:")
 
 
@@ -91,9 +94,9 @@ def read_tagged(
 ) -> tuple[str, str]:
     """Return the answer in a text without reasoning, and the rule that found it.
 
-    The last tag is used. An unclosed tag extends to the end of a finished text; in a text that was cut off, it has no
-    answer. If the prompt ended with an opening tag (`is_opened`), the text continues it. JSON in the task's schema is
-    accepted too.
+    The last tag is used. An unclosed tag extends to the end of a finished text, but has no answer in a text that was
+    cut off. If the prompt ended with an opening tag (`is_opened`), the text begins inside this tag. JSON in the task's
+    schema is accepted too.
     """
 
     def read(text: str, is_tagged: bool = True) -> str | None:
@@ -118,7 +121,7 @@ def read_tagged(
             return "", f"tag+{_fault(inner)}"
         return answer, "tag"
     if not is_finished and form.kind not in ("raw", "label"):
-        return "", "unparseable"  # the rest may have changed the answer
+        return "", "unparseable"  # the missing rest might have changed the answer
     plain = bare(re.sub("</?answer>", "", text, flags=re.IGNORECASE)) if is_opened else text
     plain = _introduced(plain, form.markers)
     if said := read(plain, False):
@@ -127,7 +130,7 @@ def read_tagged(
 
 
 _FIXED = ("label", "number", "sql", "state")
-"""Kinds of answers that a line can be recognized as."""
+"""Kinds of answers that can be recognized in a line without a tag."""
 
 
 def _fault(text: str, loosely: bool = False) -> str:
@@ -135,7 +138,10 @@ def _fault(text: str, loosely: bool = False) -> str:
 
 
 def _own_example(text: str, form: AnswerForm) -> str:
-    """Return the text up to another example that follows a tag at its start, or is in one that isn't closed."""
+    """Return the text without a further example that the model invented.
+
+    It is removed only if the text starts with a tag, and the example comes after that tag, or inside an unclosed tag.
+    """
     first = _TAG.match(text)
     if not first:
         return text
@@ -146,7 +152,7 @@ def _own_example(text: str, form: AnswerForm) -> str:
 
 
 def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
-    """Whether each tag repeats the answer before it, or follows a correction."""
+    """Whether each tag repeats the answer of the tag before it, or follows words that correct it."""
     return all(
         lines_of(one["inner"].casefold()) == lines_of(other["inner"].casefold())
         or _CORRECTS.search(one.string[one.end() : other.start()])
@@ -219,10 +225,10 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
-"""Matches a text that starts with a quotation mark, so that its translation does too."""
+"""Matches a text that starts with a quotation mark. Its translation starts with one too."""
 _ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:quot|amp|lt|gt|nbsp|#\d+);", re.IGNORECASE)
 _MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
-"""Matches markup. Like escapes, it belongs to an answer only if its context has it too."""
+"""Matches markup. Like an escape, it belongs to an answer only if it also occurs in the context."""
 _AROUND = re.compile(
     r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
     r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)"
@@ -242,7 +248,7 @@ _HEADED = re.compile(
 )
 """Matches a heading, such as `Final answer:`."""
 _ENDS_EARLY = re.compile(r"[.!?:][^\w\n]*\n|\S[ \t]*\n\s*\n")
-"""Matches the end of a sentence or paragraph before the last line, rather than a line that was wrapped."""
+"""Matches the end of a sentence or paragraph before the last line, but not a line that was only wrapped."""
 _LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
 """Matches a possible remark at the end of an answer."""
 
@@ -250,7 +256,7 @@ _LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
 def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
     """Whether free text has no markup, JSON, introduction, refusal, remark or second answer around it.
 
-    Markup from the context is part of an answer.
+    Markup that also occurs in the context counts as part of the answer.
     """
     lines = lines_of(text)
     source, folded = bare(context).casefold(), text.casefold()
@@ -315,11 +321,14 @@ QUERY_GOES_ON = re.compile(
 _QUERY_REMARK = re.compile(
     r"--|/\*|//|\s#(?=\s)|[-=]>|\*\*|;|\.\.\.|\u2026|\s\([^()]*\)\Z|[.:!?]\s+[A-Z][a-z]+|,\s(?:which|where|this)\b"
 )
-"""Matches a possible comment or remark in a query, unless the context has it."""
+"""Matches a possible comment or remark in a query. It is allowed if it also occurs in the context."""
 
 
 def _statement(text: str, context: str) -> str | None:
-    """Return the only statement in a text on a single line, or None. Remarks would be read as part of it."""
+    """Return the only statement in a text as a single line, or None.
+
+    A text with a remark is rejected, because the remark would be read as part of the statement.
+    """
     first, *others = [line for line in text.splitlines() if not line.startswith("```") and line.strip()] or [
         ""
     ]
@@ -335,14 +344,14 @@ def _statement(text: str, context: str) -> str | None:
 
 
 NO_CHANGE = "None"
-"""The answer for a turn that changes nothing."""
+"""The answer for a dialogue turn that changes nothing."""
 _VALUE = re.compile(r"[\w'\u2019&/-]+(?:\.\w+)*(?: [\w'\u2019&/-]+(?:\.\w+)*){0,3}")
 NO_VALUE = re.compile(
     r"yes|no|true|false|none|null|unknown|any|unchanged|request(?:ed)?|asked|needed|wanted|required|desired|please"
     r"|n/?a|unspecified|empty|[-_]+|not\b.*|tbd|value|missing|same|(?:left )?blank|undefined",
     re.IGNORECASE,
 )
-"""Matches words for the lack of a value in a state, such as `none` or `not mentioned`."""
+"""Matches words that stand for a missing value in a state, such as `none` or `not mentioned`."""
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:

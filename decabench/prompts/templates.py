@@ -1,4 +1,4 @@
-"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files."""
+"""Sets of prompt templates, which are the built-in sets `default` and `plain`, or TOML files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUILT_IN = ("default", "plain")
 """Template sets that come with decabench."""
 
 _AUTO = "auto"
-"""Derives the form from the task's metric; allowed only in [default]."""
+"""The value of `form` that derives the form from the task's metric. It is allowed only in [default]."""
 
 
 class TemplateError(DecabenchError, ValueError):
@@ -50,7 +50,7 @@ class TemplateSet:
     tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
     """Templates by task name."""
     default: PromptTemplate | None = None
-    """The template for all other tasks. None rejects them."""
+    """The template for all other tasks. If None, other tasks are rejected."""
     auto_form: bool = False
     """Whether the form for all other tasks is derived from their metric."""
     prefers_own: bool = False
@@ -81,7 +81,7 @@ class TemplateSet:
             )
         if self.prefers_own:
             general = replace(self.default, form=None, max_new_tokens=None)
-            if isinstance(task.output, Tags | Tree):  # answers refer to words by number
+            if isinstance(task.output, Tags | Tree):  # the answers refer to words by number
                 general = replace(general, input=general.input.replace("{context}", "\n{words}"))
             return general.completed(task.output, task.metric)
         return self._general(task)
@@ -104,17 +104,14 @@ class TemplateSet:
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:
-    """Return everything in a template that affects the prompt, as JSON-compatible data.
-
-    The form is left out.
-    """
+    """Return all fields of a template except its form, as JSON-compatible data."""
     return {key: value for key, value in _plain(template).items() if key != "form"}
 
 
 def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
     if plain["form"]:
-        del plain["form"]["stop"]  # part of the template
+        del plain["form"]["stop"]  # already in the template
         del plain["form"]["scale"]  # set by the task
         del plain["form"]["reasoning_tags"]  # set by the run
     return plain
@@ -143,7 +140,7 @@ def built_in_tasks() -> dict[str, PromptTemplate]:
     """Return the templates of the decathlon tasks in the `default` set."""
     return {
         name: task.prompt.completed(task.output, task.metric)
-        for name in DECATHLON.tasks  # the set's digest must not change when tasks are added
+        for name in DECATHLON.tasks  # no other tasks, so that new tasks don't change the set's digest
         if (task := TASKS[name]).prompt is not None
     }
 
@@ -181,5 +178,5 @@ def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:
 
 
 def shipped_text(name: str) -> str:
-    """Return the TOML source of a built-in set. For `default`, it doesn't contain the task templates."""
+    """Return the TOML source of a built-in set. The source of `default` doesn't contain the tasks' templates."""
     return (resources.files(__package__) / "templates" / f"{name}.toml").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ _TAGS: ReasoningTags = (
     ("Thinking...", "...done thinking."),  # ollama run
     ('<details type="reasoning"', "</details>"),  # Open WebUI
 )
-"""Reasoning tags that can't be recognized by their name. `_NAMED` matches the others."""
+"""Reasoning tags that can't be recognized by their name. All others match `_NAMED`."""
 
 _NAMED = (
     r"(?:<|&lt;)[|\s]{0,3}(?P<slash>/?)\s{0,3}"
@@ -50,12 +50,12 @@ _NAMED = (
 )
 """Reasoning tags recognized by name, such as `<think>`, `<seed:think>` or `<|END_THINKING|>`."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""Matches closing tags that also occur in ordinary text, so they count only after reasoning."""
+"""Matches tags that also occur in ordinary text. A closing tag of this kind counts only after its opening tag."""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
-"""Opening tags of gpt-oss, Gemma 4 or HyperCLOVA X without special tokens."""
+"""Opening tags of gpt-oss, Gemma 4 or HyperCLOVA X whose special tokens were left out."""
 _BARE_CLOSING = r"\A\s*(?-i:final)(?!(?:s|e\w*|ly|i[stz]\w*)\b)(?=\w)"
-"""A closing tag of gpt-oss, as in `finalDenver`, but not in `finals` or `finally`."""
+"""A closing tag of gpt-oss. It matches in `finalDenver`, but not in `finals` or `finally`."""
 
 
 def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
@@ -66,11 +66,11 @@ def check_reasoning_tags(tags: Sequence[Sequence[str]]) -> ReasoningTags:
     for pair in tags:
         if isinstance(pair, str) or len(pair) != 2:
             raise DecabenchError(
-                f"--reasoning-tags requires an opening and a closing tag, as in <plan> </plan>, but got {pair!r}."
+                f"--reasoning-tags requires an opening and a closing tag, as in <plan> </plan>, not {pair!r}."
             )
         if not all(map(str.strip, pair)) or pair[0].strip() == pair[1].strip():
             raise DecabenchError(
-                f"--reasoning-tags requires two different tags, but got {pair[0]!r} and {pair[1]!r}."
+                f"--reasoning-tags requires two different tags, not {pair[0]!r} and {pair[1]!r}."
             )
     return tuple((start.strip(), end.strip()) for start, end in tags)
 
@@ -86,15 +86,15 @@ def _marks(tags: ReasoningTags) -> re.Pattern[str]:
 
 
 def _literal(tag: str, is_opening: bool = False) -> str:
-    """Return a pattern for a tag that ignores case and allows spaces between its parts.
+    """Return a pattern for a tag. The pattern ignores case and allows spaces between the tag's parts.
 
-    `<name>` may have attributes. A phrase opens reasoning only at the start of a text.
+    A tag such as `<name>` may have attributes. A phrase counts as an opening tag only at the start of a text.
     """
     space = r"\s{0,3}"
     if re.fullmatch(r"<[\w:.-]+>", tag):
         return rf"<{space}{re.escape(tag[1:-1])}(?:\s[^<>]{{0,300}})?{space}>"
     pattern = space.join(map(re.escape, re.findall(r"\w+|[^\w\s]", tag))).replace("'", "['\u2019]")
-    if tag.isalpha():  # gpt-oss writes these next to other words, but never in capitals
+    if tag.isalpha():  # gpt-oss writes these tags without spaces around them, but never in capitals
         return rf"(?-i:{pattern})"
     return rf"\A\s*{pattern}" if is_opening and tag[0].isalpha() else pattern
 
@@ -115,7 +115,7 @@ _CLOSING_QUOTES = "`'\"\u2019\u201d"
 def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark]:
     """Find reasoning tags in a text.
 
-    Tags in quotation marks or code are only mentions, unless a pair starts the text.
+    Tags in quotation marks or code don't count, unless the text starts with a pair of them.
     """
     marks, mentions, has_begun = [], [], False
     for match in _marks((*_TAGS, *tags)).finditer(text):
@@ -137,14 +137,14 @@ def _find_marks(text: str, tags: ReasoningTags, is_finished: bool) -> list[_Mark
     first = mentions[0]
     if first.opens:
         return [] if text[: first.start].strip() or all(mark.opens for mark in mentions) else mentions
-    return [] if is_finished else [_Mark(0, 0, True)]  # cut-off reasoning that was opened by the prompt
+    return [] if is_finished else [_Mark(0, 0, True)]  # the prompt opened the reasoning, which was cut off
 
 
 def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
     """Return the parts of a text outside reasoning, starting with the last.
 
-    The result is empty if the text ends inside reasoning. Text before a closing tag is reasoning that the
-    prompt opened, or reasoning that quotes another tag.
+    The result is empty if the text ends inside reasoning. All text before a closing tag is reasoning, because the
+    prompt may have opened the reasoning, or the reasoning may quote another tag.
     """
     parts: list[str] = []
     start, is_inside = 0, bool(marks) and not marks[0].opens
@@ -155,7 +155,7 @@ def _visible(text: str, marks: Sequence[_Mark]) -> list[str]:
     rest = text[start:]
     if is_inside and rest.strip():
         return []
-    if text.count("```", 0, start) % 2:  # a code block around the reasoning or the whole text
+    if text.count("```", 0, start) % 2:  # there is a code block around the reasoning or the whole text
         rest = _END_OF_FENCE.sub("", rest, count=1)
     return [rest, *reversed(parts)]
 
@@ -184,7 +184,7 @@ _MODEL = frozenset({"assistant", "model", "bot", "ai", "gpt", "chatbot_token", "
 
 
 def _own_turn(text: str) -> str:
-    """Return the model's first non-empty turn. The text may repeat the prompt or invent more turns."""
+    """Return the model's first non-empty turn. The text may also repeat the prompt or contain invented turns."""
     start, is_own = 0, True
     for match in _TURN.finditer(text):
         if is_own and (turn := text[start : match.start()]).strip():
@@ -208,21 +208,21 @@ _MESSAGE = re.compile(
 _END_OF_ANSWER = re.compile(
     r"<\|(?:END_RESPONSE|END_TEXT|end_of_solution|end_message)\|>|\[END FINAL RESPONSE\]", re.IGNORECASE
 )
-"""Tokens that end an answer which started with a tag of `_TAGS`."""
+"""Tokens that end an answer if it started with one of `_TAGS`."""
 _TOKEN = re.compile(
     r"<\|[^\s<>|][^<>|\n]{0,40}\|>|<\uff5c[^\s<>\uff5c][^<>\uff5c\n]{0,40}\uff5c>|<(?:pad|unk|mask|SPECIAL_\d+)>"
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|gMASK|sop)\]|<</?SYS>>"
 )
-"""Any other template token. It is kept between two words."""
+"""Any other template token. It is removed only at the start or end of a text."""
 _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _RESPONSE = re.compile(r"\A<(answer|response)>(?P<inner>.*?)(?:</\1>)?\Z", re.IGNORECASE | re.DOTALL)
-"""Matches a wrapper around everything after the reasoning, as written by Hunyuan, Granite or Ernie."""
+"""Matches tags around everything after the reasoning, as written by Hunyuan, Granite or Ernie."""
 _BOXED = re.compile(r"\A<\|begin_of_box\|>(?P<inner>.*?)(?:<\|end_of_box\|>)?\Z", re.DOTALL)
 """Matches GLM's box if it contains the whole output."""
 
 
 _HEADER = re.compile(r"\A(?:assistant[ \t]*\n\s*|ASSISTANT: \s*)+(?=\S)")
-"""The name of the model's role without its tokens."""
+"""The name of the model's role, if the tokens around it were removed."""
 
 
 def _without_tokens(text: str) -> str:
@@ -247,16 +247,16 @@ class Turn:
     text: str
     """The text without reasoning, role headers and tokens. It may be empty."""
     rules: tuple[str, ...]
-    """The rules that removed something: `template`, `reasoning`."""
+    """The rules that removed something, which are `template` and `reasoning`."""
     calls_tool: bool
-    """Whether the model calls a tool. This isn't an answer because no tools are offered."""
+    """Whether the model calls a tool. Such a call isn't an answer, because the prompt offers no tools."""
 
 
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unwraps: bool = True) -> Turn:
-    """Return a model's first turn, or the text after its last block of reasoning.
+    """Return a model's first turn. If the turn contains reasoning, its text starts after the last block of reasoning.
 
     If the reasoning never ends, the text is empty. `tags` contains additional pairs of reasoning tags.
-    `is_finished` is false for a text that was cut off. With `unwraps`, tags around everything after the
+    `is_finished` is false for a text that was cut off. If `unwraps` is set, tags around everything after the
     reasoning are removed.
     """
     turn = _own_turn(text)

@@ -143,8 +143,8 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
         (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
-        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters of labels"),
-        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, perhaps token ids"),
+        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters that stand for labels"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, which may be token ids"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -194,7 +194,7 @@ def test_swapped_labels(right: float, said: bool) -> None:
     texts = [other.get(gold, gold) if at % 10 < 10 * right else gold for at, gold in enumerate(golds)]
     references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
     given = GivenAnswers(Label(names), METRICS["em"], [*map(str, range(300))], texts, references)
-    assert ("with labels swapped (contradiction, entailment)" in describe_format(given)) is said
+    assert ("if the labels were swapped (contradiction, entailment)" in describe_format(given)) is said
 
 
 def test_a_metric_that_fails_is_no_error() -> None:

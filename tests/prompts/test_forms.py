@@ -162,7 +162,9 @@ def test_a_few_answers_in_another_scheme_are_a_model_s_mistakes() -> None:
 )
 def test_heads_that_are_no_tree(heads: str, is_tree: bool) -> None:
     forms = counted(Tree(), "parsing", [heads])
-    assert forms.describe().startswith("1 of 1 answers look like heads that count from 0") == (not is_tree)
+    assert forms.describe().startswith("1 of 1 answers look like heads that are counted from 0") == (
+        not is_tree
+    )
 
 
 def test_states_that_are_read_in_part() -> None:
@@ -212,5 +214,6 @@ def test_slots_that_no_gold_answer_has(write: Callable[[str], str], said: str) -
 def test_tags_of_another_tag_set(text: str, is_other: bool) -> None:
     said = counted(Tags(names=TAGS), "tag_accuracy", [text] * 3).describe()
     assert (
-        "3 of 3 answers consist mostly of other tags than the task's (DET, NOUN, VERB)" in said
+        "3 of 3 answers consist mostly of tags that the task does not have. Its tags are DET, NOUN, VERB."
+        in said
     ) is is_other
