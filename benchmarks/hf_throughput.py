@@ -3,8 +3,8 @@
     python benchmarks/hf_throughput.py [--model PATH] [--questions 32] [--batch 8] [--tokens 32] [--repeats 5]
 
 Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a
-random Llama with four layers of 256 units. `stream` measures the predictor alone, and `predict` all of
-`decabench predict`, including loading.
+Llama with random weights and four layers of 256 units. `stream` measures only the predictor, and `predict`
+measures all of `decabench predict`, including loading.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TASK = TASKS["sst"]
 
 
 def small_model(folder: Path) -> Path:
-    """Save a model with 4 million random weights, which is small enough for the overhead to show."""
+    """Save a model with 4 million random weights, which is small enough to make the overhead visible."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -73,7 +73,7 @@ CHAT = (
 
 @dataclass(frozen=True)
 class Bare:
-    """A bare loop that sorts questions by length, pads, generates and decodes, one batch at a time."""
+    """A bare loop that sorts questions by length, and pads, generates and decodes one batch at a time."""
 
     questions: Sequence[Question]
     """The questions."""

@@ -2,9 +2,9 @@
 
     python benchmarks/openai_throughput.py [--questions 800] [--concurrency 8] [--latency 50] [--rounds 3]
 
-The server and the program answer after a fixed time. `bare` asks the same questions with the same HTTP
-client or over the same pipe, and does nothing else. The script prints Markdown tables of medians, the
-time added to `bare`, and the CPU time of this process.
+The server and the program answer after a fixed time. `bare` asks the same questions with the same HTTP client or
+over the same pipe, and does nothing else. The script prints Markdown tables with median times, the time added to
+`bare`, and the CPU time of this process.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
 
 
 def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
-    """Write to a program from a thread, read its answers, and return their number."""
+    """Send the questions to a program from a thread, read its answers, and return the number of answers."""
     process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
     stdin = process.stdin

@@ -1,15 +1,15 @@
-"""Score full-size submissions, by stage and against other scorers: CPU seconds of one thread, in one run.
+"""Time the scoring of full-size submissions, by stage and in comparison with other scorers, in CPU seconds.
 
     python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
 
 The data must be prepared. Two submissions are made from its gold answers: 30% of the answers come from other examples,
-and 20% lack a word. The scorers run in turns. Prints Markdown tables of medians, ranges, ratios to decabench's median,
-and memory. Scorers that are not installed are left out: pip install rouge-score rouge-score-rs sacrebleu bleuscore
-seqeval torchmetrics.
+and 20% lack a word. The scorers run in turns, on one thread. Prints Markdown tables of medians, ranges, ratios to
+decabench's median, and memory. Scorers that are not installed are left out. To install all of them: pip install
+rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
 
-With --board, builds a board of that many submissions twice, and prints the time and the memory. The submissions are
-made and evaluated first, unless they are in FOLDER.
+With --board, builds a board of that many submissions twice, and prints the time and memory. Submissions that are not
+in FOLDER yet are made and evaluated first.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
 
 
 def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
-    """Compare BLEU with a 95% interval, for which sacrebleu uses 1,000 resamples."""
+    """Compare BLEU with a 95% interval. sacrebleu uses 1,000 resamples for its interval."""
     from sacrebleu.metrics import BLEU
 
     segments, note = references_of(store, "iwslt.en.de", split)
@@ -251,7 +251,7 @@ def single_sides(store: Store, split: str) -> tuple[str, Sides]:
     for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
         item = references_of(store, task, split)[0][0]
         call = getattr(__import__("decabench.metrics", fromlist=[name]), name)
-        golds, answer = [list(item.answers)], [f"{item.answers[0]} once more"]
+        golds, answer = [list(item.answers)], [f"{item.answers[0]} again"]
         found[f"{name}, 100 calls"] = lambda call=call, answer=answer, golds=golds: [
             call(answer, golds) for _ in range(100)
         ]
@@ -284,8 +284,8 @@ def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
     for at, (name, found, first) in enumerate(rows):
         low, high = (end / first for end in (min(found.seconds), max(found.seconds)))
         middle = found.median / first
-        colour = "tab:blue" if "ours" in name else "tab:grey"
-        axes.barh(at, middle, xerr=[[middle - low], [high - middle]], color=colour, ecolor="black", capsize=2)
+        color = "tab:blue" if "ours" in name else "tab:gray"
+        axes.barh(at, middle, xerr=[[middle - low], [high - middle]], color=color, ecolor="black", capsize=2)
         axes.text(high * 1.1, at, f"{middle:.1f}", va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
     axes.set_xscale("log")

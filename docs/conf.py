@@ -1,4 +1,4 @@
-"""How Sphinx builds the site from docs/: make docs."""
+"""Sphinx configuration: `make docs` builds the site from docs/."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ exclude_patterns = ["_build", "_static"]
 nb_execution_mode = "off"  # notebooks are kept executed: make notebook
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
-autosummary_generate = False  # write_reference does it, so that only public names have a page
+autosummary_generate = False  # write_reference writes the pages, so that only public names have one
 autodoc_typehints_format = "short"
 default_role = "code"  # docstrings have `names` in single backquotes
 intersphinx_mapping = {
-    # Without a network the empty inventory is used: the same pages, without links to other projects.
+    # Without a network, Sphinx uses the empty inventory, and pages have no links to other projects.
     name: (address, (None, "_static/empty.inv"))
     for name, address in {
         "python": "https://docs.python.org/3",
@@ -53,7 +53,7 @@ intersphinx_mapping = {
     }.items()
 }
 intersphinx_timeout = 5
-suppress_warnings = ["misc.highlighting_failure"]  # shortened JSON and TOML, with … for what was left out
+suppress_warnings = ["misc.highlighting_failure"]  # JSON and TOML examples that are shortened with …
 html_theme = "furo"
 html_title = f"decabench {version}"
 html_static_path = ["_static"]
@@ -63,9 +63,10 @@ html_copy_source = False
 
 
 def complete_page(app: Sphinx, page: str, source: list[str]) -> None:
-    """Add generated tables to a page, and make its links out of docs/ work on a site.
+    """Add generated tables to a page, and make its links to files outside docs/ work on the site.
 
-    A linked file is copied next to the pages, a folder becomes its README, and any other link becomes plain text.
+    Linked files are copied next to the pages. A link to a folder becomes a link to its README, and any other link
+    becomes plain text.
     """
     folder, site = (Path(app.srcdir) / page).parent, Path(app.srcdir).resolve()
 
@@ -85,9 +86,9 @@ def complete_page(app: Sphinx, page: str, source: list[str]) -> None:
 def complete_docstring(
     app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]
 ) -> None:
-    """Escape characters that mean something in reStructuredText but nothing in our docstrings."""
+    """Escape characters that are markup in reStructuredText but not in our docstrings."""
     if kind == "data" and inspect.getdoc(value) == inspect.getdoc(type(value)):
-        lines.clear()  # a dict would be described as all dicts are
+        lines.clear()  # without this, the page would show the docstring of the value's class, such as dict
     before = ""
     for line in lines[:]:
         parts = line.split("`")
@@ -106,7 +107,7 @@ def write_reference(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "python"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    homes: dict[int, str] = {}  # an object that several packages name has its page in the first
+    homes: dict[int, str] = {}  # an object that several packages export has its page in the first package
     for package in map(import_module, PACKAGES):
         face, names = package.__name__, []
         for name in sorted(package.__all__, key=str.lower):
@@ -124,7 +125,7 @@ def write_reference(app: Sphinx) -> None:
 
 
 def describe(value: object, name: str) -> str:
-    """The directive for an object."""
+    """Return the autodoc directive for an object."""
     if inspect.isclass(value):
         kind = "exception" if issubclass(value, Exception) else "class"
         return f".. auto{kind}:: {name}\n   :members:\n   :member-order: bysource\n   :show-inheritance:"
@@ -132,7 +133,7 @@ def describe(value: object, name: str) -> str:
 
 
 def write_page(path: Path, title: str, body: str) -> None:
-    """Write a page that the sidebar leaves out: tables of names link to it."""
+    """Write a page that isn't in the sidebar. Tables of names link to it."""
     path.write_text(f":orphan:\n\n{title}\n{'=' * len(title)}\n\n{body}\n", encoding="utf-8")
 
 
@@ -142,7 +143,7 @@ def write_schema(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Hook into the reading of pages and docstrings."""
+    """Connect the functions above to Sphinx's events."""
     app.connect("builder-inited", write_reference)
     app.connect("source-read", complete_page)
     app.connect("autodoc-process-docstring", complete_docstring)

@@ -1,4 +1,4 @@
-"""A task in Python: any reader, any metric. decabench ... --include country_length.py"""
+"""A task defined in Python, with its own reader. To use it: decabench ... --include country_length.py"""
 
 import csv
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ def read(files: Files, split: str) -> Iterator[Example]:
         for index, row in enumerate(csv.DictReader(file)):
             id = f"country_length.{split}.{index}"
             answer = str(len(row["country"]))
-            yield Example(id, "How many letters has the country?", row["country"], (answer,), id)
+            yield Example(id, "How many letters does the country's name have?", row["country"], (answer,), id)
 
 
 COUNTRY_LENGTH = Task(

@@ -1,4 +1,4 @@
-"""A program for `--predictor command:`: JSON lines in, JSON lines out; it answers with the context's first words."""
+"""A program for `--predictor command:` that reads and writes JSON lines, and answers with the context's first words."""
 
 import json
 import sys

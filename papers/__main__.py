@@ -43,7 +43,9 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
         if name not in names:
             near = near_matches(name, names)
             own = [run.name for run in plan.runs if run.title == name]
-            advice = f"its row has the runs {', '.join(own)}" if own else f"did you mean {' or '.join(near)}?"
+            advice = f"did you mean {' or '.join(near)}?"
+            if own:
+                advice = f"this is a row, whose runs are {', '.join(own)}"
             raise DecabenchError(f"Unknown run {name!r}: {advice if own or near else ', '.join(names)}")
     wanted = [seed.strip() for seed in seeds.split(",") if seed.strip()]
     known = {str(seed) for run in plan.runs for seed in plan.seeds_of(run)}
@@ -59,14 +61,14 @@ def choose(plan: Plan, place: Place, only: str, seeds: str) -> list[SeededRun]:
 
 
 def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
-    """Reproduce a plan: train, answer, score and record all runs that are not done yet."""
+    """Reproduce a plan: train, answer, score and record all runs that aren't done yet."""
     from papers.runs import complete, faults, restore
 
     asked = choose(plan, place, given.only, given.seeds)
     restore(plan, place)
     left = list({one.run.name: one.run for one in asked if not one.is_scored}.values())
     if wrong := list(faults(plan, left, place)) if left else []:
-        raise DecabenchError("\n".join(["Nothing was trained, because some runs are impossible.", *wrong]))
+        raise DecabenchError("\n".join(["Nothing was trained, because some runs would fail.", *wrong]))
     failed = []
     for one in asked:
         try:
@@ -75,7 +77,7 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
             failed.append(f"{one.title}: {error}")
             print(failed[-1], file=sys.stderr, flush=True)
     print(
-        f"{sum(one.is_scored for one in asked)} of {len(asked)} runs are done, in {given.output} or as records."
+        f"{sum(one.is_scored for one in asked)} of {len(asked)} runs are done, in {given.output} or in the records."
     )
     if failed:
         raise DecabenchError("\n".join(["Not done:", *failed]))

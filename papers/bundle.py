@@ -65,7 +65,9 @@ def write_bundle(
                 target = Store(folder / "home").folder(task) / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
-    package = Path(decabench.__file__).parent  # its links to metrics/ and other folders are followed
+    package = Path(
+        decabench.__file__
+    ).parent  # the folders that it links to, such as metrics/, are copied too
     shutil.copytree(
         package, folder / "site" / "decabench", ignore=shutil.ignore_patterns("__pycache__", "*.so")
     )

@@ -1,4 +1,4 @@
-"""Claims of the papers and their outcomes: each plan's findings file, and the page that summarises all plans."""
+"""Claims of the papers and their outcomes: each plan's findings file, and the page that summarizes all plans."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ with a 95% interval over test texts and seeds.
 | --- | --- |
 | confirmed, contradicted | the interval lies on the claim's side of zero, or on the other side |
 | open | the interval contains zero |
-| larger, smaller | our difference is larger or smaller, and the interval doesn't contain the paper's |
-| too few seeds | there is no such interval; the one over *texts alone* is only about the trained models |
+| larger, smaller | our difference is larger or smaller than the paper's, which lies outside the interval |
+| too few seeds | there is no interval over seeds; an interval over *texts alone* covers only the trained models |
 | (+n) | n more with a reservation: one seed, or p of 0.05 or more after correcting for all planned contrasts |
 
 The counts don't measure how often papers are right. Many lines share runs, and some concern models that the authors
 use only for comparison. A control on a paper's page may show that a confirmed claim has another cause. Some of
 the papers' figures have a remark: *recalled* (from memory, because the table was not available), *dev* (development
 data) or *PTB* (Penn Treebank)."""
-FOOT = "`python -m papers claims` makes this page from the findings that `python -m papers page` writes."
+FOOT = "`python -m papers claims` generates this page from the findings that `python -m papers page` writes."
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     remark: str = ""
     """A note on the paper's figures."""
     difference: float | None = None
-    """Our difference, or None if a row has no runs. Without a test, the following fields are also None."""
+    """Our difference, or None if a row has no runs. Without a test, the intervals and p values are None as well."""
     over_texts: tuple[float, float] | None = None
     """The 95% interval over texts, for the trained models."""
     over_seeds: tuple[float, float] | None = None
@@ -141,9 +141,9 @@ def _record(plan: Plan, one: Finding, place: Place) -> Claim:
 
 
 def write_claims(folder: Path, page: Path) -> None:
-    """Write the page on all papers' claims. Its plots already exist, because the papers' pages wrote them.
+    """Write the page on all papers' claims. Its plots have already been written with the papers' pages.
 
-    Raises DataError.
+    Raises DataError if the folder has no findings.
     """
     files = read_findings(folder)
     if not any(own.claims for own in files.values()):
@@ -180,7 +180,7 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "The contrasts on these pages have no published figures to compare ours with: "
+            "The contrasts on these pages can't be compared with published figures, because there are none: "
             f"{', '.join(others)}."
         )
     for name, own in files.items():
@@ -253,7 +253,7 @@ def _show_seeds(one: Claim) -> str:
 
 
 def plot_claims(claims: Sequence[Claim], path: Path) -> None:
-    """Plot the differences found next to the paper's, for claims that have runs. Errors have separate axes."""
+    """Plot our differences next to the paper's, for claims that have runs. Errors have separate axes."""
     from matplotlib.figure import Figure
 
     groups = [[one for one in claims if one.falls is falls] for falls in (False, True)]

@@ -54,7 +54,7 @@ class Finding:
     def claim(self) -> float | None:
         """The paper's difference, from its text or, by default, from its figures.
 
-        None if the paper has no difference, or for a part of the texts.
+        None if the paper states no difference, or if the outcome covers only part of the texts.
         """
         return self.gap if self.contrast.claimed is None or self.is_part else self.contrast.claimed
 
@@ -69,7 +69,7 @@ class Findings:
     """The outcomes of all contrasts of a plan."""
 
     found: Sequence[Finding]
-    """The findings for each contrast and measure, followed on request by the finding without overlap."""
+    """The findings for each contrast and measure, each followed by the finding without overlap, if requested."""
     planned: int
     """The number of tests that the p values are corrected for."""
     spreads: Sequence[str]
@@ -77,7 +77,7 @@ class Findings:
 
 
 def find_contrasts(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> Findings:
-    """Test all contrasts. If `without` contains scores without overlap, they are tested, too."""
+    """Test all contrasts on `scored` and, if given, on the scores without overlap in `without`."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
 
@@ -118,10 +118,8 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     lines, later = [], dict[str, dict[str, None]]()
     for one in findings.found:
         contrast, tested, measure = one.contrast, one.tested, plan.measures[one.measure]
-        if (
-            tested is None and one.is_part
-        ):  # all texts of a task also occur in the training data, or there are no runs
-            continue
+        if tested is None and one.is_part:
+            continue  # all texts of a task also occur in the training data, or there are no runs
         if tested is None:
             later.setdefault(contrast.title, {})[one.measure] = None
             continue
@@ -157,11 +155,11 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
     figures = [line for name in findings.spreads for line in _describe_spread(plan, name, scored, place)]
     if figures:
         parts.append(
-            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). It is "
-            "pooled over rows with one model per seed, and over rows with several models, whose figure is a "
-            f"mean. If the rows of a kind are *unlike* (Bartlett's test, p below {UNLIKE}), each row with "
-            "three or more seeds has its own, and the others have that of the row that varies most. A kind "
-            "with too few seeds has that of all rows. "
+            "The standard deviation between seeds is listed below, with its degrees of freedom and the rows with "
+            "several seeds in parentheses. It is pooled separately over rows with one model per seed, and over rows "
+            "whose figure is a mean of several models. If the rows of a kind are *unlike* (Bartlett's test, p below "
+            f"{UNLIKE}), each row with three or more seeds has its own standard deviation, and the other rows have "
+            "the largest of these. A kind with too few seeds has the standard deviation of all rows. "
             f"{'; '.join(figures)}."
         )
     if later:
@@ -171,7 +169,7 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
 
 
 def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
-    """Yield descriptions of how much a measure varies over the seeds of each kind of row, and of each row."""
+    """Yield a description of a measure's variation between seeds, for each kind of row and for each row."""
     measure = plan.measures[name]
     digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
     for several, rows in sorted(kinds.items()):
@@ -185,7 +183,7 @@ def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Ite
 
 
 def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:
-    """The result is None unless all figures are published."""
+    """Return the difference between the published figures, or None if any of them is not published."""
     rows = (contrast.row, *contrast.baseline)
     given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
     known = [figure for figure in given if figure is not None]
@@ -212,11 +210,10 @@ def rises(measure: Measure, place: Place) -> bool:
 
 
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
-    """Judge from the interval over texts and seeds whether a paper's difference was found.
+    """Judge from the interval over texts and seeds whether a paper's difference was reproduced.
 
-    Reservations are added if the size differs from the paper's, if a row has a single seed, or if the
-    corrected p value is
-    0.05 or more. The result is empty if the paper has no difference.
+    Reservations are added if the size differs from the paper's, if a row has a single seed, or if the corrected
+    p value is 0.05 or more. The result is empty if the paper states no difference.
     """
     if claim is None or abs(claim) < SMALLEST:
         return ""

@@ -26,7 +26,7 @@ class Cost:
     twin: str
     """The row to compare with. Empty if the row has no contrast, or if the other row has no runs."""
     tested: Tested | None
-    """The contrast with that row, if any."""
+    """The contrast with the row to compare with, if any."""
     weights: int | None
     """The number of weights in all models of the row, without embeddings."""
     minutes: float | None
@@ -95,7 +95,10 @@ def _times(own: float | None, other: float | None) -> str:
 
 
 def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
-    """Plot gains over the row compared with, and scores by weights and by minutes, with arrows from that row."""
+    """Plot each row's gain over the row it is compared with, and scores against weights and against minutes.
+
+    Arrows start at the row that a row is compared with.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.8, 4.6), layout="constrained")

@@ -17,10 +17,10 @@ LINES = 8
 """The maximum number of lines in a panel."""
 
 LABEL = 48
-"""The maximum length of a label's line, in characters."""
+"""The maximum length of a line in a label, in characters."""
 
-COLOURS = 10
-"""The number of colours to use before they repeat in a different line style."""
+COLORS = 10
+"""The number of colors to use before they repeat in a different line style."""
 
 STYLES = ("-", "--", ":", "-.")
 
@@ -38,8 +38,8 @@ class Panel:
     """The unit of the horizontal axis."""
     curves: Mapping[str, Sequence[Curve]]
     """The curves of each row, with one curve per seed."""
-    colours: Mapping[str, int]
-    """The colour number of each row, the same in all panels of a plot."""
+    colors: Mapping[str, int]
+    """The color number of each row, which is the same in all panels of a plot."""
     number: str = ""
     """The number of the panel among panels with the same title."""
 
@@ -47,8 +47,9 @@ class Panel:
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
     """Return the unit and the validation scores of a row. For a suite, these are its totals.
 
-    None if a task is missing. Only completed runs count, and runs that learned from the validation
-    examples are left out. The runs of a suite's tasks are combined validation by validation.
+    None if a task is missing. Only completed runs count, and runs that learned from the validation examples are
+    left out. If a suite's tasks have separate runs, their first validations are combined, then their second
+    validations, and so on.
     """
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}
@@ -84,11 +85,13 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
     A transposed table has no panels.
     """
     seen = set()
-    colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
+    colors = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
         measure = plan.measures[name]
         tasks = tasks_of(measure, place.include)
-        if tasks in seen or measure.split:  # scores on the same task share a curve, only for validation
+        if (
+            tasks in seen or measure.split
+        ):  # scores on the same task share a curve, which shows validation scores
             continue
         seen.add(tasks)
         found: dict[str, list[Curve]] = {}
@@ -103,7 +106,7 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
         for start in range(0, len(shown), LINES):
             part = {row: found[row] for row in shown[start : start + LINES]}
             place_of = f" ({start // LINES + 1} of {-(-len(shown) // LINES)})" if len(shown) > LINES else ""
-            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colours, place_of)
+            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colors, place_of)
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
@@ -116,16 +119,16 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
     for at, panel in enumerate(panels, 1):
         axes: Any = figure.add_subplot(down, across, at, title=panel.title + panel.number, xlabel=panel.unit)
         for row, curves in panel.curves.items():
-            number = panel.colours[row]
+            number = panel.colors[row]
             together = list(zip(*curves, strict=False))
             steps = [mean(x for x, _ in points) for points in together]
             scores = [[score for _, score in points] for points in together]
-            style = STYLES[number // COLOURS % len(STYLES)]
+            style = STYLES[number // COLORS % len(STYLES)]
             axes.plot(
                 steps,
                 list(map(mean, scores)),
                 style,
-                color=f"C{number % COLOURS}",
+                color=f"C{number % COLORS}",
                 linewidth=1.3,
                 label=fill(row, LABEL),
                 zorder=3 - len(steps) / 1000,  # a run that continues another run must not hide it
@@ -135,7 +138,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                     steps,
                     list(map(min, scores)),
                     list(map(max, scores)),
-                    color=f"C{number % COLOURS}",
+                    color=f"C{number % COLORS}",
                     alpha=0.15,
                     linewidth=0,
                 )

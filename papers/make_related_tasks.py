@@ -4,11 +4,11 @@
     decabench prepare related.1 related.2 related.3 --include FOLDER/related.1.toml --include ...
     decabench train --config FOLDER/train.toml --set model.extension=rmn --include ... --output run
 
-They replace the tf-MRI tasks of "Multi-Task Recurrent Modular Networks", which need licensed recordings: 28 time
-steps in 7 segments of 4 (in the paper, a person's 7 activities). Here each segment has its own words, segments have a
-random order, and a table gives the tag of each word and kind of the previous word. In segment s, an entry of that
-table is the same in all tasks with probability `relatedness[s]`, and otherwise drawn separately for each task. Two
-tasks therefore agree on a share r + (1 - r) / TAGS of the entries in a segment with relatedness r.
+The tasks replace the tf-MRI tasks of "Multi-Task Recurrent Modular Networks", which need licensed recordings: 28 time
+steps in 7 segments of 4 (in the paper, a person's 7 activities). Here, each segment has its own words, the segments
+are in random order, and a table gives the tag for each pair of a word and the kind of the previous word. In segment s,
+an entry of the table is the same in all tasks with probability `relatedness[s]`, and is otherwise drawn separately for
+each task. Two tasks therefore agree on a share r + (1 - r) / TAGS of the entries in a segment with relatedness r.
 
 A share `--noise` of the tags is drawn at random: a model that has learned the tables scores 1 - noise (1 - 1 / TAGS).
 The command writes to FOLDER a data file for each task and split, a task file for each task, `suite.toml`, `train.toml`
@@ -29,12 +29,12 @@ import numpy as np
 import numpy.typing as npt
 
 SEGMENTS, STEPS = 7, 4
-"""The number of segments in a text, and of words in a segment of the text."""
+"""The number of segments in a text, and the number of words in each segment."""
 WORDS, KINDS, TAGS = 8, 2, 4
-"""The number of words to draw from in each segment, of kinds of words, and of tags."""
+"""The number of words to draw from in each segment, the number of kinds of words, and the number of tags."""
 MORE_RELATED = (1.0, 0.9, 0.8, 0.9, 1.0, 0.7, 0.9)
 LESS_RELATED = (0.4, 0.0, 0.2, 0.9, 0.1, 0.0, 0.3)
-"""Two groups modelled on the paper's: the tasks are related throughout, or only in one segment."""
+"""Two groups modeled on the paper's: the tasks are related in all segments, or only in one segment."""
 SPLITS = ("train", "validation", "test")
 
 

@@ -5,9 +5,9 @@
     decabench train --set 'vectors=["skipgram.vec", "ngrams.safetensors"]' ...
 
 The paper uses Wikipedia, 100 dimensions, a window of 1, 15 negatives, a subsampling coefficient of 1e-5, words that
-occur ten times or more, and a rate that falls from 0.025 to 0 in one pass. The available text is a hundred times
-smaller, so there are more passes and weaker subsampling. The output is in word2vec's text format, like fastText's
-`.vec` files.
+occur ten times or more, and a learning rate that falls from 0.025 to 0 in one pass. The available text is a hundred
+times smaller, so there are more passes and weaker subsampling. The output is in word2vec's text format, like
+fastText's `.vec` files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from decabench.vectors.tokenizer import SPECIALS
 
 @dataclass(frozen=True)
 class Texts:
-    """A corpus's texts as lists of words, read again for each pass."""
+    """The texts of a corpus as lists of words. They can be read several times, once for each pass."""
 
     corpus: Corpus
 

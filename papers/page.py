@@ -34,7 +34,7 @@ from papers.tables import NONE, as_table, in_brackets, join_words, published_rem
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_SEED, NOT_CORRECTED = "†", "‡"
-"""Marks of intervals that exclude zero only with a reservation."""
+"""Marks for intervals that exclude zero, but with a reservation."""
 SUMMARY_LEGEND = {
     "[": "Square brackets give the 95% interval over texts and seeds.",
     "(paper": "Parentheses give the paper's figure.",
@@ -42,7 +42,7 @@ SUMMARY_LEGEND = {
     ONE_SEED: f"{ONE_SEED} One side has a single seed.",
     NOT_CORRECTED: f"{NOT_CORRECTED} p is {SIGNIFICANT} or more after correcting for all planned contrasts.",
 }
-"""The sentences that explain a summary, each with the text that needs it."""
+"""Sentences that explain a summary, by the text that a summary must contain to need the sentence."""
 
 
 def results_table(
@@ -50,8 +50,8 @@ def results_table(
 ) -> str:
     """Return a table of published and measured figures, for all rows with measured figures.
 
-    `without` contains the scores without overlap, which a suite's table shows as well. The result is
-    empty if no row has a figure, or only one of several rows that the table names for comparison.
+    `without` contains the scores without overlap, which are shown for suites. The result is empty if no row has a
+    figure, or if the table lists several rows but only one of them has a figure.
     """
     rows = [
         row
@@ -187,7 +187,7 @@ def data_table(scored: Scored) -> str:
 
 
 def base_settings(plan: Plan, place: Place) -> Iterator[str]:
-    """Yield the settings that the table doesn't name: the plan's settings, and each configuration's settings."""
+    """Yield the settings that the table doesn't list: the plan's settings, and each configuration's settings."""
     if plan.settings:
         yield f"Settings for all runs: {_join(plan.settings)}."
     files = dict.fromkeys(run.config or plan.config for run in plan.runs)
@@ -247,7 +247,7 @@ def _name_seeds(seeds: Sequence[int]) -> str:
 
 
 def describe_left_out(plan: Plan, left_out: LeftOut) -> str:
-    """Return a sentence on how many texts, and of how many tasks, also occur in training data."""
+    """Return a sentence on how many texts also occur in training data, and how texts were compared."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
     how = "exactly" if plan.overlap_by == "exact" else "ignoring case, spaces and punctuation"
@@ -299,7 +299,7 @@ def _public(path: Path) -> Path:
 def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
     """Plot learning curves for the tables, and yield the Markdown images.
 
-    After the first table, only tables with rows to compare get a plot.
+    The first table always gets a plot, and other tables only if they have several rows.
     """
     for old in page.parent.glob(f"{page.stem}-*.png"):
         if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # don't delete plots of other pages
@@ -315,7 +315,7 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
 
 
 def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iterator[str]:
-    """Plot the gains and costs of rows, and yield the section's text. Yields nothing without a measure of cost."""
+    """Plot the gains and costs of rows, and yield the section's text, if the plan sets `costs`."""
     costs = read_costs(plan, scored, place) if plan.costs else []
     if not costs:
         return

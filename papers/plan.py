@@ -22,7 +22,7 @@ WEIGHTS = Path(__file__).resolve().parent / "weights"
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
 
 FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
-"""Matches a placeholder in a summary: the name of a row or the title of a contrast, and a measure."""
+"""Matches a placeholder in a summary, which contains a row's name or a contrast's title, and a measure."""
 
 
 Seed = Annotated[int, msgspec.Meta(ge=0)]
@@ -129,7 +129,9 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
-            raise ValueError(f"a contrast of {self.row!r} needs baselines, each named once")
+            raise ValueError(
+                f"a contrast of {self.row!r} must have at least one baseline, and none of them twice"
+            )
         if self.claimed is not None and len(self.measures) != 1:
             raise ValueError(
                 f"a contrast of {self.row!r} has a claimed difference, which needs exactly one measure, "
@@ -455,7 +457,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         for suite in {plan.suite, *(run.suite for run in plan.runs if run.suite)}:
             suite_of(suite, tuple(include))
         if wrong := list(_faults(plan)):
-            raise ValueError(f"these are missing or defined twice: {', '.join(wrong)}")
+            raise ValueError("; ".join(wrong))
     except KeyError as error:
         advice = (
             " Use a training configuration with `decabench train --config`."
@@ -463,15 +465,18 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
             else ""
         )
         raise DataError(
-            f"{path} is not a plan: it or one of its runs lacks {error.args[0]}.{advice}"
+            f"{path} is not a valid plan: it or one of its runs lacks {error.args[0]}.{advice}"
         ) from None
     except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
-        raise DataError(f"{path} is not a plan: {str(error).rstrip('.')}.") from None
+        raise DataError(f"{path} is not a valid plan: {str(error).rstrip('.')}.") from None
     return plan
 
 
 def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
-    """With `each`, the table is repeated for every member of that list, with `{}` replaced by the member."""
+    """Yield a table's name and content. With `each`, the table is repeated for every member of that list.
+
+    In each copy, `{}` is replaced by the member.
+    """
     own = dict(table)
     each = own.pop("each", None)
     for member in ["{}"] if each is None else _listed(each, lists):
@@ -479,7 +484,7 @@ def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]])
 
 
 def _fill(value: Any, member: Any) -> Any:
-    """If `{}` is the whole text, the result is the member itself, not its text."""
+    """Replace `{}` in all texts of a value. A text that consists only of `{}` becomes the member itself."""
     if isinstance(value, str):
         return member if value == "{}" else value.replace("{}", str(member))
     if isinstance(value, list):
@@ -501,7 +506,7 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
 
 
 def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """With `like`, a run copies everything from an earlier run except name and row, and adds its own settings."""
+    """Resolve `like`: the run copies everything but name and row from an earlier run, and adds its own settings."""
     known = dict[str, dict[str, Any]]()
     for run in runs:
         own = dict(run)
@@ -530,31 +535,42 @@ def _faults(plan: Plan) -> Iterator[str]:
     used = [*filter(None, [plan.costs]), *(name for own in figures for name in own)]
     used += [name for contrast in plan.contrasts for name in contrast.measures]
     used += [name for table in plan.tables for name in table.measures]
-    yield from (f"row {row!r}" for row in dict.fromkeys(used_rows) if row not in rows)
-    yield from (f"measure {name!r}" for name in dict.fromkeys(used) if name not in plan.measures)
+    yield from (f"row {row!r} is not defined" for row in dict.fromkeys(used_rows) if row not in rows)
+    yield from (
+        f"measure {name!r} is not defined" for name in dict.fromkeys(used) if name not in plan.measures
+    )
     compared = {(contrast.title, name) for contrast in plan.contrasts for name in contrast.measures}
     for found in (found for text in plan.summary for found in FIGURE.finditer(text)):
         name, measure = found["name"], found["measure"]
         if (name, measure) not in compared and not (name in rows and measure in plan.measures):
-            yield f"row or contrast {found[0]} of the summary"
+            yield f"the summary contains {found[0]}, but there is no such row or contrast with this measure"
     for name, measure in plan.measures.items():
         if bool(measure.task) == bool(measure.suite):
-            yield f"one task or suite of measure {name!r}"
+            yield f"measure {name!r} needs either a task or a suite"
         if measure.suite and (measure.score or measure.split):
-            yield f"no score or split of measure {name!r}, because its suite combines headlines of the plan's split"
-    yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
+            yield (
+                f"measure {name!r} can't set a score or split, because its suite combines headlines of the plan's "
+                "split"
+            )
+    yield from (
+        f"{run.name} starts from {run.init!r}, which is not a run"
+        for run in plan.runs
+        if run.init and run.init not in names
+    )
     for run in plan.runs:
         seeds = plan.seeds_of(run)
         if len(set(seeds)) < len(seeds):
-            yield f"seeds {list(seeds)} of {run.name}"
+            yield f"the seeds {list(seeds)} of {run.name} contain the same seed twice"
         if run.checkpoint and not run.init and len(seeds) > 1:
             yield (
-                f"seeds {list(seeds)} of {run.name}, which would all start from {run.checkpoint!r}: "
-                "give its run as init, or only one seed"
+                f"the seeds {list(seeds)} of {run.name} would all start from {run.checkpoint!r} (set init to its run, "
+                "or use only one seed)"
             )
-    yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
-    yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
+    yield from (f"run {name!r} is defined twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (f"row {one.row!r} is defined twice" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:
         for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
             tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]
-            yield from (f"a second {task} in row {row!r}" for task in set(tasks) if tasks.count(task) > 1)
+            yield from (
+                f"row {row!r} has two runs for {task}" for task in set(tasks) if tasks.count(task) > 1
+            )

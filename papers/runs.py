@@ -41,7 +41,7 @@ def train(one: SeededRun) -> None:
     if (first := one.first) is not None:
         with FileLock(first.lock):  # wait if another process is training it
             if not (first.folder / ENDED).exists():
-                print(f"{first.title}, for its weights", flush=True)
+                print(f"{first.title}, whose weights are needed first", flush=True)
                 train(first)
     plan, run, place = one.plan, one.run, one.place
     config = run.config or plan.config
@@ -140,10 +140,7 @@ def restore(plan: Plan, place: Place) -> None:
 
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
-    """Yield problems that would stop a run only after earlier runs have been trained.
-
-    These are missing settings, tasks, data or vectors.
-    """
+    """Yield missing settings, tasks, data and vectors, which would otherwise stop a run after hours of training."""
     from decabench.models import Checkpoint, pick_device
     from decabench.training.config import TrainConfig, combine_settings
     from decabench.vectors import join_vectors
@@ -161,7 +158,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
             if run.checkpoint and not (WEIGHTS / run.checkpoint).exists():
                 raise DecabenchError(
-                    f"it starts from {WEIGHTS / run.checkpoint}, which does not exist. Make it with "
+                    f"it starts from {WEIGHTS / run.checkpoint}, which does not exist. Write it with "
                     f"`python -m papers weights {place.plan.parent.name} {run.checkpoint}`."
                 )
             if run.checkpoint:

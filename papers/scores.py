@@ -75,7 +75,7 @@ UNLIKE = 0.05
 """Rows count as varying differently if the p value of Bartlett's test is below this."""
 
 LEAST_VARIANCE = 1e-18
-"""Figures with a smaller variance count as equal, because binary arithmetic isn't exact."""
+"""Figures with a smaller variance count as equal, because of rounding errors."""
 
 CONFIDENCE = 0.95
 
@@ -347,7 +347,7 @@ class SeedTest:
     high: float
     """The upper end of the 95% interval of the difference."""
     p: float
-    """The two-sided p value of no difference."""
+    """The two-sided p value for the hypothesis that there is no difference."""
 
 
 @dataclass(frozen=True)
@@ -516,7 +516,10 @@ def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
 
 
 def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
-    """The metric is passed as well, because a metric of the same name can have a different headline."""
+    """Return the sample for a metric.
+
+    `metric` may have a different headline than the metric with this name.
+    """
     assert scored.sample is not None
     references = scored.references
     rows = score_task((name,), scored.predictions, references, None).statistics[name]

@@ -28,7 +28,7 @@ from decabench.tasks import Example, Tags, Task, Tree
 from decabench.vectors import SPECIALS
 
 CLOSEST = 5
-"""The number of neighbours in Table 16."""
+"""The number of neighbors in Table 16."""
 
 
 def _network(model: TrainedModel) -> Any:
@@ -97,7 +97,7 @@ def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Exam
 
 
 def _only_unknown(example: Example, is_known: Sequence[bool]) -> Example:
-    """Tags every known word, and every word that isn't scored, as punctuation, so that the metric leaves it out."""
+    """Return the example with all known or unscored words tagged as punctuation, which the metric leaves out."""
     tags = example.meta.get("upos") or example.meta.get("pos")
     own = tags.split() if isinstance(tags, str) else tags
     if own is None:
@@ -222,7 +222,7 @@ def _analyze_roots(model: TrainedModel, samples: Samples, output: Path) -> Itera
             without = f"{len(own.none):,} of {own.sentences:,} sentences without a root"
             yield f"{name}: {without}, {len(own.several):,} with several"
     if not found:
-        raise DecabenchError("None of these tasks has trees: choose a parsing task with --tasks.")
+        raise DecabenchError("None of these tasks has trees. Choose a parsing task with --tasks.")
     yield _write(output, "roots", {"tasks": {name: asdict(each) for name, each in found.items()}})
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# See what decabench does in about a minute: how good is this model, what does it get wrong, and where does it rank?
-# This uses the bundled sample: no downloads, no GPU, no network.
+# A tour of decabench that takes about a minute: how good is a model, what does it get wrong, and where does it rank?
+# This uses the bundled sample, and needs no GPU, downloads or network.
 set -eu
 out=.demo
 rm -rf "$out/submissions" "$out/site"

@@ -53,7 +53,7 @@ def notes() -> Iterator[str]:
 
 def sources() -> Iterator[str]:
     for task in TASKS.values():
-        yield from (f"## {task.name}", "", f"{task.dataset}. {task.citation}. Licence: {task.licence}.", "")
+        yield from (f"## {task.name}", "", f"{task.dataset}. {task.citation}. License: {task.licence}.", "")
         for source in task.sources:
             yield f"- {source.name} ({', '.join(source.files)})"
             yield from files_of(source)
@@ -61,7 +61,7 @@ def sources() -> Iterator[str]:
 
 
 def files_of(source: Source) -> Iterator[str]:
-    """More than three files without digests or URLs share a line."""
+    """Yield a line for each file. If more than three files have neither a digest nor a URL, they share a line."""
     files = {file.name: file for files in source.files.values() for file in files}
     bare = [name for name, file in files.items() if not (file.urls or digest_of(file))]
     if len(bare) > 3:

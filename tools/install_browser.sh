@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Chromium for the browser tests if that is easy, or else says that they will be skipped. Never fails.
+# Installs Chromium for the browser tests if apt-get can, or else says that these tests will be skipped. Never fails.
 for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do
   if command -v "$name" >/dev/null 2>&1; then exit 0; fi
 done
@@ -11,4 +11,4 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   fi
   echo "Chromium could not be installed."
 fi
-echo "There is no Chromium or Chrome: the browser tests will be skipped. Install one, or set DECABENCH_BROWSER."
+echo "Neither Chromium nor Chrome was found, so the browser tests will be skipped. Install one of them, or set DECABENCH_BROWSER."

@@ -214,7 +214,7 @@ def squad2(mirror: Path) -> None:
 
 
 def _both_kinds(article: Any) -> Any:
-    """Picks a short paragraph with two answerable and two unanswerable questions."""
+    """Pick a short paragraph with two answerable and two unanswerable questions."""
     for paragraph in sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"])):
         kinds = [[qa for qa in paragraph["qas"] if qa["is_impossible"] == kind][:2] for kind in (False, True)]
         if min(map(len, kinds)) == 2:

@@ -139,9 +139,8 @@ def main() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if not wheel.name.startswith(f"decabench-{version}-"):
         sys.exit(f"{wheel.name} does not have the version {version} of pyproject.toml.")
-    installed = (
-        wheel if wheel.name.endswith("-none-any.whl") else archive
-    )  # a compiled wheel doesn't fit every Python, so each builds its own
+    # A compiled wheel doesn't fit every Python, so each Python builds its own from the archive.
+    installed = wheel if wheel.name.endswith("-none-any.whl") else archive
     found = {f"at {python}": python for python in given.only} or pythons(given.python)
     for name, python in found.items():
         with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:

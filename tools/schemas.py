@@ -54,7 +54,8 @@ def tables() -> Iterator[str]:
     for command, kind in DOCUMENTS.items():
         own = get_args(kind)[-1] if get_args(kind) else kind
         part = parts[own.__name__]
-        yield f"## {command}\n\n{'An object for each name. In each: ' * (own is not kind)}{part['description']}\n"
+        mapping = "A mapping from names to objects. Each object: " if own is not kind else ""
+        yield f"## {command}\n\n{mapping}{part['description']}\n"
         yield "| field | description |\n|---|---|"
         for field, form in part["properties"].items():
             texts = [
@@ -63,7 +64,9 @@ def tables() -> Iterator[str]:
             if field == "format":
                 texts = [[f"`{form['enum'][0]}`"]]
             if inner := re.search(r"#/\$defs/(\w+)", json.dumps(form)):
-                texts.append([f"In each: {', '.join(f'`{key}`' for key in parts[inner[1]]['properties'])}."])
+                texts.append(
+                    [f"Fields of each: {', '.join(f'`{key}`' for key in parts[inner[1]]['properties'])}."]
+                )
             optional = "" if field in part["required"] else " (may be missing)"
             yield f"| `{field}`{optional} | {' '.join(' '.join(text).strip() for text in texts)} |"
         yield ""

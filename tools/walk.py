@@ -103,7 +103,7 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
         *["--device", "cpu", "--set", "checkpoint_every=1"],
     ],
 }
-"""The command line of each walk, which needs the files of the earlier walks."""
+"""The command line of each walk. A walk uses the files that earlier walks wrote."""
 
 
 def _walk(name: str, folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Code that commands share: options and their completion; text, JSON, tables and number formats; and `run.json`."""
+"""Helpers shared by the commands: options, shell completion, output of text, JSON and tables, and `run.json`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ Decorator = Callable[[Command], Command]
 def _completing(
     read: Callable[[click.Context], Iterable[str]], several: bool = False
 ) -> Callable[..., list[str]]:
-    """With `several`, names are separated by commas and the last name is completed."""
+    """Return a shell completion function for the names that `read` returns.
+
+    With `several`, the value is a comma-separated list whose last name is completed.
+    """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from decabench.errors import DecabenchError
@@ -42,7 +45,7 @@ def _completing(
         before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
         try:
             names = list(read(context))
-        except (DecabenchError, OSError):  # a file of --include with faults: the command itself says so
+        except (DecabenchError, OSError):  # the command itself will report an invalid --include file
             return []
         return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
@@ -51,7 +54,7 @@ def _completing(
 
 def _include(context: click.Context) -> Sequence[Path]:
     given: Sequence[Path] = context.params.get("include") or ()
-    from_environment = os.environ.get("DECABENCH_INCLUDE", "")  # which click does not read for completion
+    from_environment = os.environ.get("DECABENCH_INCLUDE", "")  # click ignores it during completion
     return given or [Path(each) for each in from_environment.split(os.pathsep) if each]
 
 
@@ -81,7 +84,7 @@ home_option = click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder with the prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
+    help="Folder with the prepared data.  [default: $DECABENCH_HOME, or else the user's data folder]",
 )
 include_option = click.option(
     "--include",
@@ -89,8 +92,8 @@ include_option = click.option(
     multiple=True,
     envvar="DECABENCH_INCLUDE",
     metavar="PATH",
-    help="A .toml or .py file that defines a task or suite of your own. Can be repeated. A .py file is "
-    "executed, and so is a metric that a .toml file names as module:attribute.",
+    help="A .toml or .py file that defines a task or suite of your own. Can be repeated. Such files can run code: "
+    "a .py file is executed, and a .toml file can import a metric (module:attribute).",
 )
 jobs_option = click.option(
     "--jobs",
@@ -108,7 +111,7 @@ log_option = click.option(
     "--log",
     type=click.Choice(["wandb", "mlflow", "tensorboard"]),
     multiple=True,
-    help="Also send the numbers to this tracker (whose package must be installed). Can be repeated.",
+    help="Also log to this tracker, whose package must be installed. Can be repeated.",
 )
 suite_option = click.option(
     "--suite",
@@ -119,13 +122,13 @@ suite_option = click.option(
 
 
 def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the submission as an argument or as `--submission`; both fill the parameter `submission`."""
+    """Accept the submission as an argument or as `--submission`. Both set the parameter `submission`."""
     path = click.Path(path_type=Path, exists=True)
     option = click.option(
         "--submission",
         type=path,
         metavar="PATH",
-        help="Use this submission, like SUBMISSION: a folder, a .zip or a .tar.gz.",
+        help="The submission (a folder, a .zip or a .tar.gz), if it isn't given as an argument.",
     )
     argument = click.argument("place", metavar="[SUBMISSION]", type=path, required=False)
 
@@ -134,7 +137,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
         source = click.get_current_context().get_parameter_source("submission")
         if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
             raise click.UsageError(
-                "The submission is specified more than once. Use either the argument or --submission."
+                "The submission was specified twice. Use either the argument or --submission."
             )
         if place is None and submission is None:
             raise click.UsageError("The submission is missing. Specify a folder, a .zip or a .tar.gz.")
@@ -144,7 +147,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tasks_option(command: Command) -> Command:
-    """Add `--tasks` and `--suite`, with parameters of the same names for `chosen_tasks`."""
+    """Add `--tasks` and `--suite`. Pass both values to `chosen_tasks`."""
     text = "Use only these tasks, separated by commas."
     option = click.option(
         "--tasks", metavar="NAME,…", multiple=True, shell_complete=complete_tasks, help=text
@@ -159,7 +162,7 @@ def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Cal
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers that excludes infinity and NaN. Comparisons alone would accept NaN."""
+    """A range of finite numbers. `click.FloatRange` alone would accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = super().convert(value, param, ctx)
@@ -169,13 +172,16 @@ class FiniteRange(click.FloatRange):
 
 
 def file_option(*names: str, text: str, exists: bool = True, metavar: str = "FILE") -> Decorator[Any]:
-    """Return an option for a file to read, or for a file to write, which need not exist."""
+    """Return an option for a file to read, or with `exists=False` for a file to write."""
     path = click.Path(path_type=Path, exists=exists, dir_okay=False)
     return click.option(*names, type=path, metavar=metavar, help=text)
 
 
 def number_option(name: str, default: float, text: str, least: int = 1, metavar: str = "") -> Decorator[Any]:
-    """Return an option for a whole number, or for a positive number if `default` is not whole."""
+    """Return an option for an integer of at least `least`, or for a positive float if `default` is a float.
+
+    With `least=0`, the float can also be 0.
+    """
     whole = isinstance(default, int)
     kind = click.IntRange(min=least) if whole else FiniteRange(min=0, min_open=bool(least))
     metavar = metavar or ("N" if whole else "X")
@@ -183,7 +189,7 @@ def number_option(name: str, default: float, text: str, least: int = 1, metavar:
 
 
 def choice_option(name: str, choices: Sequence[str], text: str, *, parameter: str = "") -> Decorator[Any]:
-    """Return an option for one of several words, by default the first."""
+    """Return an option that accepts one of several words. The first word is the default."""
     names = [name, parameter] if parameter else [name]
     return click.option(*names, type=click.Choice(choices), default=choices[0], show_default=True, help=text)
 
@@ -220,7 +226,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
 
 def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
-    """Name each option's environment variable after the option. click would name it after the function's parameter."""
+    """Name each option's environment variable after the option's flag, not after the function's parameter."""
     for option in params:
         if isinstance(option, click.Option):
             name = max(option.opts, key=len).lstrip("-")
@@ -250,7 +256,7 @@ def terminal_width(stream: IO[str]) -> int | None:
 
 
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print text from any source, escaping characters that control a terminal. JSON stays valid."""
+    """Print text, escaping terminal control characters. With `--json`, print it to standard error instead."""
     stderr = err or is_set("json")
     click.secho(
         terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
@@ -273,7 +279,10 @@ def changed_since(
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Wrap long lines to the terminal's width, with continuation lines indented. Without a terminal, do nothing."""
+    """Wrap long lines to the terminal's width and indent continuation lines.
+
+    Without a terminal, the text is returned unchanged.
+    """
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
@@ -287,7 +296,7 @@ def note(text: str) -> None:
 
 
 def is_chatty() -> bool:
-    """Whether progress bars can be drawn: on a terminal, without `--quiet`."""
+    """Whether to show progress bars, which need a terminal and are turned off by `--quiet`."""
     return sys.stderr.isatty() and not is_set("quiet")
 
 
@@ -302,7 +311,7 @@ def print_json(content: object) -> None:
 
 
 def report(*lines: str) -> None:
-    """Print the sentences that are a command's result; with `--json`, as one document."""
+    """Print a command's result as lines of text or, with `--json`, as one document."""
     if is_set("json"):
         from decabench.commands._documents import LinesDocument
 
@@ -319,10 +328,10 @@ def write_json(text: str) -> None:
 
 
 def console(stderr: bool = False, piped_width: int = 140) -> Console:
-    """Return a console whose text can't control the terminal, whatever its source. Only styles can.
+    """Return a rich console that escapes terminal control characters in all text.
 
-    Tables fit the terminal. In a pipe or file, they fit $COLUMNS if it is set, otherwise `piped_width`.
-    Sentences stay on one line.
+    Tables are at most as wide as the terminal. In a pipe or file, the limit is $COLUMNS or, if that isn't set,
+    `piped_width`. Other text isn't wrapped.
     """
     from rich.console import Console
 
@@ -334,7 +343,7 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
             return super().render_str(terminal_safe(text), **settings)
 
         def on_broken_pipe(self) -> None:
-            raise  # rich's own exit code would be that of faults
+            raise  # rich would exit with 1, which means that faults were found
 
     return SafeConsole(
         stderr=stderr or is_set("json"),
@@ -348,7 +357,7 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
 
 
 def styles() -> dict[str, Any]:
-    """Return the settings that determine whether a rich console prints styles."""
+    """Return the arguments for a rich console that turn colors and other styles on or off."""
     color = _setting("color")
     return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
 
@@ -356,7 +365,7 @@ def styles() -> dict[str, Any]:
 # Tables
 
 _LEAST_TEXT = 14
-"""The minimum width of a text column; below it, columns are left out."""
+"""The minimum width of a text column. If there is less space, some columns are left out."""
 
 
 @dataclass(frozen=True)
@@ -380,15 +389,15 @@ def print_table(
     totals: int = 0,
     more: str = "widen the window, or use --json",
 ) -> bool:
-    """Print a table without the columns that don't fit, and name them. `more` says how to see them.
+    """Print a table, leaving out columns that don't fit, and return whether all columns were printed.
 
-    The last `totals` rows are bold. If not even the columns of rank 0 fit, each row becomes a list.
-    Returns whether all columns were printed.
+    A note below the table lists the missing columns, with `more` as advice on how to see them. The last `totals`
+    rows are bold. If even the columns of rank 0 don't fit, each row is printed as a list.
     """
     from rich.cells import cell_len
     from rich.table import Table
 
-    needed = {}  # with a space on either side of each cell
+    needed = {}  # column widths, including a space on each side of a cell
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
         longest = max(map(cell_len, (column.heading, *map(terminal_safe, cells))))
         needed[column] = 2 + (min(longest, _LEAST_TEXT) if column.is_text else longest)
@@ -438,7 +447,7 @@ def print_field(out: Console, label: str, text: str) -> None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text. If it is longer than `limit` characters, it is cut and its length is added."""
+    """Return a text, cutting it after `limit` characters and adding its full length if it is longer."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
@@ -470,9 +479,10 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 
 
 def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
-    """Write `run.json` for a run that started at a `time.time()`. `more` has the run's own counts. Raises StorageError.
+    """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
-    The file is separate from results and answers, whose bytes must not depend on times and hardware.
+    `started` is the `time.time()` at which the run started, and `more` contains further keys. These facts are kept
+    out of results and answers, whose bytes must not depend on times and hardware. Raises StorageError.
     """
     import json
     import platform

@@ -1,7 +1,7 @@
-"""The documents of `--json`, and lines of files that no other class describes.
+"""The documents that commands print with `--json`, and the lines of predictions files.
 
-`tools/schemas.py` makes schemas and documentation from them. Fields may be added, but never renamed or removed;
-a field with a default may be missing.
+`tools/schemas.py` generates a JSON schema and documentation from these classes. Fields may be added, but never
+renamed or removed. A field with a default may be missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:  # a command that prints one document needs none of the others' types
+if TYPE_CHECKING:  # not at run time, because each command prints only one kind of document
     from decabench.leaderboard import Problem, Refusal, Review
     from decabench.runs import Estimate, Tally
     from decabench.scoring import (
@@ -32,13 +32,13 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_value(cls, value: object, **others: Any) -> Self:
-        """Return a part whose fields are the attributes of a value with the same names, except for `others`."""
+        """Return a part whose fields are copied from attributes of `value`, except those given as `others`."""
         same = {name: getattr(value, name) for name in cls.__struct_fields__ if name not in others}
         return cls(**same, **others)
 
 
 class Document(Part, tag_field="format", frozen=True):
-    """A document; its first key is its format."""
+    """A document. Its first key, `format`, identifies its type and version."""
 
 
 class ErrorFields(Part, frozen=True):
@@ -50,19 +50,19 @@ class ErrorFields(Part, frozen=True):
 
 
 class ErrorDocument(Document, tag="decabench.error/1", frozen=True):
-    """Why a command has no result. Any command may print it; the exit status says which kind."""
+    """The error that stopped a command. Any command may print this document instead of its own."""
 
     error: ErrorFields
 
 
 class LinesDocument(Document, tag="decabench.lines/1", frozen=True):
-    """Sentences about a completed command, with the paths of the files that it wrote."""
+    """Messages about a completed command, including the paths of the files that it wrote."""
 
     lines: Sequence[str]
 
 
 class FaultCount(Part, frozen=True):
-    """The number of times that a fault was found in a file, including those not listed."""
+    """The number of times that a fault occurs in a file, including occurrences that aren't listed."""
 
     file: str
     code: str
@@ -70,15 +70,15 @@ class FaultCount(Part, frozen=True):
 
 
 class CheckDocument(Document, tag="decabench.check/1", frozen=True):
-    """A report of `check` or `import`: up to 20 faults of each code in each file, and the total number."""
+    """A report of `check` or `import`. It lists up to 20 faults of each code in each file, and counts all of them."""
 
     submission: str  #: The name of the folder or archive.
     ok: bool  #: Whether the submission is valid.
     fault_count: int  #: The number of faults, listed or not.
     warning_count: int  #: The number of warnings, listed or not.
     totals: Sequence[FaultCount]
-    faults: Sequence[Fault]  #: Faults make the submission invalid.
-    warnings: Sequence[Fault]  #: Warnings leave it valid.
+    faults: Sequence[Fault]  #: Problems that make the submission invalid.
+    warnings: Sequence[Fault]  #: Problems that don't make the submission invalid.
     files: Sequence[FileCount]  #: The files that were read.
 
 
@@ -89,13 +89,13 @@ class ComparisonDocument(Document, tag="decabench.comparison/1", frozen=True):
     b: str
     split: str
     tasks: Mapping[str, Compared]  #: The tasks that were scored in both submissions.
-    not_compared: Mapping[str, str]  #: Why a task was left out, by task.
+    not_compared: Mapping[str, str]  #: Tasks that were left out, and the reason for each.
     seed: int
-    resamples: int  #: The number of resamples behind intervals and p-values.
+    resamples: int  #: The number of resamples used for intervals and p-values.
     a_path: str
     b_path: str
-    on_sample: bool  #: Whether the data of any task is the bundled sample.
-    decascore: Compared | None = None  #: The decathlon's total; null unless both have all ten tasks.
+    on_sample: bool  #: Whether any task was scored on the bundled sample.
+    decascore: Compared | None = None  #: The total of the decathlon; null unless both have all ten tasks.
     total: Compared | None = None  #: The total of another suite; null unless both have all of its tasks.
     suite: str = "decathlon"
 
@@ -109,40 +109,41 @@ class LineupDocument(Document, tag="decabench.lineup/1", frozen=True):
     examples: Mapping[str, int]  #: The number of compared examples, by task.
     of: Mapping[str, int]  #: The number of examples in the split, by task, if only some were answered.
     digits: Mapping[str, int]  #: The number of decimals to print, by task.
-    not_compared: Mapping[str, str]  #: Why a task was left out, by task.
+    not_compared: Mapping[str, str]  #: Tasks that were left out, and the reason for each.
     seed: int
     suite: str
 
 
 class SuiteFields(Part, frozen=True):
-    """The suite that results are reported on."""
+    """The suite that results are reported for."""
 
     name: str
     title: str
     tasks: Sequence[str]
-    total: str  #: How the scores combine.
+    total: str  #: How the scores are combined: sum, mean or none.
     total_name: str
 
 
 class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
     """The content of a results file."""
 
-    decabench: str  #: The version of decabench that scored.
+    decabench: str  #: The version of decabench that computed the scores.
     submission: Mapping[str, Any]  #: The content of submission.toml.
     split: Literal["validation", "test"]
     interval: tuple[float, float] | None  #: The total's 95% interval; null unless all tasks are scored.
     tasks: Mapping[str, TaskResult]
     total: SuiteTotal  #: The suite's total over the scored tasks.
-    decascore: float | None = None  #: The decathlon's total; null unless all ten tasks are scored.
+    decascore: float | None = None  #: The total of the decathlon; null unless all ten tasks are scored.
     suite: SuiteFields | None = None  #: The suite, unless it is the decathlon.
-    answers: Literal["extracted", "raw"] = "extracted"  #: Which texts were scored.
+    #: Whether extracted answers or the model's whole outputs were scored.
+    answers: Literal["extracted", "raw"] = "extracted"
 
 
 class ConfusionCount(Part, frozen=True):
     """How often one class was predicted for another, or for itself."""
 
     gold: str
-    predicted: str  #: Empty for none.
+    predicted: str  #: Empty if there was no answer.
     count: int
 
 
@@ -151,8 +152,8 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
-    missing: Sequence[str]  #: Tasks of the suite, or of --tasks, without answers.
-    remarks: Sequence[str]  #: Remarks that readers of the scores need, one sentence each.
+    missing: Sequence[str]  #: Tasks in the suite or in --tasks that have no answers.
+    remarks: Sequence[str]  #: Remarks on the scores, one sentence each.
     #: With --confusion: pairs of gold and predicted class for each task of labels or tags, most frequent first.
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
@@ -161,14 +162,14 @@ class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
     index: str  #: The first page, as a URI.
-    kinds: Mapping[str, int]  #: The number of rows by evidence, and of partial and failed rows.
-    refused: Sequence[Refusal]  #: Submissions and results files that were left off.
+    kinds: Mapping[str, int]  #: The number of rows of each kind: verified, reported, partial or failed.
+    refused: Sequence[Refusal]  #: Submissions and results files that were left off the board.
 
 
 class ReviewDocument(Document, tag="decabench.review/1", frozen=True):
     """The outcome of `review request` or `review queue`."""
 
-    problems: Sequence[Problem]  #: What is wrong with the request itself.
+    problems: Sequence[Problem]  #: Problems with the request itself.
     reviews: Sequence[Review]  #: A review for each submission.
 
 
@@ -179,7 +180,7 @@ class MetricFields(Part, frozen=True):
     range: tuple[float, float | None]  #: The lowest and the highest score; null if there is no highest.
     higher_is_better: bool
     headline: str  #: The name of its main score.
-    signature: str  #: Every setting that affects a digit.
+    signature: str  #: All settings that affect a score.
     source: str  #: The scorers that it reproduces.
 
 
@@ -195,10 +196,10 @@ class SelftestCase(Part, frozen=True):
 
 
 class SelftestDocument(Document, tag="decabench.selftest/1", frozen=True):
-    """The cases of `metrics selftest`."""
+    """The results of `metrics selftest`."""
 
     cases: Sequence[SelftestCase]
-    failed: int  #: The number of cases that differ.
+    failed: int  #: The number of cases in which the scores differ.
 
 
 class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
@@ -208,8 +209,8 @@ class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
     name: str
     split: str
     tasks: Sequence[Tally]
-    failed: int  #: Examples without an answer.
-    remarks: Sequence[str]  #: One sentence for each part that is missing from the submission.
+    failed: int  #: The number of examples without an answer.
+    remarks: Sequence[str]  #: Warnings about the answers, one sentence each.
 
 
 class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
@@ -227,7 +228,7 @@ class ShownPrompt(Part, frozen=True):
 
 
 class PromptDocument(Document, tag="decabench.prompt/1", frozen=True):
-    """The prompts of `predict --show-prompt`, one for each wording."""
+    """The prompts that `predict --show-prompt` shows, one for each wording."""
 
     prompts: Sequence[ShownPrompt]
 
@@ -236,31 +237,31 @@ class PreparedSplit(Part, frozen=True):
     """A prepared split."""
 
     rows: int
-    fingerprint: str  #: `sha256:…` over the examples in order.
+    fingerprint: str  #: The `sha256:…` digest of the examples, in order.
     origin: str  #: upstream, mirror, sample or user.
-    source: str  #: The name of the source it was read from.
-    verified: bool  #: Whether every file has its published digest.
-    note: str  #: A remark that readers of a score need.
+    source: str  #: The name of the source that the split was read from.
+    verified: bool  #: Whether the digest of every file matches the published digest.
+    note: str  #: A remark to show with scores on this split.
 
 
 class PreparedTask(Part, frozen=True):
-    """A task, as `prepare` left it."""
+    """The outcome of `prepare` for a task."""
 
     task: str
     state: Literal["was ready", "prepared", "partly", "failed"]
     splits: Mapping[str, PreparedSplit]
     missing: Sequence[str]  #: Requested splits that are not prepared.
-    altered: Sequence[str]  #: Splits that were changed or deleted; those in `splits` were prepared again.
+    altered: Sequence[str]  #: Splits that had been changed or deleted. Those in `splits` were prepared again.
     error: str  #: The reason for a failure, or empty.
 
 
 class PreparationDocument(Document, tag="decabench.preparation/1", frozen=True):
-    """The tasks of `prepare`."""
+    """The outcome of `prepare`."""
 
-    home: str  #: The folder of prepared data.
+    home: str  #: The folder with the prepared data.
     tasks: Sequence[PreparedTask]
-    skipped: Sequence[str]  #: Tasks that have no such public split.
-    ids: str | None  #: The id list that was written, with --export-ids.
+    skipped: Sequence[str]  #: Tasks without a public split of the requested name.
+    ids: str | None  #: The path of the id list, if --export-ids wrote one.
 
 
 class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
@@ -268,17 +269,17 @@ class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
 
     submission: str  #: The submission's folder.
     results: ResultsDocument
-    comparisons: Mapping[str, ComparisonDocument]  #: By baseline; the model is B.
-    not_compared: Mapping[str, str]  #: Why there is no comparison, by baseline.
+    comparisons: Mapping[str, ComparisonDocument]  #: Comparisons by baseline. The model is B in each of them.
+    not_compared: Mapping[str, str]  #: Baselines without a comparison, and the reason for each.
     faults: bool  #: Whether the submission has faults.
-    failed: int  #: Examples without an answer.
+    failed: int  #: The number of examples without an answer.
 
 
 class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
     """The plan of `run --dry-run`."""
 
     to_prepare: Mapping[str, Sequence[str]]  #: The splits that would be prepared, by task.
-    tasks: Sequence[Estimate]  #: Empty as long as data is missing.
+    tasks: Sequence[Estimate]  #: Empty if data is missing.
 
 
 class AnswerFields(Part, frozen=True, omit_defaults=True):
@@ -297,9 +298,8 @@ class CourseFields(Part, frozen=True):
     before: Sequence[str]  #: The contexts of the earlier turns, in order.
     predicted: str  #: The state according to the answers.
     gold: str
-    parted: (
-        str  #: The turn and answer where the states diverged: `here` for this turn, empty if they are equal.
-    )
+    #: The turn and answer at which the states diverged: `here` for this turn, or empty if they are equal.
+    parted: str
 
 
 class ShownExample(Part, frozen=True, omit_defaults=True):
@@ -315,19 +315,19 @@ class ShownExample(Part, frozen=True, omit_defaults=True):
     raw: str = ""  #: The model's text, if it differs from the answer.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
     course: CourseFields | None = None  #: The state after this turn, if the metric compares states.
-    wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by their number.
-    against: AnswerFields | None = None  #: The answer of the other submission, with --against.
+    wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by variant number.
+    against: AnswerFields | None = None  #: The other submission's answer, if --against was used.
 
 
 class OtherSubmission(Part, frozen=True):
-    """The submission of --against."""
+    """The submission given with --against."""
 
     submission: str
     score: float | None  #: Its score on the task.
 
 
 class BrowsedDocument(Document, tag="decabench.shown/1", kw_only=True, frozen=True, omit_defaults=True):
-    """The examples of `show`."""
+    """The examples that `show` found."""
 
     submission: str
     task: str
@@ -339,13 +339,14 @@ class BrowsedDocument(Document, tag="decabench.shown/1", kw_only=True, frozen=Tr
     matching: int  #: The number of examples that match the options.
     predictor: Mapping[str, Any]  #: Model, protocol, samples, tokens and cost, as far as they are recorded.
     flags: Mapping[str, int]  #: How often each flag occurs.
-    calibration: Mapping[str, Any] | None = None  #: Brier score, log loss, error and bins of probabilities.
-    shown: Sequence[ShownExample]  #: The first of the matching examples.
+    #: Brier score, log loss, calibration error and bins of probabilities.
+    calibration: Mapping[str, Any] | None = None
+    shown: Sequence[ShownExample]  #: The first matching examples, up to --limit.
     against: OtherSubmission | None = None
 
 
 class PageDocument(Document, tag="decabench.page/1", frozen=True):
-    """The page of `show --output` or `--open`."""
+    """The page that `show --output` or `show --open` wrote."""
 
     page: str  #: The page as a URI.
 
@@ -355,26 +356,26 @@ class SuiteHead(Part, frozen=True):
 
     title: str
     description: str
-    total: str  #: How the scores of its tasks combine.
+    total: str  #: How the task scores are combined: sum, mean or none.
     total_name: str
-    source: str  #: The paper whose scores are published with it.
+    source: str  #: The paper that the published scores come from.
     source_url: str
-    notes: Sequence[str]  #: Remarks that readers of the published rows need.
-    origin: str  #: decabench, or user.
+    notes: Sequence[str]  #: Remarks on the published rows.
+    origin: str  #: `decabench` for a suite that comes with decabench, otherwise `user`.
 
 
 class SuiteDescription(SuiteHead, frozen=True):
     """A suite, as listed by `suites`."""
 
     tasks: Sequence[str]
-    prepared: Sequence[str]  #: The tasks that are prepared.
+    prepared: Sequence[str]  #: The tasks with prepared data.
 
 
 class SuiteTask(Part, frozen=True):
     """A task of a suite."""
 
     metric: str
-    prepared: bool  #: Whether some of its data is prepared.
+    prepared: bool  #: Whether any of its splits is prepared.
 
 
 class SuiteDocument(SuiteHead, frozen=True):
@@ -390,20 +391,19 @@ class TaskDescription(Part, frozen=True):
     name: str
     dataset: str
     metric: str
-    counts: Mapping[str, int]  #: The published number of examples by split.
+    counts: Mapping[str, int]  #: The published number of examples in each split.
     hidden: Sequence[str]  #: Splits whose labels are not public.
     licence: str
-    origin: str  #: decabench, or user.
-    state: Literal[
-        "prepared", "not prepared", "outdated", "damaged"
-    ]  #: An earlier version prepared outdated data.
+    origin: str  #: `decabench` for a task that comes with decabench, otherwise `user`.
+    #: `outdated` means that the data was prepared by an earlier version of decabench.
+    state: Literal["prepared", "not prepared", "outdated", "damaged"]
     prepared: Mapping[str, PreparedSplit]
 
 
 class TasksDocument(Document, tag="decabench.tasks/1", frozen=True):
     """All known tasks."""
 
-    home: str  #: The folder of prepared data.
+    home: str  #: The folder with the prepared data.
     tasks: Sequence[TaskDescription]
 
 
@@ -420,7 +420,7 @@ class TaskDocument(Document, tag="decabench.task/1", frozen=True):
     """A task, as shown by `tasks show`."""
 
     task: TaskDescription
-    facts: Mapping[str, str]  #: Title, output, metric, units, licence, citation, sources, notes.
+    facts: Mapping[str, str]  #: Title, output, metric, units, license, citation, sources, notes.
     examples: Sequence[ExampleFields]  #: The first examples of the split; empty if it is not prepared.
 
 
@@ -430,9 +430,9 @@ class OverlapFields(Part, frozen=True):
     task: str
     split: str
     in_: str = field(name="in")  #: The task whose data was searched.
-    examples: int  #: Examples of the split.
-    exact: int  #: Examples whose exact text is there.
-    normalised: int  #: Examples whose text is there, ignoring case, spaces and punctuation.
+    examples: int  #: The number of examples in the split.
+    exact: int  #: The number of examples whose exact text was found.
+    normalised: int  #: The number of examples whose text was found, ignoring case, spaces and punctuation.
 
 
 class OverlapDocument(Document, tag="decabench.overlap/1", frozen=True):
@@ -440,13 +440,13 @@ class OverlapDocument(Document, tag="decabench.overlap/1", frozen=True):
 
     compare: str  #: The part that was compared: context or example.
     against: Sequence[str]  #: The splits that were searched.
-    normalisation: str  #: How texts are normalised.
+    normalisation: str  #: How texts are normalized.
     not_prepared: Sequence[str]  #: Tasks that were left out because they are not prepared.
     overlap: Sequence[OverlapFields]
 
 
 class ProofDocument(Document, tag="decabench.proof/1", frozen=True):
-    """The checks of `tasks validate`."""
+    """The outcome of `tasks validate`."""
 
     task: str
     split: str
@@ -455,9 +455,9 @@ class ProofDocument(Document, tag="decabench.proof/1", frozen=True):
 
 
 class TrainingDocument(Document, tag="decabench.training/1", frozen=True):
-    """The model that `train` made."""
+    """The model that `train` trained."""
 
-    output: str  #: The folder of the run.
+    output: str  #: The run's folder.
     step: int  #: The last step.
     checkpoint: str  #: The best checkpoint, or the last one if nothing was validated.
     best: float | None  #: The best score; null if there is none.
@@ -471,7 +471,7 @@ class VerifiedFile(Part, frozen=True):
     ok: bool
     verdict: str  #: The result in one line, or why it could not be verified.
     scored: Sequence[str] = ()  #: Tasks in the file that were scored again.
-    unanswered: Sequence[str] = ()  #: Tasks in the file that the submission has no answers to.
+    unanswered: Sequence[str] = ()  #: Tasks in the file for which the submission has no answers.
     differences: Sequence[Discrepancy] = ()
 
 
@@ -489,9 +489,8 @@ class SubmittedAnswer(Struct, frozen=True):
     raw: str = ""  #: The model's text, if it differs from the answer.
     rule: str = ""  #: The rule that extracted the answer.
     finish: Literal["stop", "length", "refused"] = "stop"
-    context_kept: tuple[int, int] | None = (
-        None  #: The characters of the context that the model saw, [start, end).
-    )
+    #: The part of the context that the model saw, as character offsets [start, end).
+    context_kept: tuple[int, int] | None = None
     reasoning: str = ""
 
 
@@ -531,4 +530,4 @@ DOCUMENTS: Mapping[str, Any] = {
     "vectors ngrams": LinesDocument,
     "verify": VerificationDocument,
 }
-"""The document that each command prints; any command may print the error instead."""
+"""The type of document that each command prints. Any command may print an `ErrorDocument` instead."""

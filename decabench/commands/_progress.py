@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from decabench.runs import Tally
 
 _LINE_SECONDS = 60.0
-"""Seconds between two lines about one task in a log."""
+"""Seconds between progress lines for the same task."""
 
 _DELAY_SECONDS = 0.1
-"""Seconds between two redraws of a bar: a fast predictor must not wait for it."""
+"""Minimum seconds between updates of a bar, so that drawing doesn't slow down a fast predictor."""
 
 
 def show_progress() -> Bars | Lines:
@@ -29,7 +29,7 @@ def show_progress() -> Bars | Lines:
 
 
 class Lines:
-    """A display on standard error: a line for each step and task, and a line per minute while a task runs."""
+    """Prints progress to standard error: a line for each step and task, and a line per minute while a task runs."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -39,18 +39,18 @@ class Lines:
         note(step)
 
     def close(self) -> None:
-        """Do nothing, because nothing is left on the screen."""
+        """Do nothing, because there is no bar to remove."""
 
     @contextmanager
     def show(self, predictor: str) -> Iterator[None]:
-        """Do nothing before and after a run."""
+        """Do nothing, because there is no bar to draw."""
         yield
 
     def begin(self, tally: Tally) -> None:
-        """Report resumed answers. A quick task has no other line until it is done."""
+        """Report how many answers are already in the journal."""
         self._next = time.monotonic() + _LINE_SECONDS
         if tally.resumed:
-            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
+            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are already in the journal")
 
     def update(self, tally: Tally) -> None:
         """Print a line once a minute, with the time left."""
@@ -68,7 +68,7 @@ class Lines:
 
 
 class Bars:
-    """A terminal display of the current step or a bar, which is removed before anything else is printed."""
+    """Shows the current step or a progress bar in a terminal, and removes it before anything else is printed."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -119,7 +119,7 @@ class Bars:
             self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Replace the bar with the task's bar, which starts where the journal ends."""
+        """Replace the bar with a bar for this task, which counts answers in the journal as completed."""
         if self._bars is not None:
             for old in self._bars.task_ids:
                 self._bars.remove_task(old)
@@ -140,7 +140,7 @@ class Bars:
 
 
 _WIDE = 100
-"""The minimum width of a terminal, in columns, for a bar to show the speed."""
+"""The minimum terminal width, in columns, at which a bar shows the speed."""
 
 
 def _line(tally: Tally) -> str:

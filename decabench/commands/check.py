@@ -48,9 +48,9 @@ def check(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Report every fault in a submission, with file, line and code. No labels are needed.
+    """Report every fault in a submission, with its file, line and code. Labels aren't needed.
 
-    Exits with 1 if there are faults, and with 3 if the only fault is that a file's data is not prepared.
+    Exits with 1 if there are faults, and with 3 if the only faults are files whose data is not prepared.
     """
     from decabench.submission import check_submission, read_id_list
     from decabench.tasks import Store, home_folder, known_tasks
@@ -85,7 +85,7 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
 
 
 class _OnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits, read on first use because a submission rarely answers the training data."""
+    """The ids of prepared splits, which are read only on access, since few submissions answer every split."""
 
     def __init__(self, splits: tuple[tuple[str, str], ...], store: Store) -> None:
         self.splits = splits

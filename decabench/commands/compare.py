@@ -57,7 +57,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="P",
-    help="Let --fail-on-regression ignore a loss whose p-value is P or more, which may be chance.",
+    help="With --fail-on-regression, ignore a loss whose p-value is P or more, since it may be due to chance.",
 )
 @click.option(
     "--each", is_flag=True, help="Give each submission its own row, even if several belong to the same model."
@@ -82,15 +82,16 @@ def compare(
     jobs: int,
     include: tuple[Path, ...],
 ) -> None:
-    """Test whether submission B differs from submission A, or all pairs of several, task by task.
+    """Test on each task whether two submissions differ, or compare every pair of several submissions.
 
-    Both are scored on the prepared data. Each difference comes with a 95% interval and a two-sided p-value. These
-    agree with each other and with the leaderboard. A second p-value is corrected for the number of tasks (Holm's
-    method). Whole units, such as articles or dialogues, are resampled. The examples on which B loses most are shown.
+    The submissions A and B are scored on the prepared data. Each difference has a 95% interval and a two-sided
+    p-value, which are consistent with each other and with the leaderboard. A second p-value is corrected for the
+    number of tasks (Holm's method). Whole units, such as articles or dialogues, are resampled. The examples on which B
+    loses the most are shown.
 
-    With more than two submissions, all pairs are tested, and p is corrected for all of them. Runs of the same model
-    with different seeds, prompts or wordings share a row with their mean and spread, unless --each is used. A folder
-    of submissions stands for all submissions in it.
+    With more than two submissions, all pairs are tested, and the p-values are corrected for the number of tests. Runs
+    of the same model with different seeds, prompts or wordings share a row with their mean and spread, unless --each
+    is used. A folder of submissions stands for all submissions in it.
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
@@ -104,7 +105,7 @@ def compare(
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     submissions = tuple(each for path in submissions for each in _submissions_in(path))
     if len(submissions) == 1:
-        raise click.UsageError("There is only one submission, but a comparison requires at least two.")
+        raise click.UsageError("A comparison requires at least two submissions, but only one was specified.")
     if len(submissions) > 2 or each:
         if html or allowed:
             raise click.UsageError(
@@ -159,13 +160,13 @@ def _regression(found: Comparison, name: str, points: float, alpha: float | None
     if compared is None:
         known = ", ".join((*found.tasks, *list(totals)[:1]))
         raise click.UsageError(
-            f"--fail-on-regression contains {name!r}, which was not compared. Choose one of {known}."
+            f"--fail-on-regression names {name!r}, which was not compared. Choose one of {known}."
         )
     is_chance = alpha is not None and compared.p is not None and compared.p >= alpha
     if compared.gain >= -points or is_chance:
         return ""
     loss = f"{-compared.gain:.{compared.digits}f} points, more than {points:g} (p {show_p(compared.p)})"
-    return f"Regression: on {name}, B is worse by {loss}."
+    return f"Regression: on {name}, B is worse than A by {loss}."
 
 
 def _print(found: Comparison) -> None:
@@ -193,7 +194,7 @@ def _print(found: Comparison) -> None:
     if found.on_sample:
         out.print(folded(SAMPLE_NOTE))
     if hidden := [task for task, compared in found.tasks.items() if compared.hidden]:
-        out.print(folded(f"Labels of {', '.join(hidden)} are hidden, so no examples are shown."))
+        out.print(folded(f"No examples are shown for {', '.join(hidden)}, because the labels are hidden."))
     for task, compared in found.tasks.items():
         for flip in compared.worst:
             out.print(

@@ -65,13 +65,13 @@ if TYPE_CHECKING:
 @click.option(
     "--all-texts",
     is_flag=True,
-    help="In the examples next to results.json, also keep texts that may not be redistributed.",
+    help="Also keep texts that may not be redistributed in the files of examples next to results.json.",
 )
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @click.option(
     "--confusion",
     is_flag=True,
-    help="Print counts by class, and which classes were confused, for labels and tags.",
+    help="For labels and tags, print counts by class and the most frequent confusions.",
 )
 @log_option
 @home_option
@@ -136,7 +136,7 @@ def evaluate(
     expected = names or reported.tasks
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
-        missing = []  # nothing of the suite was answered: other tasks were meant
+        missing = []  # the answers are all to tasks outside the suite
     known, store = known_tasks(include), Store(home_folder(home))
     forms = [
         f"{name}: {sentence}."
@@ -205,7 +205,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """For example `decaScore: 590.5 (95%: 588.1 to 592.7)`, or a partial sum, or an empty string."""
+    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`, a partial total, or an empty string."""
     from decabench.scoring import show_interval
 
     total, suite = results.total, results.suite
@@ -276,7 +276,7 @@ def _print_variants(results: Results) -> None:
         digits = score_digits(name, results.tasks[name].metric)
         rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()
-    out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
+    out.print("\nOther wordings of the questions (variant 0 is the dataset's own)", style="bold")
     if rows:
         print_table(out, [TableColumn("task"), *columns], rows)
     for name, variants in asked.items():
@@ -322,7 +322,7 @@ _CLASS_COLUMNS = (
 def _count_confusions(
     scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
 ) -> dict[str, list[ConfusionCount]]:
-    """For tasks with labels or tags, pairs of gold and predicted class are counted, most frequent first."""
+    """Count the pairs of gold and predicted class, most frequent first, for each task with labels or tags."""
     from decabench.commands._documents import ConfusionCount
     from decabench.metrics import confusions
     from decabench.tasks import Label, Tags, known_tasks
@@ -333,7 +333,7 @@ def _count_confusions(
         if not found.predictions or found.hidden or not isinstance(output, Label | Tags):
             continue
         is_tags = isinstance(output, Tags)
-        stated: dict[str, str] = {}  # how the gold answers first spell each class
+        stated: dict[str, str] = {}  # the first spelling of each class in the gold answers
         for reference in found.references:
             for answer in reference.answers[:1] if is_tags else reference.answers:
                 for label in answer.split() if is_tags else [" ".join(answer.split())]:
@@ -392,7 +392,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     if not all(find_metric(task.metric).higher_is_better for _, task in tasks):
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
-        yield f"Reworded questions: variant {variant}, not the datasets' own wording."
+        yield f"The questions were reworded: this is variant {variant}, not the datasets' own wording."
     yield from _describe_usage(results)
     for name, task in tasks:
         if found := task.samples:
@@ -446,17 +446,17 @@ _FORMS = {
     "cut_in_reasoning": "of them cut off while reasoning (raise --max-new-tokens)",
     "tool_call": "of them tool calls",
     "refused": "refused",
-    "truncated": "cut at the limit for new tokens",
+    "truncated": "cut off at the token limit",
     "template": "with chat-template tokens",
     "not_in_context": "not in the context",
 }
 _ITEM_FORMS = {
     "missing_items": "missing",
-    "extra_items": "too many",
+    "extra_items": "extra",
     "unknown_items": "unknown",
     "outside_heads": "with a head outside the sentence",
 }
-"""Problems with items of tags and trees, with their descriptions."""
+"""Descriptions of problems with single items in tags and trees."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`decabench export`: results, tasks and trained models in forms for other programs."""
+"""`decabench export`: results, tasks, weights."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def export() -> None:
 def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
-    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. Unless --named-vectors is used, the
-    copy requires no other files. To use it, run decabench predict --predictor trained:DIR.
+    CHECKPOINT is a checkpoint or a run's folder. For a run, the best checkpoint is exported. Unless --named-vectors is
+    used, the copy requires no other files. To use it, run decabench predict --predictor trained:DIR.
     """
     from decabench.errors import require_torch
 
@@ -63,11 +63,11 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 @choice_option(
     "--format",
     ["markdown", "latex", "model-index"],
-    "A table, or the model-index of a Hugging Face model card.",
+    "Write a table, or the model-index of a Hugging Face model card.",
     parameter="form",
 )
 @split_option("validation", "Export results for this split.")
-@file_option("--output", text="File to write.  [default: print]", exists=False)
+@file_option("--output", text="File to write.  [default: standard output]", exists=False)
 @click.option(
     "--push",
     metavar="OWNER/NAME",
@@ -78,9 +78,9 @@ def results(
 ) -> None:
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
-    SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several are shown side by side
-    if they were scored on the same data by the same metrics. Scores are copied from the files. To score the answers
-    again, use decabench verify.
+    SUBMISSIONS are results.json files, or folders that decabench evaluate has scored. Several submissions are shown
+    side by side if they were scored on the same data with the same metrics. Scores are copied from the files. To score
+    the answers again, use decabench verify.
     """
     from decabench.exchange import export_results, find_results, push_card
     from decabench.files import atomic_file
@@ -106,7 +106,7 @@ def results(
     required=True,
     help="Write tasks for this harness.",
 )
-@output_option("Folder to write.")
+@output_option("Folder for the tasks.")
 @split_option("validation", "Export this split.")
 @number_option("--shots", 0, "Put this many worked examples from the training split in each prompt.", least=0)
 @number_option("--seed", 0, "Random seed for choosing the worked examples.", least=0)
@@ -131,14 +131,14 @@ def tasks(
 ) -> None:
     """Write tasks for another harness, with decabench's data, prompts and scorers.
 
-    The folder's README.md says how to run them. Install decabench alongside the harness. The harness then gives the
-    same scores as decabench evaluate on the same answers.
+    The folder's README.md explains how to run them. Decabench must be installed alongside the harness. For the same
+    answers, the harness then gives the same scores as decabench evaluate.
     """
     from decabench.exchange import export_tasks
     from decabench.tasks import available_splits, known_tasks, select_suite
 
     if bool(names) == (suite is not None):
-        raise click.UsageError("Specify either tasks or a suite with --suite.")
+        raise click.UsageError("Specify either task names or --suite.")
     if chat and harness != "lm-eval":
         raise click.UsageError(
             "--chat is only for lm-eval, because Inspect always uses the chat format. Omit --chat."

@@ -30,7 +30,7 @@ _ONLY = {
     "answer": ("--answer", ("csv",)),
     "id_": ("--id", ("csv", "lm-eval")),
 }
-"""Options that only some formats have."""
+"""Options that work only with some formats: the flag and the formats, by parameter."""
 
 
 @click.command("import")
@@ -46,13 +46,13 @@ _ONLY = {
     "--note",
     default="",
     metavar="TEXT",
-    help="Keep a note in the submission about where the answers come from.",
+    help="Store this note in the submission, for example to say where the answers come from.",
 )
 @click.option(
     "--id",
     "id_",
     metavar="NAME",
-    help="For CSV input, the column with the ids. For lm-eval, the field in doc.  [default: id]",
+    help="For CSV input, the column with the ids. For lm-eval, the field of doc with the ids.  [default: id]",
 )
 @click.option(
     "--answer", metavar="NAME", help="For CSV input, the column with the answers.  [default: answer]"
@@ -66,14 +66,14 @@ _ONLY = {
 @click.option(
     "--scorer",
     metavar="NAME",
-    help="For inspect, use this scorer's answers.  [default: the scorer choice, else the completions]",
+    help="For inspect, use this scorer's answers.  [default: those of the scorer 'choice', or else the completions]",
 )
 @click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="For inspect, use this epoch.")
 @click.option(
     "--in-order",
     is_flag=True,
-    help="Match rows by order instead of by id (the text format always does). Their texts must match "
-    "the examples.",
+    help="Match rows by order instead of by id, as is always done for the text format. The texts of the rows must "
+    "match the examples.",
 )
 @click.option(
     "--extract/--no-extract",
@@ -85,7 +85,7 @@ _ONLY = {
     multiple=True,
     nargs=2,
     metavar="OPEN CLOSE",
-    help="Recognise these additional tags around a model's reasoning. Can be repeated.",
+    help="Recognize these additional tags around a model's reasoning. Can be repeated.",
 )
 @click.option(
     "--label",
@@ -129,7 +129,7 @@ def import_(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Make a submission from another program's answers, and check it.
+    """Create a submission from another program's answers, and check it.
 
     \b
     squad     predictions JSON for the official scorers: {"<id>": "<answer>", ...}
@@ -138,9 +138,9 @@ def import_(
     lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
     inspect   an Inspect log, .eval or .json; requires the package inspect-ai
 
-    Rows are matched by id, or by their texts if their ids are unknown; texts must agree with the examples. If any row
-    does not answer exactly one example, nothing is written and every such row is reported. Exits with 1 in that case,
-    and also if examples have no answer.
+    Rows are matched by id, or by their texts if the ids are unknown. The texts must match the examples. If any row does
+    not answer exactly one example, nothing is written and every such row is reported. Exits with 1 in that case, and
+    also if examples have no answer.
     """
     from decabench.exchange import ImportSettings, Places, RefusedImportError, import_answers
 
@@ -172,8 +172,8 @@ def import_(
     if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
             folded(
-                "If the file uses different words for the labels, import the answers again with --force and --label "
-                "FILE=DATASET for each, such as --label 1=positive."
+                "If the file uses different words for the labels, import the answers again with --force, and add "
+                "--label FILE=DATASET for each label, such as --label 1=positive."
             )
         )
     if done.removed:
@@ -193,7 +193,7 @@ def import_(
 
 
 def _name(given: str, output: Path) -> str:
-    """An earlier import keeps its name unless a new name is given."""
+    """Return the submission's name, or an empty string to keep the name from an earlier import."""
     return given or ("" if (output / "submission.toml").exists() else output.resolve().name)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder that contains submissions, which can be grouped in folders, or a single submission.",
+    help="Folder with submissions, which can be grouped in subfolders, or a single submission.",
 )
 @output_option("Folder for the site.", metavar="SITE")
 @click.option(
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @choice_option(
     "--examples",
     ["free", "all", "none"],
-    "Show these texts on the site: texts that may be redistributed, all texts (for private use), or none.",
+    "Which texts the site shows: free (only texts that may be redistributed), all (for private use) or none.",
 )
 @click.option(
     "--baselines/--no-baselines",
@@ -83,10 +83,10 @@ def leaderboard(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score submissions, and write the leaderboard as a static site that opens straight from disk.
+    """Score submissions, and write the leaderboard as a static site that you can open directly from disk.
 
-    A board ranks scores that were computed on this machine from answers; nothing is scored twice. Scores
-    without answers or without prepared data are listed separately. If there is nothing to show, writes nothing
+    A board ranks scores that were computed from answers on this machine. Unchanged answers are not scored again.
+    Scores without answers or without prepared data are listed separately. If there is nothing to show, writes nothing
     and exits with 1.
     """
     from decabench.leaderboard import BoardOptions, build_leaderboard

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def metrics(context: click.Context) -> None:
-    """List the metrics, with their definitions, ranges and the scorers they reproduce."""
+    """List the metrics with their definitions, their ranges, and the scorers that they reproduce."""
     if context.invoked_subcommand is not None:
         return
     from decabench.metrics import METRICS
@@ -41,7 +41,7 @@ def metrics(context: click.Context) -> None:
 @metrics.command()
 @click.argument("name", shell_complete=complete_metric)
 def show(name: str) -> None:
-    """Show a metric's definition, range, and the scorers it reproduces."""
+    """Show a metric's definition, its range, and the scorers that it reproduces."""
     from decabench.errors import require_name
     from decabench.metrics import METRICS
 
@@ -76,7 +76,7 @@ def _describe(name: str) -> MetricFields:
 @metrics.command()
 @click.pass_context
 def selftest(context: click.Context) -> None:
-    """Check this installation against bundled official scores: offline, in a few seconds."""
+    """Check that this installation reproduces bundled official scores. This takes a few seconds and works offline."""
     from decabench.metrics.selftest import run_selftest
 
     results = run_selftest()

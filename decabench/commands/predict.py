@@ -55,7 +55,7 @@ class SectionedCommand(click.Command):
         self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options, first making the options that are made on demand."""
+        """Return all options. The first call also creates the options that `options` returns."""
         if self._late_options is not None:
 
             def holder() -> None: ...
@@ -89,15 +89,15 @@ def _options() -> list[Any]:
         tasks_option,
         split_option("validation", "Split to answer."),
         output_option(
-            "Write the submission to this folder, which must be new, empty, or from an earlier run to continue.",
+            "Folder for the submission. It must be new or empty, or contain an earlier run to continue.",
             required=False,
         ),
         options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
         click.option(
             "--force",
             is_flag=True,
-            help="Replace another predictor's submission in the folder, including all answers and results, or "
-            "this predictor's answers with fewer answers.",
+            help="Replace another predictor's submission in the folder, including all its answers and results, or "
+            "replace this predictor's answers with fewer answers.",
         ),
         home_option,
         include_option,
@@ -106,7 +106,7 @@ def _options() -> list[Any]:
         questions(
             "--dry-run",
             is_flag=True,
-            help="Count examples and tokens and estimate time and cost, without asking the model.",
+            help="Count examples and tokens, and estimate the time and cost, without asking the model.",
         ),
         questions(
             "--show-prompt",
@@ -192,7 +192,7 @@ def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
 _OF_COMMAND = frozenset(
     {"tasks", "suite", "split", "output", "force", "home", "include", "dry_run", "show_prompt"}
 )
-"""Options that aren't fields of a Run under the same name and type."""
+"""Options that aren't passed unchanged to `make_run`."""
 
 
 def _run(given: dict[str, Any]) -> Run:
@@ -219,7 +219,7 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
     if template == "default":
         return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
-        note(f"The template's prompts for {', '.join(unknown)} were ignored, because there is no such task.")
+        note(f"The template has prompts for unknown tasks, which were ignored: {', '.join(unknown)}.")
 
 
 def _show_prompt(given: dict[str, Any]) -> None:
@@ -253,11 +253,11 @@ _FIRST_RUN = "run with --limit 50 --output DIR, then with --dry-run --output DIR
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
-    """Print the table of `--dry-run`, and how the estimate was made.
+    """Print the estimates of `--dry-run`, and how they were made.
 
-    `first_run` says how to get a measured time.
+    `first_run` tells the user how to get an estimate of the time.
     """
-    headings = ("examples", "answered", "tokens in", "max. tokens out", "time", "cost, at most")
+    headings = ("examples", "answered", "tokens in", "max. tokens out", "time", "max. cost")
     ranked = [TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)]
     table = []
     for row in rows:
@@ -271,13 +271,15 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
         given = sum(row.prompt_tokens or 0 for row in prompted)
         made = sum(row.completion_tokens or 0 for row in prompted)
         cost = prices.cost(given, made)
-        price = f", {_money(cost)} at most" if cost is not None else ""
-        how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters per token"
+        price = f", at a cost of at most {_money(cost)}" if cost is not None else ""
+        how = "counted by the model's tokenizer"
+        if not prompted[0].is_counted:
+            how = "estimated at four characters per token"
         if any(row.examples - row.answered > 500 for row in prompted):
-            how += ", from the first 500 examples of a task"
-        out.print(f"Total: {given:,} tokens in ({how}), {made:,} out at most{price}.")
+            how += ", extrapolated from the first 500 examples of a task"
+        out.print(f"Total: {given:,} tokens in ({how}), at most {made:,} out{price}.")
     if all(row.seconds is None for row in rows):
-        out.print(folded(f"Time: unknown. To measure it, {first_run}."))
+        out.print(folded(f"The time is unknown. To estimate it, {first_run}."))
 
 
 def write_record(plan: Plan, report: Report, started: float) -> None:
@@ -297,13 +299,13 @@ def write_record(plan: Plan, report: Report, started: float) -> None:
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
-"""Columns that are shown only if some task has values for them."""
+"""Columns that are shown only if at least one task has a value."""
 _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
 """Columns that are hidden first in a narrow window."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
-    """Print a run's final table, and what is missing from the submission."""
+    """Print the table at the end of a run, and warnings about the answers."""
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
     headings = (*_ALWAYS, *shown)
@@ -346,7 +348,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
 def _remarks(plan: Plan, report: Report) -> Iterator[str]:
     run = plan.run
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
-    totals = {  # a tally has the name of its wording
+    totals = {  # by task, since the names of tallies include the variant
         planned.task.name: tally.total for planned, tally in zip(plan.tasks, report.tallies, strict=True)
     }
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
@@ -370,7 +372,7 @@ _FORMS = {
     "empty": "{} are empty.",
     "not_in_context": "{} do not occur in the context, as the task requires.",
 }
-"""Sentences about answers that reveal little about the model, with advice."""
+"""Warnings about answers that don't show what the model can do, some with advice."""
 
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
@@ -433,7 +435,7 @@ _REST = "Options"
 
 
 class _Option(click.Option):
-    """An option that stores its heading in the help text."""
+    """An option that the help lists under the heading `section`."""
 
     def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -441,7 +443,7 @@ class _Option(click.Option):
 
 
 def section(title: str) -> Callable[..., Decorator[Any]]:
-    """Return a decorator like `click.option` for the options under a heading."""
+    """Return a variant of `click.option` whose options are listed under a heading."""
 
     def option(*names: str, **settings: Any) -> Decorator[Any]:
         return click.option(*names, cls=_Option, section=title, **settings)
@@ -452,7 +454,8 @@ def section(title: str) -> Callable[..., Decorator[Any]]:
 def options_of(owner: type, *names: str) -> Decorator[Any]:
     """Make a click option from each field that a dataclass declares with `decabench.predictors.option`.
 
-    If names are given, only from the fields named. Name, type, default, range and help all come from the field.
+    If names are given, only these fields are used. An option's name, type, default, range and help all come from its
+    field.
     """
     hints = get_type_hints(owner)
     declared = [field for field in fields(owner) if "option" in field.metadata]
@@ -520,7 +523,7 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A type whose values are parsed by a function. The message of its ValueError is shown."""
+    """A parameter type whose values are parsed by a function. If it raises a ValueError, the message is shown."""
 
     name = "text"
 
@@ -528,7 +531,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert text. A default value is already parsed."""
+        """Parse a string. Other values are defaults, which are already parsed."""
         if not isinstance(value, str):
             return value
         try:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @jobs_option
 @file_option(
     "--export-ids",
-    text="Also write the ids of the prepared examples, which let `decabench check` run without data.",
+    text="Also write the ids of the prepared examples to this file, so that `decabench check` can run without data.",
     exists=False,
 )
 @hidden_option
@@ -135,7 +135,7 @@ def prepare(
 def _describe_place(tasks: list[Task], request: Request) -> str:
     """Describe where the data comes from.
 
-    Without a named source, this includes whether some data came from a mirror and will therefore stay.
+    If no source is specified, data that came from a mirror is kept, and the description mentions it.
     """
     from decabench.tasks import Store, requested_splits
 
@@ -200,7 +200,7 @@ def _print_missing(
     wanted: tuple[str, ...],
     store: Store,
 ) -> None:
-    """The reasons are left out, because they have already been reported."""
+    """Print which tasks could not be prepared. The reasons have already been reported."""
     failed = [each for each in preparations if each.error]
     if not failed:
         return
@@ -220,7 +220,7 @@ def _print_missing(
 
 
 def _describe_earlier(failed: Preparation, store: Store) -> str:
-    """Describe the prepared splits that were to be replaced, such as `train, validation; sample`."""
+    """Describe the earlier data that a failure left unchanged, such as `train, validation; sample`."""
     from decabench.tasks import SPLITS
 
     records = _readable_records(store, failed.task)
@@ -238,7 +238,7 @@ def _print_table(
     columns = [
         TableColumn("task"),
         *(TableColumn(split) for split in SPLITS),
-        TableColumn("of published", rank=1),
+        TableColumn("published", rank=1),
         TableColumn("data", rank=1),
         TableColumn("state", is_text=True),
     ]

@@ -1,4 +1,4 @@
-"""`decabench review`: request, queue. Submissions from others are only read as data, and never executed."""
+"""`decabench review`: request, queue. Submissions from other people are read as data and never executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_ANNOTATIONS = 10
 
 @click.group()
 def review() -> None:
-    """Check and score submissions from others, and show where they would rank."""
+    """Check and score submissions from other people, and show where they would rank."""
 
 
 def _quota(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -97,11 +97,11 @@ def _review(
 @review.command()
 @click.argument("commit")
 @_board_options
-@click.option("--owner", metavar="NAME", help="Refuse a request that changes a folder other than NAME.")
+@click.option("--owner", metavar="NAME", help="Refuse a request that changes any folder other than NAME.")
 @click.option(
     "--github",
     is_flag=True,
-    help="Print faults as annotations, and append the summary to $GITHUB_STEP_SUMMARY.",
+    help="Print faults as GitHub annotations, and append the summary to $GITHUB_STEP_SUMMARY.",
 )
 def request(
     commit: str,
@@ -112,7 +112,7 @@ def request(
     quota: tuple[int, int] | None,
     **board: Any,
 ) -> None:
-    """Review a pull request, whose last commit is COMMIT, in a clone of the board's repository.
+    """Review a pull request in a clone of the board's repository. COMMIT is the request's last commit.
 
     First check out the commit that the request would be merged into. The request may change only its author's
     folder in --submissions. Only the submissions in that folder are checked and scored; all other scores come
@@ -147,7 +147,7 @@ def request(
     "--results",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the outcomes, which authors receive, to this folder.",
+    help="Folder for the outcomes, which are meant for the authors.",
 )
 def queue(
     folder: Path,
@@ -159,9 +159,9 @@ def queue(
 ) -> None:
     """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
-    An outcome has scores and counts, or faults, but never labels or anything about single answers. Valid submissions
-    are moved to --submissions, and refused ones to .refused/ there. Names that begin with a dot are ignored, because
-    they are still being uploaded.
+    An outcome contains scores and counts, or faults, but never labels or anything about single answers. Valid
+    submissions are moved to --submissions, and refused submissions to .refused/ in that folder. Submissions whose
+    names begin with a dot are ignored, because they are still being uploaded.
     """
     from decabench.leaderboard import Review, SendingLimits, outcome_path, queue_fault, settle, take_queue
 
@@ -190,7 +190,7 @@ def _print_json(problems: Sequence[Problem], reviews: Sequence[Review]) -> None:
 
 
 def _markdown(problems: Sequence[Problem], reviews: Sequence[Review]) -> str:
-    from decabench.exchange import escape_markdown as plain  # the text is its author's
+    from decabench.exchange import escape_markdown as plain  # authors control the text
 
     lines = [f"- {plain(f'{each.path}: {each.message}')}" for each in problems[:_MOST_SHOWN]]
     if len(problems) > _MOST_SHOWN:

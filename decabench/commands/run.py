@@ -1,4 +1,4 @@
-"""`decabench run`: from data to compared scores, as described in one file."""
+"""`decabench run`: prepare data, predict, evaluate and compare, as described in one file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     output = "runs/qwen"                  # the submission
     tasks = ["sst", "squad"]              # or suite = "decathlon"
     baselines = ["majority"]              # names, or folders of submissions
-    board = "site"                        # a page with the board around it
+    board = "site"                        # a folder for a board
     [prepare]
     mirror = "/data/decabench"
     [predict]                             # any option of decabench predict
@@ -60,8 +60,8 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     models are compared.
 
     Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
-    run.toml. Without FILE, all settings come from --set. Exit codes are those of decabench predict and decabench
-    evaluate.
+    run.toml. Without FILE, all settings come from --set. The exit codes are the same as for decabench predict and
+    decabench evaluate.
     """
     from decabench.commands._progress import show_progress
     from decabench.commands.predict import write_record
@@ -77,7 +77,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     started = time.time()
 
     def record(plan: Plan, report: Report) -> None:
-        if any(tally.answered for tally in report.tallies):  # or the record is of the run that asked
+        if any(tally.answered for tally in report.tallies):  # otherwise, keep the record of the earlier run
             write_record(plan, report, started)
 
     progress = show_progress()
@@ -139,7 +139,7 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
         print_estimate(found.estimates, Prices(), "run with --set predict.limit=50, without --dry-run")
     else:
         echo(
-            f"To see how many questions {experiment.predictor} would be asked, prepare this data. "
+            f"Prepare this data to see how many questions {experiment.predictor} would be asked. "
             "No questions were asked."
         )
 
@@ -235,7 +235,7 @@ def _print_scores(done: Outcome, found: Comparison | None) -> None:
 
 
 def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
-    """Return three wrong examples, from different tasks if possible, leaving out tasks with hidden labels."""
+    """Return up to three wrong answers, from different tasks if possible. Tasks with hidden labels are left out."""
     from decabench.errors import DecabenchError
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 
@@ -249,7 +249,7 @@ def _wrong_answers(experiment: Experiment, done: Outcome) -> list[Browsed]:
     for name in islice(done.results.tasks, 3):
         try:
             examples = find_examples(done.folder, name, options)
-        except DecabenchError:  # its labels are hidden, or it failed, as is said above
+        except DecabenchError:  # the labels are hidden, or the task failed, which is reported above
             continue
         wrong = browse_examples(examples, Chosen(right=False, order="loss"))
         found.append([each for each in islice(wrong, 3) if each.row.references])

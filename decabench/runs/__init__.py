@@ -1,6 +1,6 @@
 """Run models on tasks: plan the run, ask the questions, keep a journal, write the submission and score it.
 
-Public names are listed in `__init__.pyi` and imported lazily because experiments also need the scorers.
+Public names are listed in `__init__.pyi`. They are imported lazily because experiments also load the scorers.
 """
 
 from decabench.lazy import lazy_names

@@ -58,7 +58,7 @@ class Tally:
     truncated: int = 0
     """Answers that reached the token limit, including those from the journal."""
     unparseable: int = 0
-    """Answers that don't contain anything in the task's form."""
+    """Answers that contain nothing in the form that the task requires."""
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
@@ -74,9 +74,9 @@ class Tally:
     other_label: int = 0
     """Answers that are not among the labels offered by the question."""
     other_label_example: str = ""
-    """A sentence about the first answer with another label, including the labels and a remedy."""
+    """A message about the first of these answers, with the valid labels and advice."""
     answer_format: str = ""
-    """A sentence about the format that most answers seem to use, such as HTML. Empty for plain text."""
+    """A message about the format that most answers seem to use, such as HTML. Empty for plain text."""
     template: int = 0
     """Answers from which role headers or chat template tokens were removed."""
     tool_calls: int = 0
@@ -155,7 +155,7 @@ class EngineOptions:
 
 
 class Engine(AbstractContextManager["Engine"], Protocol):
-    """Runs a backend for several tasks, one after another. Nothing is loaded before the first question."""
+    """Runs a backend on several tasks, one after another. Nothing is loaded before the first question."""
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs as they arrive, in any order.
@@ -190,8 +190,8 @@ class TaskRun:
 def answer_task(run: TaskRun) -> Tally:
     """Ask every question that isn't answered in the journal, retrying earlier failures at the end.
 
-    Raises ModelError after too many consecutive failures, not counting earlier failures, and when the budget
-    is spent.
+    Raises ModelError if the budget is spent, or after too many consecutive failures. Questions that already
+    failed in an earlier run don't count.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -259,14 +259,14 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
             "To continue, run the same command with a larger --max-cost. Earlier answers are kept."
         )
     for id_ in sorted(pending):
-        record(id_, Failure("the predictor ended without answering it"))
+        record(id_, Failure("the predictor stopped without answering this question"))
     tally.commonest_error = errors.most_common(1)[0][0] if errors else ""
 
 
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
     """Yield the unanswered questions, adding each to `pending`.
 
-    Earlier failures come last, so the other questions have already been asked if they fail again.
+    Questions that failed in an earlier run come last. If they fail again, all others have already been asked.
     """
     for again in (False, True) if failed else (False,):
         for question in run.questions():
@@ -306,7 +306,7 @@ class LocalEngine:
 def _without_silent_exit() -> Iterator[None]:
     """Make os._exit() in a predictor's code end this process with an error.
 
-    Forked processes may still use it.
+    Forked processes may still call it.
     """
     usual, own = os._exit, os.getpid()
 
@@ -381,7 +381,7 @@ def ask_predictor(
             yield from _ask_batch(predictor, guard, batch)
     else:
         raise UnknownNameError(
-            f"{_shown(predictor)}, which was made for {guard.task}, is not a predictor. A predictor must have "
+            f"{_shown(predictor)}, which was created for {guard.task}, is not a predictor. A predictor must have "
             "a method predict(questions) that returns one text for each question."
         )
 
@@ -443,7 +443,9 @@ def _stream(
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:
-        if hasattr(pairs, "close"):  # not at garbage collection, since it may hold a program
+        if hasattr(
+            pairs, "close"
+        ):  # now, not at garbage collection, since the stream may keep a program running
             with guard():
                 pairs.close()
 

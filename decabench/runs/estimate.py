@@ -35,7 +35,7 @@ class Estimate:
     completion_tokens: int | None
     """The maximum number of generated tokens, which is the sum of all answers' limits."""
     is_counted: bool
-    """Whether tokens were counted with the tokenizer, not estimated at four characters each."""
+    """Whether tokens were counted with the tokenizer, not estimated at four characters per token."""
     seconds: float | None
     """Time in seconds at the speed of the last run in this folder; None without an earlier run."""
     cost: float | None = None

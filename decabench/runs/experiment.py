@@ -51,10 +51,10 @@ from decabench.tasks import (
 from decabench.text import with_full_stop
 
 RUN_TOML = "run.toml"
-"""The file with the run's settings in a submission folder."""
+"""The file in a submission folder that contains the run's settings."""
 
 HIDDEN = "(not kept)"
-"""Replaces the values of headers in that file."""
+"""The text that replaces the values of HTTP headers in `run.toml`."""
 
 
 @dataclass(frozen=True)
@@ -217,11 +217,11 @@ def read_experiment(
     source: str | Path | Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
 ) -> Experiment:
-    """Read an experiment from a TOML file or mapping, and apply settings.
+    """Read an experiment from a TOML file or mapping, and override some of its settings.
 
-    Settings are strings such as `predict.limit=20`, with a TOML value or any other text, or a mapping of the
-    same names to values. All faults are reported together. Paths are relative to the working directory, and a
-    predictor's module may also be next to the file. Raises DecabenchError.
+    `settings` is a mapping from names to values, or a list of strings such as `predict.limit=20`, whose values
+    are TOML or plain text. All faults are reported together. Paths are relative to the working directory, and
+    a predictor's module may also be next to the file. Raises DecabenchError.
     """
     content: dict[str, Any]
     if isinstance(source, str | Path):
@@ -330,7 +330,7 @@ def _change(content: dict[str, Any], path: str, value: Any) -> None:
     table = content
     for at, each in enumerate(above, start=1):
         inner = table.get(each)
-        if inner is not None and not isinstance(inner, Mapping):  # its value may be a secret
+        if inner is not None and not isinstance(inner, Mapping):  # don't print it, since it may be secret
             raise DecabenchError(f"{path} cannot be set: {'.'.join(above[:at])} is a value, not a table.")
         table[each] = dict(inner or {})
         table = table[each]
@@ -384,7 +384,7 @@ def _collected(faults: list[str]) -> Iterator[None]:
 
 
 def _in_words(error: str) -> str:
-    """Convert a msgspec error, such as "Expected `int | null`, got `str`", to words that fit a TOML file."""
+    """Rewrite a msgspec error, such as "Expected `int | null`, got `str`", in terms that fit a TOML file."""
     wanted, _, given = error.partition(" - at ")[0].removeprefix("Expected").partition(", got ")
     kinds = [
         " or ".join(KINDS.get(kind, kind) for kind in re.findall(r"\w+", each) if kind != "null")
@@ -459,8 +459,8 @@ def run_experiment(
 ) -> Outcome:
     """Run an experiment, skipping completed steps.
 
-    `say` is called with the name of each step. `record` is called between the model's answers and their
-    scoring. Raises DecabenchError.
+    `say` is called with the name of each step. `record` is called after the model has answered, before the
+    answers are scored. Raises DecabenchError.
     """
     suite, tasks = _chosen(experiment)
     _require_places(experiment)
@@ -564,7 +564,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
             for name, each in failed.items()
         )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
-        raise DataError(f"The run did not start because data is missing for {which}. {reasons}")
+        raise DataError(f"The run did not start, because data is missing for {which}. {reasons}")
 
 
 def _request(experiment: Experiment) -> Request:

@@ -54,7 +54,7 @@ class JournalKey:
     variant: int
     """The variant number; 0 for the dataset's own wording."""
     fingerprint: str
-    """The `sha256:` digest of everything that affects answers."""
+    """The `sha256:…` digest of everything that affects answers."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Everything covered by the fingerprint, in readable form."""
 
@@ -77,7 +77,7 @@ class Journal:
         self.outcomes: dict[str, Outcome] = {}
         """The last outcome for each id."""
         self.seconds: float | None = 0.0
-        """The seconds that all outcomes took, over all parts of the run; None if some were not recorded."""
+        """The total time of all outcomes in seconds, including earlier runs; None if some times are missing."""
         self._file = -1
         self._synced = 0.0
 
@@ -104,13 +104,13 @@ class Journal:
                 os.replace(self._aside, self.path)
 
     def append(self, id_: str, outcome: Outcome, seconds: float = 0.0) -> None:
-        """Append an outcome, and the seconds since the one before. It has been written when this method returns."""
+        """Append an outcome and write it to the file. `seconds` is the time since the previous outcome."""
         self.outcomes[id_] = outcome
         record = {**_record(id_, outcome), "seconds": round(seconds, 4)}
         self._count(record)
         data = _encode(record)
         with storage_errors(self.path):
-            while data:  # a full disk may accept only part of it and fail on the next write
+            while data:  # a full disk may accept only part of the data, and fail on the next write
                 data = data[os.write(self._file, data) :]
             if time.monotonic() - self._synced > _SYNC_SECONDS:
                 os.fsync(self._file)
@@ -138,11 +138,11 @@ class Journal:
                     self._read_line(number, line)
                     whole += len(line)
                 elif number == 1 and not self._is_cut_header(line):
-                    raise self._damaged(1, "the first line is not that of a journal")
+                    raise self._damaged(1, "the first line is not the header of this journal")
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is the start of our header, with any date. Other files are never overwritten."""
+        """Whether a line is the start of this journal's header, with any date. Other files are never overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]

@@ -109,7 +109,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
     model is missing or the file has other content.
     """
     content = read_toml(Path(path), DecabenchError)
-    require_name(model, content, f"price in {path} of the model")
+    require_name(model, content, f"price in {path} for the model")
     faults: list[str] = []
     table = TomlTable(content, "", faults).table(model)
     table.refuse_unknown(("in", "out"))
@@ -247,7 +247,7 @@ class Prompts:
 
     template: str = option(
         "default",
-        "default, plain (only question and context), or your own file.",
+        "Prompt template: default, plain (only the question and context), or your own file.",
         section=PROMPTS,
         metavar="NAME|FILE",
     )
@@ -263,21 +263,21 @@ class Prompts:
     )
     protocol: str = option(
         AUTO,
-        "How to ask for an answer: tag asks for <answer>…</answer>; choices takes the likeliest label; "
-        "json has the server enforce a schema; prose searches the text. auto means tag. Tasks without "
-        "labels use tag instead of choices.",
+        "How to get an answer: tag asks for <answer>…</answer>; choices takes the most likely label; json enforces "
+        "a schema during generation; prose searches the text. auto means tag. Tasks without labels use tag instead "
+        "of choices.",
         section=PROMPTS,
         choices=(AUTO, *get_args(Protocol)),
     )
     choices_by: str = option(
         "sum",
-        "How --protocol choices scores a label: by its log-likelihood in total, per character, per "
-        "token, or minus the label's log-likelihood without the prompt.",
+        "How --protocol choices scores a label: by its log-likelihood in total, per character or per token, or by the "
+        "total minus the label's log-likelihood without the prompt.",
         section=PROMPTS,
         choices=CHOICES_BY,
     )
     shots_seed: int | None = option(
-        None, "Seed for choosing the examples of --shots.", section=PROMPTS, unset="that of --seed"
+        None, "Seed for choosing the examples of --shots.", section=PROMPTS, unset="the value of --seed"
     )
 
     def __post_init__(self) -> None:
@@ -318,7 +318,7 @@ class Run:
     store: Store
     """The prepared data."""
     name: str = option("", "Name of the submission.", unset="the predictor's")
-    authors: tuple[str, ...] = option((), "Author. Can be repeated.", flag="--author")
+    authors: tuple[str, ...] = option((), "Name of an author. Can be repeated.", flag="--author")
     description: str = option("", "One or two sentences about how the model works.")
     url: str = option("", "Link to more information.")
     model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)
@@ -354,7 +354,7 @@ class Run:
         "Extract the answer from the model's text.",
         section=PROMPTS,
         flag="--extract/--no-extract",
-        unset="for hf: and openai:",
+        unset="only for language models",
     )
     reasoning_tags: tuple[tuple[str, str], ...] = option(
         (),
@@ -382,8 +382,8 @@ class Run:
     )
     fresh: bool = option(
         False,
-        "Ask everything again. The old journal is kept as FILE.old, and the old submission until the run is complete. "
-        "To continue an interrupted run, leave this option out.",
+        "Ask all questions again. The old journal is kept as FILE.old, and the old submission is kept until the run is "
+        "complete. To continue an interrupted run, leave out this option.",
         section=RUN,
     )
     give_up_after: int = option(
@@ -436,7 +436,7 @@ class Run:
 
 
 def make_run(**settings: Any) -> Run:
-    """Return a run. The fields of its selection, prompts and model options are given by name, like its own."""
+    """Return a Run from the fields of Run, Selection, Prompts and ModelOptions, all given by name."""
     parts = {"selection": Selection, "prompts": Prompts, "options": ModelOptions}
     made: dict[str, Any] = {}
     for name, owner in parts.items():
@@ -447,7 +447,7 @@ def make_run(**settings: Any) -> Run:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The training data available to a predictor: the training split, unless it is being evaluated."""
+    """The training data that a predictor may read: the training split, unless that split is being evaluated."""
 
     store: Store
     """The prepared data."""
@@ -493,11 +493,11 @@ class Reading:
     form: AnswerForm | None = None
     """The form of an answer, if answers are extracted from the output."""
     wording: Variant | None = None
-    """The wording whose labels are replaced by the dataset's; None for the dataset's own wording."""
+    """The wording, whose labels are converted to the dataset's labels; None for the dataset's own wording."""
     protocol: Protocol = "prose"
     """How answers are requested."""
     is_opened: bool = False
-    """Whether the prompt itself opens the tag of the answer."""
+    """Whether the prompt ends with the opening tag of the answer."""
     choices_by: str = "sum"
     """The score that decides among labels, from `CHOICES_BY`."""
 
@@ -620,7 +620,7 @@ def _check(run: Run, backend: Backend) -> None:
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
             f"{run.predictor} does not use prompts. The options --template, --system, --shots and --protocol "
-            "are only for language models (hf:, openai:)."
+            "are only for language models, such as hf: and openai:."
         )
 
 

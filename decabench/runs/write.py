@@ -1,6 +1,7 @@
 """Run a predictor on tasks, and write the submission from the journals once all tasks are answered.
 
-A submission is therefore never half-written, and an interrupted run results in the same submission.
+A submission is therefore never half-written, and an interrupted run produces the same submission once it is
+completed.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ from decabench.tasks import (
 from decabench.text import excerpt
 
 RUN_FILE = "run.json"
-"""Timing and memory use of the last run. The file is stored alongside the submission but isn't part of it."""
+"""The file with the time and memory use of the last run. It is in the submission's folder but isn't part of it."""
 
 HALF_WRITTEN = ".partial"
 """A subfolder where the submission is written until it is complete."""
@@ -102,7 +103,7 @@ NOT_IN_CONTEXT = "not-in-context"
 """Extraction rule for an answer to an extractive task that doesn't occur in its context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml. A server with more names isn't naming models."""
+"""The maximum number of models per task in submission.toml. A server that reports more isn't reporting models."""
 
 _ERROR_LENGTH = 500
 """The maximum length of an error in submission.toml, in characters."""
@@ -275,17 +276,17 @@ def occupied_by(plan: Plan) -> str:
     if METADATA_NAME in found:
         old, _ = read_metadata(output)
         if old is None:
-            return "holds a submission that cannot be read"
+            return "contains a submission that cannot be read"
         if _is_same(old, plan):
             return _more_answers(old, plan)
-        changed = "of an earlier version of this model, or with other settings"
+        changed = "from an earlier version of this model or with other settings"
         is_earlier = old.predictor.get("name") == plan.predictor["name"]
-        return f"holds the submission {old.name}{f' {changed}' if is_earlier else ''}"
+        return f"contains the submission {old.name}{f' {changed}' if is_earlier else ''}"
     journals = {path.name.removesuffix(OLD) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
         return ""  # a run was killed, perhaps while moving its files into place
     if journals:
-        return "holds the answers of another model"
+        return "contains the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
         raise DecabenchError(
             f"{output} contains other files and is not a submission. Choose another folder with --output."
@@ -294,7 +295,7 @@ def occupied_by(plan: Plan) -> str:
 
 
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
-    """Describe answers to the same data that a run would replace with fewer. Empty if there are none."""
+    """Describe answers to the same data that a run would replace with fewer answers, if there are any."""
     run, fewer = plan.run, []
     if run.selection == Selection():  # a run on all examples keeps everything
         return ""
@@ -306,8 +307,8 @@ def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
         there = old.partial[key]["answered"] if key in old.partial else record.rows - failed
         asked = next(planned for planned in plan.tasks if planned.task.name == task.name)
         if (count := sum(1 for _ in asked.questions())) < there:
-            fewer.append(f"{there:,} answers to {key}, of which this run would keep only {count:,}")
-    return f"has {'; '.join(fewer)}" if fewer else ""
+            fewer.append(f"{there:,} answers to {key}, but this run would keep only {count:,} of them")
+    return f"contains {'; '.join(fewer)}" if fewer else ""
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
@@ -342,9 +343,9 @@ def _remove_stale_results(
     plan: Plan, half: Path, old: SubmissionInfo | None, new: SubmissionInfo
 ) -> tuple[str, ...]:
     output, split = plan.run.output, plan.run.split
-    if (
-        old is None
-    ):  # another predictor's; unlink its metadata first so that a kill never leaves misattributed answers
+    if old is None:
+        # The results belong to another predictor. Its metadata is deleted first, so that a killed process never
+        # leaves answers that are attributed to the wrong predictor.
         (output / METADATA_NAME).unlink(missing_ok=True)
         return remove_results(output)
     pairs = [(task.name, split) for task in plan.run.tasks if f"{task.name}.{split}" in old.data]
@@ -390,7 +391,7 @@ def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, A
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Count an answer that isn't in the task's form. This is independent of whether it is wrong."""
+    """Count an answer that isn't in the form that the task requires, whether or not it is right."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     tally.not_in_context += rules[-1] == NOT_IN_CONTEXT
@@ -565,7 +566,7 @@ def _usage(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
 def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
     """Return the seconds of answering and the number of answers, if all journals have them.
 
-    Baselines have none, so that their submissions are always the same.
+    Baselines record no time, so that their submissions are always the same.
     """
     seconds = [done.journal.seconds for done in group if done.journal.seconds is not None]
     answers = sum(isinstance(each, Answer) for done in group for each in done.journal.outcomes.values())
@@ -587,10 +588,7 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task with examples left out.
-
-    A limit that includes all examples doesn't count.
-    """
+    """Yield a mark for every task with examples that were left out."""
     for done in answered:
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows

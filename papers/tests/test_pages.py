@@ -290,6 +290,6 @@ def test_the_page_of_claims(tmp_path):
     ]
     assert all(line in page.splitlines() for line in lines)
     assert "Lower is better for error," in page
-    assert "to compare ours with: [Controls](controls.md)." in page and "+9.0" not in page
+    assert "because there are none: [Controls](controls.md)." in page and "+9.0" not in page
     plot_claims(file.done, tmp_path / "claims-t.png")
     assert (tmp_path / "claims-t.png").read_bytes()[:4] == b"\x89PNG"

@@ -182,7 +182,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     said = " ".join(summary.split())
     assert f"- Jointly {np.mean(sst['joint']):.1f} (paper 88.5): {line[4][:-1]}" in said
     (pooled,) = [
-        line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
+        line for line in text.splitlines() if line.startswith("The standard deviation between seeds")
     ]
     one, several = (f"{np.std(means[row], ddof=1):.3f}" for row in ("joint", "single"))
     assert (
@@ -227,7 +227,7 @@ def test_a_run_that_starts_from_another(given, tmp_path, capsys, monkeypatch):
     only = ["--seeds", "1", "--only", "joint"]
     main(["reproduce", *given, *only])
     said = capsys.readouterr().out
-    assert "one-sst, seed 1, for its weights" in said and re.search(
+    assert "one-sst, seed 1, whose weights are needed first" in said and re.search(
         r"  joint, seed 1: sst em \d+\.\d\d, ", said
     )
     assert not (tmp_path / "out" / "submissions" / "one-sst-seed-1").exists()
@@ -309,7 +309,7 @@ def test_records_are_whole_or_not_there(tmp_path):
     [
         (["--seeds", "7"], "has no seed 7; its seeds are 0, 1"),
         (["--only", "jiont"], "Unknown run 'jiont': did you mean joint?"),
-        (["--only", "single"], "its row has the runs one-sst, one-multinli.in.out"),
+        (["--only", "single"], "a row, whose runs are one-sst, one-multinli.in.out"),
         (["--device", "cuda:99", "--only", "joint"], "torch finds no cuda:99"),
         (["--home", "/nowhere", "--only", "joint"], "joint: .*prepared in"),
     ],
@@ -327,9 +327,9 @@ def test_wrong_options_are_told_before_anything_is_trained(given, tmp_path, opti
         ('measures = ["SST"]', 'measures = ["SST2"]', "measure 'SST2'"),
         ('measures = ["SST"]', 'measures = "SST"', "no list 'SST'"),
         ('measures = ["SST"]', 'measures = ["SST", "mean"]', "exactly one measure, not SST, mean"),
-        ("{{joint: SST}}", "{{joined: SST}}", r"row or contrast \{\{joined: SST\}\} of the summary"),
-        ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
-        ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
+        ("{{joint: SST}}", "{{joined: SST}}", r"\{\{joined: SST\}\}, but there is no such row or contrast"),
+        ('name = "joint"', 'name = "one-sst"', "run 'one-sst' is defined twice"),
+        ('name = "joint"', 'name = "joint"\nrow = "single"', "row 'single' has two runs for sst"),
         (
             "settings = { epochs = 3 }",
             'tasks = ["sst"]\nomit = ["sst2"]',

@@ -25,7 +25,7 @@ def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
     lines.end(tally(failed=2, resumed=58))
     lines.end(tally(answered=0, resumed=100))  # no question was sent
     assert capsys.readouterr().err.splitlines() == [
-        "sst: 7 of 100 answers are in the journal",
+        "sst: 7 of 100 answers are already in the journal",
         "sst: 40 of 100, 2.0 examples/s, 0:00:30 left",
         "sst: 100 of 100, 2.0 examples/s, 2 failed",
     ]

@@ -233,7 +233,7 @@ def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
     cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut at the limit for new tokens"
+    forms = "3 unparseable, 1 of them only reasoning, 1 refused, 1 cut off at the token limit"
     assert f"\nsquad: {forms}, 1 with chat-template tokens.\n" in done.stdout
     assert (
         "squad: 1 context was truncated; 96.9% of contexts still contain the gold answer (ceiling)."
@@ -278,7 +278,7 @@ def test_one_other_wording_alone_is_named(command, home, submit):
     text = (folder / "submission.toml").read_text()
     (folder / "submission.toml").write_text(text.replace("[predictor]", "[predictor]\nvariant = 2", 1))
     done = command("evaluate", "--submission", folder, "--home", home)
-    assert "Reworded questions: variant 2, not the datasets' own wording." in done.stdout
+    assert "The questions were reworded: this is variant 2, not the datasets' own wording." in done.stdout
 
 
 def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home, tmp_path, monkeypatch):
@@ -325,7 +325,7 @@ def test_the_submission_by_position(command, home, submit):
     assert by_position.stdout == by_option.stdout
     for arguments, said in (
         (("--home", home), "Specify a folder, a .zip or a .tar.gz."),
-        ((folder, "--submission", folder), "The submission is specified more than once"),
+        ((folder, "--submission", folder), "The submission was specified twice"),
     ):
         done = command("evaluate", *arguments)
         assert done.exit_code == 2 and said in done.stderr

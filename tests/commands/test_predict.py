@@ -66,12 +66,12 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     done = command("predict", "--predictor", "oracle", *options)
     assert done.exit_code == 2
-    assert "holds the submission majority. Choose another folder" in done.stderr
+    assert "contains the submission majority. Choose another folder" in done.stderr
     assert command("predict", "--predictor", "oracle", *options, "--force").exit_code == 0
     other = [*options[:-1], tmp_path / "r", "--predictor", "random", "--seed"]
     assert command("predict", *other, "1").exit_code == 0
     done = command("predict", *other, "2")
-    assert "random of an earlier version of this model, or with other settings" in " ".join(
+    assert "random from an earlier version of this model or with other settings" in " ".join(
         done.stderr.split()
     )
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
@@ -170,7 +170,7 @@ def test_examples_that_failed_end_with_4(command, home, tmp_path, monkeypatch):
     assert done.exit_code == 4
     assert "Incomplete: sst: 1 of 32 examples failed (ValueError: not this one)" in done.stdout
     again = command("predict", "--predictor", "picky_model:model", *options)
-    assert again.exit_code == 4 and "sst: 31 of 32 answers are in the journal" in again.stderr
+    assert again.exit_code == 4 and "sst: 31 of 32 answers are already in the journal" in again.stderr
 
 
 def test_a_run_without_answers_claims_none(command, home, tmp_path, monkeypatch):
@@ -252,7 +252,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
     (tmp_path / "s" / "submission.toml").unlink()
     shutil.rmtree(tmp_path / "s" / "predictions")
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 2 and "holds the answers of another model" in done.stderr
+    assert done.exit_code == 2 and "contains the answers of another model" in done.stderr
     assert command("predict", "--predictor", "lead-3", *options).exit_code == 0
 
 
@@ -331,7 +331,7 @@ def test_fewer_answers_replace_more_only_with_force(command, home, tmp_path):
     before = path.read_bytes()
     done = command(*given, "--tasks", "sst", "--limit", "10")
     assert done.exit_code == 2 and path.read_bytes() == before
-    sentence = "has 32 answers to sst.validation, of which this run would keep only 10"
+    sentence = "contains 32 answers to sst.validation, but this run would keep only 10 of them"
     assert f"{sentence}. Choose another folder" in done.stderr
     assert command(*given, "--tasks", "sst", "--limit", "10", "--force").exit_code == 0
     assert len(path.read_text().splitlines()) == 10
@@ -371,7 +371,7 @@ def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):
     """Before, it said that the tokens were counted on 500 examples of a task that has 32."""
     given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--dry-run"]
     done = command("predict", "--predictor", "openai:http://127.0.0.1:9/v1", "--model", "m", *given)
-    assert "tokens in (at four characters per token), " in done.stdout
+    assert "tokens in (estimated at four characters per token), " in done.stdout
 
 
 def test_an_id_that_one_task_lacks(command, home, tmp_path):

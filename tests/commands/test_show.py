@@ -83,7 +83,7 @@ def test_by_id_flag_and_text(command: Command, home: Path, wrong_and_right: Path
     assert one["id"] == example.id and one["context"] == example.context
     assert shown(command("show", wrong_and_right, "--search", "TXT.EXE", *options))["matching"] == 11
     assert shown(command("show", wrong_and_right, "--flag", "empty", *options))["matching"] == 0
-    assert "No example matches." in command("show", wrong_and_right, "--flag", "cut", "--home", home).stdout
+    assert "No examples match." in command("show", wrong_and_right, "--flag", "cut", "--home", home).stdout
     done = command("show", wrong_and_right, "--id", example.id + "0", "--home", home)
     assert done.exit_code == 2 and f"Did you mean {example.id}" in done.stderr
 
@@ -159,7 +159,7 @@ DIALOGUE = """
   answer     food: italian;
   gold state food: italian
   state      area: east, food: italian
-  parted     at en_1_0: gold 'food: barbeque;', answer 'area: east;'
+  diverged   at en_1_0: gold 'food: barbeque;', answer 'area: east;'
 """
 
 
@@ -173,7 +173,7 @@ def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_p
     for _ in range(2):  # scored by show, and then read from evaluate's files
         done = command("show", tmp_path / "s", "--wrong", "--home", home)
         assert DIALOGUE in done.stdout, done.output
-        assert "3/3  en_1_2  wrong" in done.stdout and "parted     here\n" in done.stdout
+        assert "3/3  en_1_2  wrong" in done.stdout and "diverged   here\n" in done.stdout
         content = shown(command("show", tmp_path / "s", "--json", "--limit", "0", "--home", home))["shown"]
         courses = {one["id"]: one["course"] for one in content}
         assert [name for name, course in courses.items() if course["parted"]] == [

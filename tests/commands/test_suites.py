@@ -25,7 +25,7 @@ def test_list(command, home):
         "decathlon: The Natural Language Decathlon",
         f"  tasks     {', '.join(DECATHLON.tasks)}",
         "  prepared  10 of 10",
-        "  total     decaScore, the sum of their scores",
+        "  total     decaScore, the sum of the task scores",
         "",
     ]
     named = [line.partition(":")[0] for line in done.stdout.splitlines() if line and line[0] != " "]
@@ -44,7 +44,7 @@ def test_list_with_ones_own(command, tagging):
     done = command("suites", "--home", tagging)
     assert "  prepared  0 of 10" in done.stdout
     assert "tagging-demo: Tagging, a demonstration" in done.stdout
-    assert "  prepared  1 of 1\n  total     mean accuracy, the mean of their scores\n" in done.stdout
+    assert "  prepared  1 of 1\n  total     mean accuracy, the mean of the task scores\n" in done.stdout
 
 
 def test_damaged_data_is_not_prepared(command, tagging):

@@ -96,7 +96,7 @@ def test_a_question_without_an_outcome_has_failed(journal):
 
     tally = run(Forgetful(fail_on()), journal)
     assert (tally.answered, tally.failed) == (9, 1)
-    assert journal.outcomes["q4"] == Failure("the predictor ended without answering it")
+    assert journal.outcomes["q4"] == Failure("the predictor stopped without answering this question")
 
 
 @pytest.mark.parametrize("extra", ["q0", "nobody"])

@@ -219,7 +219,7 @@ def test_a_predictor_is_named_because_its_name_is_recorded(home, tmp_path):
 
 def test_another_predictors_submission_is_not_replaced(given):
     decabench.run(**given)
-    with pytest.raises(DecabenchError, match="holds the submission majority"):
+    with pytest.raises(DecabenchError, match="contains the submission majority"):
         decabench.run(**{**given, "predictor": "random"})
     done = decabench.run(**{**given, "predictor": "random", "force": True})
     assert done.results.submission["name"] == "random"

@@ -130,7 +130,9 @@ def test_what_is_no_journal_is_not_overwritten(tmp_path, content):
     path = tmp_path / FOLDER / KEY.file_name
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(the first line is not that of a journal"):
+    with pytest.raises(
+        DataError, match=r"jsonl:1 is damaged \(the first line is not the header of this journal"
+    ):
         Journal(tmp_path, KEY).__enter__()
     assert path.read_bytes() == content
 

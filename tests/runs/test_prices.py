@@ -74,7 +74,7 @@ def test_prices(tmp_path):
     path = tmp_path / "prices.toml"
     path.write_text(PRICES)
     assert read_prices(path, "org/m") == Prices(100_000, 1_000_000)
-    with pytest.raises(DecabenchError, match=r"no price in .* of the model 'm2'"):
+    with pytest.raises(DecabenchError, match=r"no price in .* for the model 'm2'"):
         read_prices(path, "m2")
     path.write_text('[m]\nin = "free"\nper = 3\n')
     with pytest.raises(DecabenchError, match="3 faults"):

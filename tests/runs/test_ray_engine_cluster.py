@@ -124,7 +124,7 @@ def test_a_killed_run_leaves_no_process_and_goes_on(start, home, tmp_path, their
     again = start()
     output, _ = again.communicate(timeout=240)
     assert again.returncode == 0, output
-    assert f"sst: {min(kept, 32)} of 32 answers are in the journal" in output
+    assert f"sst: {min(kept, 32)} of 32 answers are already in the journal" in output
     tasks = [TASKS["sst"], TASKS["schema"]]
     local = predict("slow_on_ray:slowly", tmp_path / "local", tasks, home=home)
     assert predictions(tmp_path / "s") == predictions(local)

@@ -217,7 +217,7 @@ def test_items_of_wrong_form_are_counted_apart(command: Callable[..., object], t
         *("--submission", tmp_path / "tags", "--home", tmp_path / "home", "--include", TAGS),
         "--confusion",
     )
-    assert f"pos: items in answers: {length} missing, 2 too many, 1 unknown" in done.stdout
+    assert f"pos: items in answers: {length} missing, 2 extra, 1 unknown" in done.stdout
     assert "\npos: classes\n" in done.stdout
     assert "→ _: " in done.stdout
     assert "_: no answer for this token" in done.stdout
