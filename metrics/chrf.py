@@ -52,7 +52,7 @@ def _score(name: str, totals: Totals) -> Scores:
 
 chrf2 = Metric(
     name="chrf2",
-    definition="F2 of character n-grams of up to 6 characters, over all segments together.",
+    definition="F2 of n-grams of up to 6 characters, over all segments together.",
     about="""chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
 
     For each n from 1 to 6, precision is the share of the predictions' character n-grams that are in the references, and

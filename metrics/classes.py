@@ -153,10 +153,10 @@ macro_f1 = Metric(
     definition="Mean F1 over the gold labels.",
     about="""Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
 
-    These are the numbers of examples for which the label is gold, predicted, or both. Labels are compared as in
-    `accuracy`. A prediction that isn't a gold label of any example is wrong, but has no F1 of its own. scikit-learn
-    would include an F1 of 0 for it, unless you pass the gold labels as `labels`. `details` also has weighted_f1
-    (weighted by the frequency of the gold labels), mcc and accuracy.
+    gold, predicted and both are the numbers of examples for which the label is gold, predicted, or both. Labels are
+    compared as in `accuracy`. A prediction that isn't a gold label of any example is wrong, but has no F1 of its own.
+    scikit-learn would include an F1 of 0 for it, unless you pass the gold labels as `labels`. `details` also has
+    weighted_f1 (weighted by the frequency of the gold labels), mcc and accuracy.
 
     Raises MetricError if the numbers of predictions and references differ, if an example has no reference, or if there
     are more than 1,000 classes.

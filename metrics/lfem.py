@@ -49,7 +49,7 @@ class LogicalForm(NamedTuple):
 
     @classmethod
     def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
-        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, lower-casing values."""
+        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, lowercasing values."""
         try:
             conditions = [(column, operator, str(value).lower()) for column, operator, value in sql["conds"]]
             return cls(sql["sel"], sql["agg"], tuple(conditions))
@@ -175,9 +175,9 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value. For a `real` column, parses the text or else the first number in it.
+        """Return a condition's value. For a `real` column, it is the text as a number, or else the first number in it.
 
-        Raises IndexError if the text has no number.
+        Raises IndexError if the text contains no number.
         """
         if self.types[column] != "real":
             return text
@@ -240,7 +240,7 @@ def _require(reference: Reference, key: str) -> Any:
 
 
 def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Return whether the gold query can be executed, and whether the predicted query finds the same values."""
+    """Return whether the gold query can be executed, and whether the predicted query returns the same values."""
     if not meta.get("rows"):
         return (False, False)
     table = Table(meta["rows"], meta.get("types"))

@@ -83,7 +83,8 @@ DECATHLON = Suite(
     ),
     notes=(
         "Each single-task row combines ten models, one per task. The paper doesn't give a decaScore for these rows.",
-        "Table 3 of the paper gives 571.7 for “SQuAD first” and 499.6 for the curriculum. The row here is Table 2's.",
+        "Table 3 of the paper gives 571.7 for “SQuAD first” and 499.6 for the curriculum. The row shown here is from "
+        "Table 2.",
         "The authors' leaderboard prints totals of 609.0 and 599.9, but the scores add up to 608.9 and 600.1.",
         "The scores are copied as printed. The predictions behind them are not published.",
     ),
@@ -122,7 +123,7 @@ _PAPER = "Deep Multi-Task Learning with Shared Memory (Liu, Qiu and Huang 2016)"
 _PAPER_URL = "https://arxiv.org/abs/1609.07222"
 FDU_SUITE = Suite(
     name="fdu",
-    title="Reviews of 16 domains (FDU-MTL)",
+    title="Reviews from 16 domains (FDU-MTL)",
     tasks=tuple(FDU),
     total="mean",
     total_name="mean accuracy",
@@ -169,7 +170,8 @@ MOVIES = Suite(
         "subj contains 701 of the 2,210 test sentences of sst.fine, and mr contains 1,780; only case and "
         "spaces differ. A model trained on subj or mr has therefore seen test sentences of sst.fine. See decabench "
         "tasks overlap.",
-        "sst is scored by em, as in the decathlon, and the other tasks by accuracy. Both give labels the same score.",
+        "sst is scored by em, as in the decathlon, and the other tasks by accuracy. For labels, both give the "
+        "same score.",
         "imdb must be downloaded, because decabench includes no sample of it.",
     ),
 )
@@ -270,7 +272,7 @@ JMT_PTB = Suite(
 )
 
 
-# Sequence labelling: parts of speech, chunks and named entities.
+# Sequence labeling: parts of speech, chunks and named entities.
 
 TAGGING = Suite(
     name="tagging",

@@ -52,7 +52,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class _Digests:
-    """64-bit digests of a split's texts, unchanged and normalized. An empty text has 0 and is not compared."""
+    """64-bit digests of a split's texts, unchanged and normalized. Empty texts have 0 and are not compared."""
 
     exact: np.ndarray
     normalised: np.ndarray

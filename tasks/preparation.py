@@ -264,7 +264,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
-    except Exception as error:  # the reader doesn't support the data: continue with the other tasks
+    except Exception as error:  # the reader failed on the data: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
@@ -492,10 +492,10 @@ class _SplitFacts:
     asked: Any = field(default_factory=hashlib.sha256)
     """The digest of the ids, questions and contexts of a split with hidden labels, updated with each example."""
     marks: Counter[str] = field(default_factory=Counter)
-    """The markers in gold answers that are worked solutions. A model can't reproduce such an answer exactly."""
+    """How often each marker occurs in gold answers that are worked solutions, which no model reproduces exactly."""
 
     def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield the examples unchanged. Raises DataError if there are too few, or if they can't be scored."""
+        """Check the examples and yield them. Raises DataError if there are too few, or if they can't be scored."""
         task, name = self.task, f"{self.task.name}, {self.split}"
         metrics = (task.metric, *task.secondary)
         is_own = task.origin == "user"
@@ -568,11 +568,11 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
         found = f"{record.rows:,} of the {published:,} published examples"
         if record.rows > published:
             found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
-        return f"{split} has {found}, which is all that this source has"
+        return f"{split} has {found}, which are all that this source has"
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
-    is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"
+    is_other = "is not the published file" if len(differing) == 1 else "are not the published files"
     names = ", ".join(differing or [str(file["name"]) for file in record.files])
-    reason = f"{names} {is_other}" if differing else names
+    reason = f"{names} {is_other}" if differing else f"read from {names}"
     if record.rows > published:
         return f"{split} has {record.rows:,} examples, {record.rows - published:,} more than published ({reason})"
     return f"{split} has {record.rows:,} of the {published:,} published examples ({reason})"

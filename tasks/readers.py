@@ -179,7 +179,7 @@ def stream_items(path: Path, prefix: str) -> Iterator[Any]:
         try:
             yield from ijson.items(file, prefix, use_float=True)
         except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
-            reason = str(error).partition("\n")[0]  # the next lines only point at the position
+            reason = str(error).partition("\n")[0]  # the other lines only show the position
             raise DataError(
                 f"{path.name} is not valid JSON ({reason}). Prepare again with --force."
             ) from error
@@ -234,7 +234,7 @@ def column_blocks(
     """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
 
     Every line must have `columns` cells, except that a line beginning with `comment` is a single cell. The
-    first `skip` lines are skipped. Raises DataError, naming the line.
+    first `skip` lines are ignored. Raises DataError, naming the line.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:

@@ -137,7 +137,7 @@ def known_tasks(include: Paths = ()) -> dict[str, Task]:
 
 
 def known_suites(include: Paths = ()) -> dict[str, Suite]:
-    """Return all suites by name, each checked against the tasks known with the same files.
+    """Return all suites by name, after checking each suite against the known tasks.
 
     A broken package only causes a warning. Raises UnknownNameError or DataError for an included file that
     can't be used.

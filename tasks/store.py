@@ -48,7 +48,7 @@ _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
 _FEW = 50_000
-"""The largest number of examples whose items are kept in memory. For more, items are made on each use."""
+"""The maximum number of examples in a split whose items are kept in memory by `References`."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
@@ -90,7 +90,7 @@ class SplitRecord:
     questions: str = ""
     """The digest of a hidden split's ids, questions and contexts in order, as `sha256:…`."""
     labelled: bool = True
-    """Whether the examples have labels. Not everyone has the labels of a hidden split."""
+    """Whether the examples have labels. The labels of a hidden split may be missing."""
     checked: str = ""
     """The `check_digest` of the parquet file when it was written. Empty in older records."""
 
@@ -118,12 +118,12 @@ def _read_records(path: Path, *trace: int) -> dict[str, SplitRecord]:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, *trace: int) -> str:
-    """Return the file's digest. `trace` is part of the cache key, so a changed file is digested again."""
+    """Return the file's digest. `trace` is part of the cache key, so the digest of a changed file is computed again."""
     return file_digest(path)
 
 
 def _line(example: Example, context: str, meta: str) -> str:
-    """Return the line for an example in the text whose digest is the fingerprint. `context` and `meta` are JSON.
+    """Return an example as a line of the text that is hashed into the fingerprint. `context` and `meta` are JSON.
 
     Only the innermost unit is included, so that adding outer units to a task doesn't change its fingerprints.
     """
@@ -231,7 +231,7 @@ class Store:
         self.require_content(task, split)
         with open_parquet(self.path(task, split)) as file:
             table = file.read(_GOLD, use_threads=False)
-        pa.default_memory_pool().release_unused()  # reading takes more memory than the columns
+        pa.default_memory_pool().release_unused()  # reading the file takes more memory than the resulting columns
         return References(table)
 
     def is_unaltered(self, task: str, split: str) -> bool:
@@ -457,7 +457,9 @@ def nest_units(labels: Array) -> Iterator[Array]:
 
     outer = np.zeros(len(labels), dtype=np.int64)
     for column in labels.T:
-        _, inner = np.unique(column, return_inverse=True)  # from 0, so that each pair has its own number
+        _, inner = np.unique(
+            column, return_inverse=True
+        )  # numbered from 0, so that each pair gets its own number
         pairs = outer * (int(inner.max(initial=0)) + 1) + inner
         _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
         outer = np.argsort(np.argsort(first))[unit]
@@ -476,7 +478,7 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
 def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
     """Convert a column of lists to tuples.
 
-    All texts are read at once and then divided, because pyarrow is slow for single lists.
+    All texts are converted at once and then split up, because pyarrow is slow at converting single lists.
     """
     texts: list[str] = column.flatten().to_pylist()
     ends: list[int] = column.offsets.to_pylist()
@@ -550,7 +552,7 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
         first = seen.setdefault(hashlib.blake2b(example.id.encode(), digest_size=8).digest(), number)
         if first != number:
             raise DataError(
-                f"{name}: the examples {first:,} and {number:,} (counted from 0) have the same id, "
+                f"{name}: examples {first:,} and {number:,} (counted from 0) have the same id, "
                 f"{quoted(example.id)}. Each id must be unique."
             )
         yield example

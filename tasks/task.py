@@ -1,4 +1,4 @@
-"""Tasks as plain values: everything about a task is in a `Task`, without subclasses or work at import time."""
+"""The `Task` class, which describes a task as plain data, without subclasses or work at import time."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ after the call, so copy anything that you want to keep.
 """
 
 Curriculum = Literal["easy", "hard"]
-"""`easy` tasks come first in the paper's curriculum, `hard` tasks in its anti-curriculum."""
+"""`easy` tasks come first in the paper's curriculum, and `hard` tasks come first in its anti-curriculum."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ def require_metric(name: str) -> str:
 
 
 def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dict[str, int]:
-    """Return the context limits, in tokens, of the tasks that skip (or cut) longer contexts."""
+    """Return the context limits, in tokens, of the tasks that treat longer contexts as given (`skip` or `cut`)."""
     return {
         task.name: task.context_limit.tokens
         for task in tasks

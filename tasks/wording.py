@@ -225,7 +225,7 @@ def word_by_word(instruction: str, item: str) -> PromptTemplate:
 def labelled_prompt(
     label: str, instruction: str, gap: str = "\n\n", answer: str = "Answer:", form: AnswerForm | None = None
 ) -> PromptTemplate:
-    """Return a prompt that introduces the context by a label, and then asks: `Sentence: …`, `Question: …`."""
+    """Return a prompt with a labeled context and a labeled question, as in `Sentence: …` and `Question: …`."""
     return PromptTemplate(
         instruction=instruction,
         input=f"{label}: {{context}}{gap}Question: {{question}}",

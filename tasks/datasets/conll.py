@@ -294,7 +294,7 @@ CONLL2003_ENTITIES = Task(
 
 # OntoNotes 5, English named entities, read from your own files in CoNLL-2012 columns.
 
-_ONTONOTES_PLURALS = {  # decaNLP's words
+_ONTONOTES_PLURALS = {  # worded as in decaNLP
     "PERSON": "persons",
     "NORP": "political",
     "FAC": "facilities",
@@ -355,7 +355,7 @@ def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if begins:
             inside = cell.strip("(*)")
             if inside not in _ONTONOTES_PLURALS:
-                raise row.fault(f"column {_ENTITY + 1} must contain a type of entity, not {cell[:40]!r}")
+                raise row.fault(f"column {_ENTITY + 1} must contain an entity type, not {cell[:40]!r}")
         tags.append(f"{'B' if begins else 'I'}-{inside}" if inside else "O")
         if cell.endswith(")"):
             inside = ""

@@ -200,7 +200,7 @@ def _fdu(domain: str) -> Task:
 def _product(name: str, domain: str) -> Task:
     counts = {"train": 1_400, "validation": _FDU_VALIDATION, "test": _FDU_TEST}
     train = _DOMAINS[domain][1] - _FDU_VALIDATION
-    few = "" if train == 1_400 else f" There are {train:,} training reviews, not the paper's 1,400."
+    few = "" if train == 1_400 else f" There are {train:,} training reviews instead of the paper's 1,400."
     return _fdu_task(
         name,
         domain,
@@ -306,7 +306,7 @@ def _sentences(site: str, reviewed: str) -> Task:
         name,
         f"a sentence of a review of {reviewed}",
         "sentence",
-        dataset=f"Sentiment labelled sentences, {reviewed}",
+        dataset=f"Sentiment labelled sentences, {reviewed.removeprefix('a ')} reviews",
         counts={"test": 1_000},
         sources=(
             Source(

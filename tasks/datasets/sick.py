@@ -139,7 +139,7 @@ _SHARED = {
     "notes": (
         "The splits are those of SemEval-2014. The original files are only available from mirrors; the archive that "
         "can be downloaded has 87 fewer pairs. The sampling unit is the sentence that a pair was made from. "
-        "SemEval's files don't name it, so with them, all pairs that are connected by shared sentences form one unit."
+        "SemEval's files don't name this sentence, so there, all pairs connected by shared sentences form one unit."
     ),
 }
 

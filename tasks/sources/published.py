@@ -1,4 +1,4 @@
-"""Verify a task's published files and open them for its adapter, from a folder, a mirror or the published URLs."""
+"""Verify a task's published files and open them for its reader, from a folder, a mirror or the published URLs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from decabench.tasks.task import RemoteFile, Source
 from decabench.text import describe_error, short_list
 from decabench.untrusted import open_parquet
 
-if TYPE_CHECKING:  # it loads an HTTP client, which takes longer than preparing a small task
+if TYPE_CHECKING:  # importing it loads an HTTP client, which takes longer than preparing a small task
     from decabench.tasks.sources.download import Downloads
 
 Status = Literal["verified", "unpinned", "mirror-differs"]

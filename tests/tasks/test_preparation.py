@@ -340,7 +340,7 @@ def test_what_is_missing_is_said() -> None:
         "validation has 1 of the 872 published examples (dev.csv is not the published file)"
     )
     assert describe_missing(sst, "validation", made_record(873, status="verified")) == (
-        "validation has 873 examples, 1 more than published (dev.csv)"
+        "validation has 873 examples, 1 more than published (read from dev.csv)"
     )
 
 

@@ -90,7 +90,7 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
 @pytest.mark.parametrize(
     ("examples", "sentence"),
     [
-        ([GOOD, replace(GOOD, id="b"), GOOD], r"the examples 0 and 2 \(counted from 0\) have the same id"),
+        ([GOOD, replace(GOOD, id="b"), GOOD], r"examples 0 and 2 \(counted from 0\) have the same id"),
         ([], "has no examples"),
         ([replace(GOOD, answers=())], "example 0: 'answers' must contain"),
         ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: 'answers' must contain"),  # type: ignore[arg-type]
