@@ -41,7 +41,7 @@ class _Change(NamedTuple):
 
 
 def read_change(text: str) -> _Change:
-    """Parse `slot: value, slot: value; request, request`.
+    """Parse a change of the form `slot: value, slot: value; request, request`.
 
     Text that doesn't have exactly one semicolon (such as `none`) changes nothing. Parts of the goal that don't have
     exactly one colon are skipped. A refused answer becomes a slot that no gold answer has.
@@ -277,7 +277,7 @@ DIALOGUE_F1 = Metric(
 def dialogue_f1(
     predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
-    """Compute slot F1, 0-100, for the pairs of slots and values that all turns change.
+    """Compute slot F1, 0-100, over the pairs of slots and values that the turns change.
 
     F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1 (for
     the slots that the user asks for) and state_f1 (for the pairs in the accumulated states, where an error stays until

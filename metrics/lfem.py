@@ -38,7 +38,7 @@ _Condition = tuple[Any, ...]
 
 
 class LogicalForm(NamedTuple):
-    """A WikiSQL query."""
+    """The logical form of a WikiSQL query."""
 
     select: int | None
     """The index of the selected column; None if the text names no column."""
@@ -68,7 +68,7 @@ class LogicalForm(NamedTuple):
 def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
     """Parse a query over a table's columns, ignoring case, or return None if it can't be parsed.
 
-    Bugs of decaNLP 2018's parser are reproduced: `where` is found inside words, and column names inside values.
+    Two bugs of decaNLP 2018's parser are reproduced: it finds `where` inside words, and column names inside values.
     """
     names = [name.lower() for name in header]
     selection, where, conditions = text.lower().partition("where")
@@ -116,7 +116,7 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Return a value without its final `and`, with marks turned back into the text that they replaced."""
+    """Return a value without its final `and`. `Col` and `Cond` marks are turned back into the original words."""
     words = text.split()
     if words[-1] == "and":
         words.pop()
@@ -136,7 +136,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """An SQLite table with lowercased text. Without `types`, columns of numbers are `real`."""
+    """An SQLite table with lowercased text. If there are no `types`, columns with only numbers are `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
         import sqlite3
@@ -166,7 +166,10 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """Return an SQL statement and its values. As in WikiSQL's DBEngine, only a column's last value is used."""
+        """Return an SQL statement and its values.
+
+        If a column has several conditions, they all use its last value, as in WikiSQL's DBEngine.
+        """
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -325,7 +328,10 @@ _NAMES = "|".join(filter(None, AGGREGATORS))
 
 @cache  # compiled on first use
 def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return patterns for the text before a column, with a group for the aggregator, and after it, in order."""
+    """Return pairs of patterns, in the order to try: the text before a selected column, and the text after it.
+
+    The first pattern of each pair has a group for the aggregator.
+    """
     return (
         (re.compile("select ()"), re.compile("")),
         (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),

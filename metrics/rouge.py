@@ -27,7 +27,7 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return 1, followed by P, R and F of each kind, from counts that are summed over the references (`-f A`)."""
+    """Return 1, followed by P, R and F of each kind. Their counts are summed over the references (`-f A`)."""
     from . import _rouge155 as perl  # slow to import
 
     values: Row = (1.0,)

@@ -28,9 +28,9 @@ class CaseResult:
     score: str
     """The name of the score, such as `nf1`."""
     expected: float
-    """The scorer's value."""
+    """The score that the scorer computed."""
     got: float
-    """This installation's value."""
+    """The score that this installation computed."""
     tolerance: float
     """The maximum difference that passes."""
 

@@ -13,7 +13,7 @@ _SHORT = 150
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return two numbers for each segment: its smallest number of edits, and the mean length of its references.
+    """Return the smallest number of edits and the mean length of the references, for each segment.
 
     sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard. Answers with
     more than 150 words and more than twice the words of their longest reference are compared without shifts, which

@@ -38,7 +38,7 @@ _DECATHLON = (
     "schema",
 )
 _README = "the authors' leaderboard, github.com/salesforce/decaNLP, README of 2019"
-"""Source of the rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
+"""The source of the rows that are not in the paper: https://github.com/salesforce/decaNLP, commit 07dd886."""
 
 
 _DECATHLON_ROWS: tuple[tuple[str, str, tuple[float, ...], float | None], ...] = (
@@ -265,8 +265,8 @@ JMT_PTB = Suite(
     source_url=_JMT_URL,
     published=tuple(_row(_JMT, *row) for row in _JMT_ROWS),
     notes=(
-        "Parsing is scored by labeled attachment. The unlabeled scores are 94.67 (all), 94.71 (ABC) and 93.35 "
-        "(single).",
+        "Parsing is scored by labeled attachment. The unlabeled attachment scores are 94.67 (all), 94.71 (ABC) and "
+        "93.35 (single).",
         *_JMT_NOTES,
     ),
 )

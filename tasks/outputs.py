@@ -365,7 +365,7 @@ _LETTERS = {"IOB1": "BI", "IOB2": "BI", "IOE1": "IE", "IOE2": "IE", "IOBES": "BI
 
 
 def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
-    """Raise DataError if any tag name is not valid in a scheme."""
+    """Raise DataError if any tag is not valid in the given scheme."""
     if scheme == "plain":
         return
     letters = _LETTERS[scheme]

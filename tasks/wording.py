@@ -238,7 +238,7 @@ def labelled_prompt(
 # Variants of a question
 
 Rewrite = Callable[[str], str]
-"""Rewords a question. Raises ValueError if the question doesn't have the expected form."""
+"""A function that rewords a question. Raises ValueError if the question doesn't have the expected form."""
 
 
 @dataclass(frozen=True)

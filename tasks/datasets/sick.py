@@ -45,7 +45,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Group sentences that are connected by pairs. Returns a function from a sentence to its group's representative."""
+    """Group sentences that are connected by pairs. Returns a function that maps a sentence to its group's name."""
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:

@@ -55,7 +55,7 @@ class _Direction:
 
     @property
     def folder(self) -> str:
-        """The folder inside the archive."""
+        """The name of the folder inside the archive, for example `en-de`."""
         return "-".join(self.pair)
 
     @property
@@ -93,7 +93,7 @@ Pair = tuple[str, str, str]
 
 
 Line = tuple[str, str, str]
-"""(talk, position in the talk, text). Talk and position must match on both sides."""
+"""(talk, position in the talk, text). The talk and position of a source line and its translation must be equal."""
 
 
 def _segments(path: Path) -> Iterator[Line]:

@@ -99,7 +99,7 @@ class Downloads:
     strict: bool = True
     """Whether files must have the published digests. Files from a mirror may differ."""
     standard: str = "the published one"
-    """The expected file, as named in error messages."""
+    """How error messages refer to the expected file."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
     """Called with a message before each wait for a retry."""
 
@@ -203,9 +203,9 @@ class _Transfer:
     """The sha256 that the Hugging Face hub sends with a file, or an empty string for other servers."""
     began: float = field(default_factory=time.monotonic)
     tried: int = 0
-    """The number of retries since the last progress."""
+    """The number of retries since the transfer last made progress."""
     reached: int = 0
-    """The size of the partial file at the last progress."""
+    """The size of the partial file when the transfer last made progress."""
 
     @property
     def _size(self) -> int:

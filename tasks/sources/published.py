@@ -135,7 +135,7 @@ class SourceFiles:
     """The local files of one of a task's sources."""
 
     files: LocalFiles
-    """The files for the source's reader. The caller must close this."""
+    """The files for the source's reader. The caller must close them."""
     source: Source
     """The source that the files belong to."""
     records: tuple[FileRecord, ...]
@@ -153,7 +153,7 @@ class SourceFiles:
 
 
 Provider = Callable[[list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""Returns the path and record of each needed file. Raises MissingDataError if a file is missing."""
+"""A function that returns the path and record of each file. Raises MissingDataError if a file is missing."""
 
 
 def _open_source(
