@@ -184,9 +184,7 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Compare the speed of the harness with that of the bare model."
-    )
+    parser = argparse.ArgumentParser(description="Compare the speed of the harness and the bare model.")
     parser.add_argument("--model", type=Path, help="a folder with a causal model that has a chat template")
     parser.add_argument("--questions", type=int, default=32)
     parser.add_argument("--batch", type=int, default=8)

@@ -282,11 +282,11 @@ def _plot_group(axes: Axes, claims: Sequence[Claim]) -> None:
     for at, one in enumerate(reversed(claims)):
         assert one.difference is not None and one.paper is not None
         ends = one.over_seeds or one.over_texts
-        colour = "C0" if one.over_seeds else "0.55"
+        color = "C0" if one.over_seeds else "0.55"
         kind = ", 95% over texts and seeds" if one.over_seeds else ", 95% over texts alone" if ends else ""
         if ends is not None:
-            axes.plot(ends, (at, at), color=colour, linewidth=1.8)
-        axes.plot([one.difference], [at], "o", color=colour, markersize=4.5, label=f"here{kind}")
+            axes.plot(ends, (at, at), color=color, linewidth=1.8)
+        axes.plot([one.difference], [at], "o", color=color, markersize=4.5, label=f"here{kind}")
         axes.plot([one.paper], [at], "D", markerfacecolor="none", color="C3", markersize=5, label="the paper")
     titles = [f"{one.title} ({one.measure})" for one in reversed(claims)]
     axes.set_yticks(range(len(claims)), titles, fontsize="x-small")

@@ -13,7 +13,7 @@ from papers.plan import Place, Plan
 from papers.scores import FIXED, Scored, Tested, compare_rows, spread_over_seeds, values
 
 MARKERS = "osD^vP*X<>hd"
-COLOURS = (*(f"C{at}" for at in range(10)), "black", "navy", "darkgreen", "maroon", "gold", "teal")
+COLORS = (*(f"C{at}" for at in range(10)), "black", "navy", "darkgreen", "maroon", "gold", "teal")
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,13 @@ def _plot_points(axes: Any, costs: Sequence[Cost], read: Callable[[Cost], float 
         if one.row not in places:
             continue
         x, y = places[one.row]
-        colour = COLOURS[at % len(COLOURS)]
+        color = COLORS[at % len(COLORS)]
         axes.plot(
-            x, y, MARKERS[at % len(MARKERS)], color=colour, markersize=6, linestyle="none", label=one.row
+            x, y, MARKERS[at % len(MARKERS)], color=color, markersize=6, linestyle="none", label=one.row
         )
         if len(one.figures) > 1:
-            axes.plot((x, x), (min(one.figures.values()), max(one.figures.values())), color=colour)
+            axes.plot((x, x), (min(one.figures.values()), max(one.figures.values())), color=color)
         if one.twin in places:
-            style = {"arrowstyle": "->", "color": colour, "alpha": 0.5, "shrinkA": 4, "shrinkB": 4}
+            style = {"arrowstyle": "->", "color": color, "alpha": 0.5, "shrinkA": 4, "shrinkB": 4}
             axes.annotate("", (x, y), places[one.twin], arrowprops=style)
     axes.grid(alpha=0.3)

@@ -131,7 +131,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                 color=f"C{number % COLORS}",
                 linewidth=1.3,
                 label=fill(row, LABEL),
-                zorder=3 - len(steps) / 1000,  # a run that continues another run must not hide it
+                zorder=3 - len(steps) / 1000,  # so that a run doesn't hide the run that it continues
             )
             if len(curves) > 1:
                 axes.fill_between(

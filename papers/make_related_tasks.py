@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         relatedness = groups.get(given.relatedness) or tuple(map(float, given.relatedness.split(",")))
     except ValueError:
-        parser.error(f"--relatedness is {given.relatedness!r}: give more, less, or {SEGMENTS} numbers")
+        parser.error(f"--relatedness is {given.relatedness!r}, but must be more, less, or {SEGMENTS} numbers")
     if len(relatedness) != SEGMENTS or not all(0 <= share <= 1 for share in (*relatedness, given.noise)):
         parser.error(f"--relatedness needs {SEGMENTS} numbers from 0 to 1, and --noise needs one")
     if given.tasks < 1 or given.texts < 1:

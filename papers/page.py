@@ -323,7 +323,7 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     plot_costs([one for one in costs if one.row not in plan.unplotted], plan.costs, picture)
     yield "## Gains and costs"
     yield (
-        f"Scores are {plan.costs}. Weights are those of all of a row's models, without embeddings. "
+        f"Scores are {plan.costs}. Weights are the total over all of a row's models, without embeddings. "
         "*Times* columns are relative to the row in *compared with*. Minutes exclude the runs that a row "
         "starts from. The machine had other work to do, so differences of up to a fifth may mean nothing."
     )

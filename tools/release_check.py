@@ -126,7 +126,7 @@ def attempt(python: str, package: Path, folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", action="append", default=[], help="an additional Python to try")
-    parser.add_argument("--only", action="append", default=[], help="try only this Python; may be repeated")
+    parser.add_argument("--only", action="append", default=[], help="try only this Python; can be repeated")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     given = parser.parse_args()
     wheel, archive = build(given.output)

@@ -161,7 +161,7 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
 class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     """The board that `leaderboard` wrote."""
 
-    index: str  #: The first page, as a URI.
+    index: str  #: The URI of the first page.
     kinds: Mapping[str, int]  #: The number of rows of each kind: verified, reported, partial or failed.
     refused: Sequence[Refusal]  #: Submissions and results files that were left off the board.
 
@@ -348,7 +348,7 @@ class BrowsedDocument(Document, tag="decabench.shown/1", kw_only=True, frozen=Tr
 class PageDocument(Document, tag="decabench.page/1", frozen=True):
     """The page that `show --output` or `show --open` wrote."""
 
-    page: str  #: The page as a URI.
+    page: str  #: The URI of the page.
 
 
 class SuiteHead(Part, frozen=True):

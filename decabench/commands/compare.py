@@ -82,7 +82,7 @@ def compare(
     jobs: int,
     include: tuple[Path, ...],
 ) -> None:
-    """Test on each task whether two submissions differ, or compare every pair of several submissions.
+    """Test whether two submissions differ on each task, or compare every pair of several submissions.
 
     The submissions A and B are scored on the prepared data. Each difference has a 95% interval and a two-sided
     p-value, which are consistent with each other and with the leaderboard. A second p-value is corrected for the

@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 @tasks_option
 @split_option("validation", "Split to score.", SCORED_SPLITS)
 @output_option(
-    "Write results.json to this folder.  [default: results/<split> in the submission, or next to an archive; "
-    "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw, -without with --without]",
+    "Write results.json to this folder.  [default: results/<split> in the submission, or next to an archive. For "
+    "suites other than the decathlon, results/<split>-<suite>. The name ends in -raw with --answers raw, and in "
+    "-without with --without]",
     required=False,
 )
 @choice_option("--answers", ANSWERS, ANSWERS_HELP)
@@ -100,11 +101,11 @@ def evaluate(
     With --tasks, results.json contains only these tasks. Tasks that were scored before are not scored again.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
-    is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
-    says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
-    partial, and left out of totals.
+    differs from the data that the submission was made for. A decaScore needs all ten tasks of the decathlon. Without
+    them, the total shows how many tasks it covers. Tasks from a limited run are scored on the examples that were
+    answered, marked as partial, and left out of totals.
 
-    With --without, the examples in the given list are left out. Their tasks are marked partial and never ranked.
+    With --without, the examples in the given list are left out. Their tasks are marked as partial and never ranked.
     """
     import json
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class SectionedCommand(click.Command):
     """A command whose help lists its options under headings, in the order in which the headings first occur.
 
-    `options` returns decorators for further options when they are first needed. This lets a command take them
-    from dataclass fields (`options_of`) without loading their packages each time decabench starts.
+    `options` is called when the options are first needed, and returns decorators for additional options. These can
+    come from dataclass fields (see `options_of`), whose packages are then not loaded each time decabench starts.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
 
     Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
-    DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
-    with 4 if examples failed; the submission is then marked incomplete.
+    DIR/journal as it arrives. After a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
+    with 4 if examples failed. The submission is then marked as incomplete.
     """
     from decabench.errors import ModelError
     from decabench.runs import estimate_run, occupied_by, plan_run, run_plan

@@ -395,10 +395,10 @@ def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]
     blocks = matched.get_matching_blocks()
     mine = {block.a + at for block in blocks for at in range(block.size)}
     theirs = {block.b + at for block in blocks for at in range(block.size)}
-    return _coloured(answer, mine, "bold red"), best, _coloured(best, theirs, "bold green")
+    return _colored(answer, mine, "bold red"), best, _colored(best, theirs, "bold green")
 
 
-def _coloured(text: str, shared: set[int], style: str) -> Text:
+def _colored(text: str, shared: set[int], style: str) -> Text:
     from rich.text import Text
 
     made = Text()

@@ -109,7 +109,7 @@ def _status(task: TaskDescription) -> str:
 @home_option
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
-    """Show where a task comes from, what is prepared, and a few examples."""
+    """Show a task's sources, its prepared data, and a few examples."""
     from decabench.commands._documents import ExampleFields, TaskDocument
     from decabench.errors import MissingDataError
     from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
@@ -283,7 +283,9 @@ def validate(
 @choice_option(
     "--compare", ["context", "example"], "Compare contexts alone, or questions with their contexts."
 )
-@choice_option("--match", ["normalised", "exact"], "Which of the examples found --write lists.")
+@choice_option(
+    "--match", ["normalised", "exact"], "Which examples --write lists: all matches, or only exact matches."
+)
 @file_option(
     "--write",
     "written",

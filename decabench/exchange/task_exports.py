@@ -423,6 +423,6 @@ Written by decabench {decabench.__version__}, which must be installed alongside 
 the same answers. Prompts have {shots or "no"} worked examples. To get intervals and comparisons, import the
 answers with `decabench import`.
 
-| task | split | examples | data | licence |
+| task | split | examples | data | license |
 |---|---|---|---|---|
 {"".join(rows)}"""

@@ -279,7 +279,7 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
 
 
 class LocalEngine:
-    """Runs the model in this process. It is loaded at the first question, once for all tasks."""
+    """Runs the model in this process. The model is loaded at the first question, once for all tasks."""
 
     def __init__(self, options: EngineOptions) -> None:
         self._options = options

@@ -93,7 +93,7 @@ def _can_answer(name: str, task: Task, split: str, records: Mapping[str, SplitRe
     match name:
         case "majority":
             return "train" in records
-        case "random":  # the number of tags would come from a different sentence
+        case "random":  # random tags would be those of another sentence, so their number would be wrong
             return "train" in records and not is_structured
         case "most-frequent-tag":
             return "train" in records and is_structured

@@ -122,7 +122,7 @@ class Journal:
         return self.outcomes
 
     def set_aside(self) -> None:
-        """Rename the file so that everything is asked again. Raises StorageError."""
+        """Rename the file so that all questions are asked again. Raises StorageError."""
         with storage_errors(self.path), suppress(FileNotFoundError):
             os.replace(self.path, self._aside)
 

@@ -120,14 +120,14 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost of a submission so far, and its limit."""
+    """The cost of a submission, and its limit."""
 
     prices: Prices
     """Token prices."""
     most: float
     """The maximum cost."""
     spent: float = 0.0
-    """The cost of all answers so far, including earlier runs."""
+    """The cost of all answers, including those from earlier runs."""
 
     @property
     def is_spent(self) -> bool:
@@ -252,7 +252,7 @@ class Prompts:
         metavar="NAME|FILE",
     )
     system: str | None = option(
-        None, "System message.", section=PROMPTS, metavar="TEXT", unset="the template's"
+        None, "System message.", section=PROMPTS, metavar="TEXT", unset="the template's message"
     )
     shots: int = option(
         0,
@@ -298,9 +298,9 @@ def parse_variant(text: str) -> int:
 
 
 _PREDICTOR = (
-    "hf:NAME_OR_PATH, vllm:NAME_OR_PATH, openai:BASE_URL, inspect:PROVIDER/MODEL, command:'PROGRAM ARGUMENTS', "
-    "trained:CHECKPOINT, package.module:object, a plugin's name, or a baseline: majority, most-frequent-tag, "
-    "first-choice, copy-context, lead-3, random, oracle."
+    "The model to run: hf:NAME_OR_PATH, vllm:NAME_OR_PATH, openai:BASE_URL, inspect:PROVIDER/MODEL, "
+    "command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, package.module:object, a plugin's name, or a baseline: majority, "
+    "most-frequent-tag, first-choice, copy-context, lead-3, random, oracle."
 )
 
 
@@ -317,7 +317,7 @@ class Run:
     """The submission folder."""
     store: Store
     """The prepared data."""
-    name: str = option("", "Name of the submission.", unset="the predictor's")
+    name: str = option("", "Name of the submission.", unset="the predictor's name")
     authors: tuple[str, ...] = option((), "Name of an author. Can be repeated.", flag="--author")
     description: str = option("", "One or two sentences about how the model works.")
     url: str = option("", "Link to more information.")
@@ -378,7 +378,7 @@ class Run:
         "Address of the Ray cluster.",
         section=RUN,
         metavar="ADDRESS",
-        unset="a cluster started for the run",
+        unset="$RAY_ADDRESS, or else a cluster started for the run",
     )
     fresh: bool = option(
         False,
