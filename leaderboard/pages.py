@@ -78,7 +78,7 @@ class Pages:
     rank_reported: bool = False
     """Whether to rank reported results."""
     excerpts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
-    """(number of answers shown, why none are shown) by entry path and task."""
+    """The number of answers shown, and the reason if none are shown, by entry path and task."""
     first_texts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The first example shown for each task."""
 

@@ -336,7 +336,7 @@ def review_submissions(
         folder, others, _ = find_submissions(submissions)
         old, _ = score_submissions(folder, others, keeper)
         kept = [each for each in old if not is_sent(each.submission)]
-        in_order = sorted([*kept, *entries], key=lambda entry: entry.submission)  # as on the board
+        in_order = sorted([*kept, *entries], key=lambda entry: entry.submission)  # the board's order
         board = rank_entries(suite, group_runs(in_order, keeper), keeper)
         before = {each.submission: each for each in old}
         rows = {row.entry.submission: (table, row) for table in board.tables for row in table.all_rows}

@@ -115,7 +115,7 @@ class Keeper:
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
-            except DecabenchError:  # damaged, so nothing can be scored on it
+            except DecabenchError:  # damaged data can't be scored on
                 self._records[task] = {}
         found = self._records[task].get(split)
         return found if found is not None and found.labelled else None
@@ -346,7 +346,7 @@ def _score_split(
                 evidence = {task: _verified(found) for task, found in scored.items()}
             except SubmissionError:
                 raise
-            except (DecabenchError, MemoryError) as error:  # must not stop the whole board
+            except (DecabenchError, MemoryError) as error:  # one failure must not stop the whole board
                 said = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
                 why |= dict.fromkeys(
                     options.tasks or (), f"it could not be scored: {printable_line(said, 200)}"

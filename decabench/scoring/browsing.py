@@ -164,9 +164,9 @@ class Browsed:
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
     """Return the examples that match `chosen`, sorted.
 
-    If `other` is given, returns only examples that exactly one of the two submissions got right. Set `chosen.right` to
-    choose which. Raises UnknownNameError for an unknown id, DataError if the submissions were scored on different
-    data.
+    If `other` is given, returns only examples that exactly one of the two submissions got right. `chosen.right` selects
+    the examples that `shown` got right (True) or wrong (False). Raises UnknownNameError for an unknown id, DataError if
+    the submissions were scored on different data.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:

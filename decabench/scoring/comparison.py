@@ -61,7 +61,7 @@ class Flip:
     id: str
     """The example's id."""
     loss: float
-    """The points that this example costs in the task's score."""
+    """The points that B's answer costs in the task's score."""
     question: str
     """The question."""
     context: str

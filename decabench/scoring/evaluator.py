@@ -252,7 +252,7 @@ def score_submission(
         ledger = Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
-        is_ours = all(job.key for job in jobs)  # third-party metrics may create reference cycles
+        is_ours = all(job.key for job in jobs)  # third-party metrics may need the garbage collector
         with (
             worker_pool(options.jobs, sum(job.data.rows for job in jobs)) as pool,
             collector_paused() if is_ours else nullcontext(),
@@ -570,7 +570,7 @@ def _unpack(entry: _Entry, job: Job) -> ScoredTask:
     )
 
 
-@lru_cache(maxsize=16)  # once per home
+@lru_cache(maxsize=16)  # runs once per home
 def _sweep(ours: Path) -> None:
     """Remove the entries of other code versions, except versions that wrote an entry in the last week."""
     with suppress(OSError):

@@ -76,19 +76,19 @@ class Course:
     """The states behind one example's score, for metrics that compare states instead of answers."""
 
     before: tuple[int, ...]
-    """The places of earlier examples in the same group, in order."""
+    """The positions of earlier examples in the same group, in order."""
     predicted: str
-    """The state according to the answers up to this turn."""
+    """The predicted state, according to the answers up to this turn."""
     gold: str
-    """The state according to the gold answers."""
+    """The gold state, according to the gold answers up to this turn."""
     parted: int | None
-    """The place of the example whose answer made the states differ; None if the states are equal."""
+    """The position of the example whose answer made the states differ; None if the states are equal."""
 
 
 def find_courses(
     metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
 ) -> dict[int, Course]:
-    """Return the course of each example by place, or an empty dict if the metric doesn't compare states."""
+    """Return the states behind each score, by position, or an empty dict if the metric doesn't compare states."""
     courses: dict[int, Course] = {}
     for group in metric.states(predictions, references) if metric.states else ():
         parted: int | None = None
@@ -229,7 +229,7 @@ def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iter
             labels = possible_labels(task.output, question) if is_label else ()
             if labels and text not in labels:
                 form = label_flag(text, labels, question, takes)
-            exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
+            exact = text in item.answers and metric.scope != "group"  # a right answer can follow wrong turns
             yield ScoredExample(
                 id=item.id,
                 variant=number,
@@ -441,7 +441,7 @@ def _to_numpy(column: Any) -> Array:
 
 
 _MOST_COLUMNS = 4_000
-"""The maximum number of columns, enough for the 1,000 classes that metrics allow and for units."""
+"""The maximum number of columns. This is enough for the 1,000 classes that metrics allow, and for units."""
 
 
 def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:

@@ -75,7 +75,7 @@ class _Block:
     """The units of one task and stratum, for systems that were scored on the same units.
 
     x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the
-    signs. A resample moves a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
+    signs. A resample changes a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
     `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so for the
     difference between two scores, they can be subtracted. Each system's effects are in units of a power of two, which
     is 1 unless the effects are large.
@@ -214,7 +214,7 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
     scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
     with np.errstate(over="ignore", invalid="ignore"):  # effects can be as large as 1e80
         parts = effects + first.shares * scores[:, None]
-        # Subtracting the mean changes no difference, and reduces rounding errors of similar systems.
+        # Subtracting the mean doesn't change the differences, and reduces rounding errors for similar systems.
         middle = parts - parts.mean(axis=0)
         powers = middle**2
         cubes = middle * powers
@@ -502,7 +502,9 @@ def _resample_pairs(
     variance: Array = np.sum(variances, axis=0)
     moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
     fixed = np.zeros(len(others))
-    weights = np.empty((len(others), 2), dtype=np.float32)  # for the first system's sums, and for the null
+    weights = np.empty(
+        (len(others), 2), dtype=np.float32
+    )  # for the first system, and for the null hypothesis
     is_large = bool(powers.any())
     for number, ((block, i, j), own, (ours, theirs)) in enumerate(zip(found, variances, units, strict=True)):
         share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
@@ -602,10 +604,10 @@ def _critical(reached: Array) -> Array:
     import numpy as np
 
     resamples = reached.shape[-1]
-    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # how many values can be at least as high, with the data
+    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # values that reach it, counting the data
     if not allowed:
         return np.full(len(reached), math.inf)  # there are too few resamples for any p below LEVEL
-    # Partitioning whole rows would take half of the time, so only large values are considered.
+    # Only large values are partitioned, because partitioning whole rows would take half of the total time.
     near = reached >= np.float32(0.8) * np.partition(reached[0], -allowed)[-allowed]
     found, end = reached.ravel()[np.flatnonzero(near)], 0
     squares = np.empty(len(reached))

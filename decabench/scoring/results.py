@@ -129,7 +129,7 @@ class Calibration:
     n: int
     """The number of answers with probabilities."""
     brier: float
-    """The mean squared distance from the gold label's probabilities, 0–2 (Brier 1950)."""
+    """The mean squared difference between given and gold probabilities, summed over labels, 0–2 (Brier 1950)."""
     log_loss: float
     """The mean negative logarithm of the gold label's probability."""
     error: float
@@ -216,7 +216,7 @@ class SuiteTotal:
     score: float | None
     """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
     of: int
-    """The highest possible total, with 100 for each task."""
+    """The highest possible total of the scored tasks, counting 100 for each; 100 for a mean."""
     tasks: int
     """How many of the suite's tasks are scored."""
     complete: bool

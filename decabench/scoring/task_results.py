@@ -127,7 +127,9 @@ class Job:
             digests = _digests(files)
         except FileNotFoundError:
             raise _changed_error(task.name) from None
-        data = store.record(task.name, file.split)  # before the references, to detect changes to the data
+        data = store.record(
+            task.name, file.split
+        )  # read before the references, to detect changes to the data
         return cls(task, data, file.split, digests, marks, answers, file, traces, store, submission)
 
     def require_same(self, submission: Submission) -> None:
@@ -690,7 +692,7 @@ def unit_numbers(references: Sequence[Item]) -> Any:
 
 
 def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Example]:
-    """Return the references at the given places, in order."""
+    """Return the references at the given positions, in order."""
     if len(places) == len(references):
         return references
     wanted = set(places)

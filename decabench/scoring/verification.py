@@ -23,7 +23,7 @@ class Discrepancy:
     """A value in a results file that differs from the value found by scoring again."""
 
     where: str
-    """The place in the file, such as `squad: predictions` or `decascore`."""
+    """The location in the file, such as `squad: predictions` or `decascore`."""
     meaning: str
     """An explanation of the difference, such as changed answers, labels or metrics, or an edited file."""
     stated: str = ""
@@ -181,5 +181,5 @@ def _shown(value: Any) -> str:
 
 
 def numbers_agree(one: float | None, reference: float) -> bool:
-    """Return whether a number is given and equals the reference up to rounding."""
+    """Return whether a number is not None and equals the reference, up to rounding errors."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))

@@ -68,7 +68,7 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for reading a file of answers, which apply after decompression."""
+    """Limits for reading a file of answers. They apply to the decompressed content."""
 
     file_bytes: int = 1 << 32
     """The maximum number of bytes in the file."""
@@ -170,7 +170,7 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """zstd data is damaged or ends inside a frame, which zstd itself accepts."""
+    """Raised if zstd data is damaged, or if it ends inside a frame, which the zstd library doesn't report."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:

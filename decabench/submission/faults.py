@@ -163,12 +163,12 @@ class CheckReport:
 
     @property
     def fault_count(self) -> int:
-        """The total number of faults, including those that are not listed."""
+        """The total number of faults, including faults that are not listed."""
         return sum(count for (_, code), count in self.totals.items() if code not in WARNINGS)
 
     @property
     def warning_count(self) -> int:
-        """The total number of warnings, including those that are not listed."""
+        """The total number of warnings, including warnings that are not listed."""
         return sum(count for (_, code), count in self.totals.items() if code in WARNINGS)
 
     def to_json(self) -> str:

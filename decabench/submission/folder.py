@@ -214,7 +214,9 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
     for key in wrong:
         fault = f"an invalid {key} ({_shown(entry[key])})" if key in entry else f"no {key}"
         yield f"has {fault}; specify a number of examples, such as {key} = 100"
-    if not wrong and entry[count] >= entry["of"] + least:  # limited runs answer fewer; all examples may fail
+    if (
+        not wrong and entry[count] >= entry["of"] + least
+    ):  # all examples can fail, but a limited run can't answer all
         most = "no more" if least else "fewer"
         yield f"has {count} = {entry[count]} of {entry['of']}, but must have {most} than the total"
     if not isinstance(entry.get(text, ""), str):

@@ -29,7 +29,8 @@
 
   const CLAUSES = ["FROM", "WHERE", "AND", "OR", "ORDER", "GROUP", "HAVING", "LIMIT"];
 
-  // Returns the words, with the words that are not common marked. Each clause of a query starts on a new line.
+  // Returns the words of a text as an element. Words that the other text lacks are marked. Each clause of a query starts on
+  // a new line.
   function marked(list, isCommon, tag) {
     const made = element("span");
     const isQuery = list[0] === "SELECT";
@@ -40,7 +41,7 @@
     return made;
   }
 
-  // Returns an answer and the most similar gold answer, with the words that only one of them has marked.
+  // Returns an answer and the most similar gold answer, and marks the words that only one of them has.
   function difference(answer, golds) {
     const given = words(answer);
     const found = golds.map((gold) => ({ gold: words(gold), ...common(given, words(gold)) }));
