@@ -60,9 +60,10 @@ def _tags(references: Sequence[Reference]) -> list[str]:
 
 def _bound(classes: Collection[str], kind: str) -> list[str]:
     if len(classes) > MOST_CLASSES:
+        instead = "tag_accuracy" if kind == "tags" else "accuracy"
         raise MetricError(
             f"The gold answers have {len(classes):,} different {kind}, but this metric allows at most "
-            f"{MOST_CLASSES:,}. Use accuracy instead."
+            f"{MOST_CLASSES:,}. Use {instead} instead."
         )
     return sorted(classes)
 
