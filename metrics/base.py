@@ -303,7 +303,7 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
             f"There are {len(texts)} predictions for {len(references)} examples. Pass one prediction per example."
         )
     if not texts:
-        raise MetricError(f"{metric.name} can't be computed without examples. Pass at least one.")
+        raise MetricError(f"{metric.name} can't be computed without examples. Pass at least one example.")
     return score_rows(metric.for_data(references), metric.statistics(texts, references))
 
 

@@ -244,7 +244,8 @@ mse = replace(
 relatedness = replace(
     pearson,
     name="relatedness",
-    definition="Mean squared difference between predicted and gold numbers. Both correlations are also computed.",
+    definition="Mean squared difference between predicted and gold numbers. Pearson's and Spearman's correlations "
+    "are also computed.",
     about="""The three scores of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
 
     Each score is computed as in the metric of the same name, which describes its unit and the errors raised.

@@ -470,7 +470,7 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
     for batch in table.to_batches(_BATCH):
         ids, metas = (batch.column(name).to_pylist() for name in ("id", "meta"))
         answers, units = (_tuples(batch.column(name)) for name in ("answers", "units"))
-        # Most examples have no meta. It was validated when it was written.
+        # Most examples have no meta. Meta is not checked again, because it was validated when it was written.
         read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
         yield from map(Item, answers, ids, units, read)
 
