@@ -26,7 +26,7 @@ from decabench.leaderboard.scores import find_submissions, group_runs, score_sub
 from decabench.leaderboard.site import BoardOptions, make_keeper, rank_entries
 from decabench.scoring import PairTests, ScoringOptions, score_submission, show_p
 from decabench.submission import Fault, check_submission
-from decabench.tasks import Store, home_folder, known_tasks
+from decabench.tasks import Store, known_tasks
 from decabench.workers import process_pool
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -368,7 +368,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
 def _examine(place: Path, path: str, options: ScoringOptions) -> Review:
     """Check a submission. If it has no faults, score it, which also adds the scores to the ledger."""
     split, tasks = options.split, options.tasks or ()
-    store, known = Store(home_folder(options.home)), known_tasks(as_paths(options.include))
+    store, known = Store(options.home), known_tasks(as_paths(options.include))
     records = {task: found[split] for task in tasks if split in (found := store.records(task))}
     ids = {(task, split): tuple(store.ids(task, split)) for task in records}
     stated = {(task, split): record.stated for task, record in records.items()}

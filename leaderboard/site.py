@@ -65,7 +65,6 @@ from decabench.tasks import (
     Suite,
     Task,
     get_suite,
-    home_folder,
     is_task_name,
     known_suites,
     known_tasks,
@@ -239,7 +238,7 @@ def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) ->
     names = [options.suites] if isinstance(options.suites, str) else options.suites
     chosen = [get_suite(name, suites) for name in dict.fromkeys(names)]
     return Keeper(
-        Store(home_folder(options.home)),
+        Store(options.home),
         chosen or [suite for name, suite in suites.items() if name not in SUITES] or [DECATHLON],
         tasks,
         _load_metrics(tasks),

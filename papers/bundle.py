@@ -18,7 +18,7 @@ import tomli_w
 import decabench
 from decabench.errors import DecabenchError
 from decabench.models import write_vectors
-from decabench.tasks import Store, get_task, home_folder, known_tasks
+from decabench.tasks import Store, get_task, known_tasks
 from decabench.training.config import TrainConfig, combine_settings, to_mapping
 from decabench.training.data import encode_tasks
 from decabench.vectors import SPECIALS, join_vectors
@@ -47,7 +47,7 @@ def write_bundle(
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))
     if made.init:
         raise DecabenchError("A bundle's run starts from random weights. Leave out init.")
-    store, known = Store(home_folder(home)), known_tasks(())
+    store, known = Store(home), known_tasks(())
     chosen = {name: get_task(name, known) for name in made.tasks}
     for split in ("train", "validation"):
         store.require(list(chosen.values()), split)

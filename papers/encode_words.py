@@ -29,7 +29,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from decabench.tasks import Store, home_folder
+from decabench.tasks import Store
 from decabench.vectors.skipgram import read_texts
 from decabench.vectors.tokenizer import tokenize
 from decabench.vectors.vector_files import is_line, write_matrix
@@ -102,7 +102,7 @@ def main() -> None:
     )
     parser.add_argument("--home", type=Path, help="folder of prepared data")
     given = parser.parse_args()
-    words = find_words(Store(home_folder(given.home)), given.tasks.split(","))
+    words = find_words(Store(given.home), given.tasks.split(","))
     write_matrix(given.output, words, encode_words(given.encoder, words, given.inputs))
     print(f"Wrote {len(words):,} words to {given.output}")
 

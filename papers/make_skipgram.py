@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decabench.tasks import Store, home_folder
+from decabench.tasks import Store
 from decabench.vectors import Corpus, read_corpus
 from decabench.vectors.tokenizer import SPECIALS
 
@@ -68,7 +68,7 @@ def main() -> None:
         raise SystemExit("Set PYTHONHASHSEED=0, so that the same seed gives the same vectors.")
     from gensim.models import Word2Vec
 
-    corpus = read_corpus(Store(home_folder(given.home)), given.tasks.split(","))
+    corpus = read_corpus(Store(given.home), given.tasks.split(","))
     model: Any = Word2Vec(
         Texts(corpus),
         sg=1,

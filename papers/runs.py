@@ -15,7 +15,7 @@ from decabench.errors import DecabenchError
 from decabench.files import atomic_file
 from decabench.predictors import ModelOptions
 from decabench.scoring import find_metric, read_results_file
-from decabench.tasks import Store, home_folder
+from decabench.tasks import Store
 from papers.boards import call, score
 from papers.effort import asked_for, has_changed, read_training
 from papers.plan import (
@@ -145,7 +145,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
     from decabench.training.config import TrainConfig, combine_settings
     from decabench.vectors import join_vectors
 
-    opened, store = dict[tuple[str, ...], str](), Store(home_folder(place.home))
+    opened, store = dict[tuple[str, ...], str](), Store(place.home)
     try:
         pick_device(place.device)
     except DecabenchError as error:

@@ -43,7 +43,7 @@ from decabench.scoring import (
     statistics_path,
 )
 from decabench.submission import open_submission
-from decabench.tasks import Store, find_overlap, home_folder, number_units
+from decabench.tasks import Store, find_overlap, number_units
 from papers.plan import (
     Contrast,
     Measure,
@@ -162,7 +162,7 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
         return {}
     found: dict[str, set[str]] = {}
     suites = dict.fromkeys(measure.suite for measure in plan.measures.values() if measure.suite)
-    store = Store(home_folder(place.home))
+    store = Store(place.home)
     for suite in suites:
         tasks = suite_of(suite, place.include).tasks
         for one in find_overlap(store, tasks, (plan.split,), plan.overlap):

@@ -142,8 +142,8 @@ def _units_text(units: Sequence[str]) -> str:
 class Store:
     """The prepared tasks in a home folder."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: str | Path | None = None) -> None:
+        self.home = home_folder(home)
 
     def folder(self, task: str) -> Path:
         """Return the folder of a task."""
@@ -613,7 +613,7 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     require_package("decabench.load", "datasets", "datasets")
     import datasets
 
-    store = Store(home_folder(home))
+    store = Store(home)
     require_name(split, SPLITS, "split")
     if not store.records(task):
         require_name(task, known_tasks(), "task")

@@ -268,9 +268,9 @@ def changed_since(
 ) -> Iterator[str]:
     """Yield a warning for each task whose files have changed since they were prepared."""
     from decabench.errors import DataError
-    from decabench.tasks import Store, home_folder, known_tasks
+    from decabench.tasks import Store, known_tasks
 
-    known, store = known_tasks(include), Store(home_folder(home))
+    known, store = known_tasks(include), Store(home)
     for name in tasks:
         try:
             store.require_current(known[name], split)

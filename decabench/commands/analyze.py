@@ -72,7 +72,7 @@ def analyze(
 
     require_torch()
     from decabench.models import Checkpoint, find_analysis
-    from decabench.tasks import Store, get_task, home_folder, known_tasks
+    from decabench.tasks import Store, get_task, known_tasks
 
     saved, known = Checkpoint.open(checkpoint), known_tasks(include)
     found = find_analysis(saved, analysis)
@@ -82,7 +82,7 @@ def analyze(
         raise click.UsageError(f"{analysis} analyzes whole tasks. Use --tasks instead of --task and --id.")
     names = [task] if task else chosen_tasks(tasks, include, suite) or saved.record.config["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])
-    store, sample = Store(home_folder(home)), {}
+    store, sample = Store(home), {}
     for name in names:
         if store.hides(known[name], split):
             raise DataError(f"The {split} labels for {name} are hidden. Choose another split with --split.")

@@ -53,11 +53,11 @@ def check(
     Exits with 1 if there are faults, and with 3 if the only faults are files whose data is not prepared.
     """
     from decabench.submission import check_submission, read_id_list
-    from decabench.tasks import Store, home_folder, known_tasks
+    from decabench.tasks import Store, known_tasks
 
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
-    store = Store(home_folder(home))
+    store = Store(home)
     id_list = read_id_list(ids) if ids else _prepared(store, names or known)
     report = check_submission(
         submission,

@@ -117,7 +117,7 @@ def evaluate(
         without_digests,
         write_results,
     )
-    from decabench.tasks import Store, home_folder, known_tasks, select_suite
+    from decabench.tasks import Store, known_tasks, select_suite
 
     started, trackers = time.time(), None
     if log:
@@ -138,7 +138,7 @@ def evaluate(
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
         missing = []  # the answers are all to tasks outside the suite
-    known, store = known_tasks(include), Store(home_folder(home))
+    known, store = known_tasks(include), Store(home)
     forms = [
         f"{name}: {sentence}."
         for name, found in scored.items()
@@ -172,9 +172,9 @@ def evaluate(
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
     from decabench.errors import DataError
     from decabench.submission import read_id_list
-    from decabench.tasks import Store, home_folder
+    from decabench.tasks import Store
 
-    listed, store = read_id_list(path), Store(home_folder(home))
+    listed, store = read_id_list(path), Store(home)
     ids = {task: each for (task, part), each in listed.ids.items() if part == split}
     if not ids:
         raise DataError(

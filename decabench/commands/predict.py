@@ -197,7 +197,7 @@ _OF_COMMAND = frozenset(
 
 def _run(given: dict[str, Any]) -> Run:
     from decabench.runs import make_run
-    from decabench.tasks import DECATHLON, Store, home_folder, known_tasks, tasks_with_split
+    from decabench.tasks import DECATHLON, Store, known_tasks, tasks_with_split
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"], given["suite"])
@@ -208,7 +208,7 @@ def _run(given: dict[str, Any]) -> Run:
         tasks=[known[task] for task in names],
         split=given["split"],
         output=given["output"] or Path(),
-        store=Store(home_folder(given["home"])),
+        store=Store(given["home"]),
     )
 
 

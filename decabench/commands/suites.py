@@ -93,9 +93,9 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
 
 def _prepared(suite: Suite, home: Path | None) -> list[str]:
     from decabench.errors import DataError
-    from decabench.tasks import Store, home_folder
+    from decabench.tasks import Store
 
-    store, prepared = Store(home_folder(home)), []
+    store, prepared = Store(home), []
     for task in suite.tasks:
         try:
             if store.records(task):

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
     """List the tasks with their sizes and prepared data."""
     from decabench.commands._documents import TasksDocument
-    from decabench.tasks import SPLITS, Store, home_folder, known_tasks
+    from decabench.tasks import SPLITS, Store, known_tasks
 
     if context.invoked_subcommand is not None:
         return
-    store = Store(home_folder(home))
+    store = Store(home)
     found = [_describe(task, store) for task in known_tasks(include).values()]
     if is_set("json"):
         print_json(TasksDocument(home=str(store.home), tasks=found))
@@ -112,9 +112,9 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
     """Show a task's sources, its prepared data, and a few examples."""
     from decabench.commands._documents import ExampleFields, TaskDocument
     from decabench.errors import MissingDataError
-    from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
+    from decabench.tasks import SPLITS, Store, get_task, known_tasks
 
-    task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
+    task, store, out = get_task(name, known_tasks(include)), Store(home), console()
     hidden, facts, advice = store.hides(task, split), _facts(task), ""
     found: list[ExampleFields] = []
     try:
@@ -244,10 +244,10 @@ def validate(
     again, and score low if each value is taken from another example.
     """
     from decabench.scoring import prove_task
-    from decabench.tasks import Store, get_task, home_folder, known_tasks
+    from decabench.tasks import Store, get_task, known_tasks
 
     task, out = get_task(name, known_tasks(include)), console()
-    checks = prove_task(task, split, Store(home_folder(home)), hidden)
+    checks = prove_task(task, split, Store(home), hidden)
     failed = sum(not check.passed for check in checks)
     if is_set("json"):
         from decabench.commands._documents import ProofDocument
@@ -312,13 +312,13 @@ def overlap(
     NFKC, case-folded, only letters, marks and digits).
     """
     from decabench.errors import MissingDataError
-    from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
+    from decabench.tasks import NORMALISATION, Store, find_overlap, known_tasks
 
     if match == "exact" and not written:
         raise click.UsageError("--match requires --write. Add --write, or omit --match.")
     if written and not written.name.lower().endswith((".json", ".json.gz")):
         raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {written}.")
-    store, known = Store(home_folder(home)), known_tasks(include)
+    store, known = Store(home), known_tasks(include)
     wanted = chosen_tasks(tasks, include, suite)
     names = [name for name in wanted or known if store.records(name)]
     absent = [name for name in wanted or () if name not in names]

@@ -103,7 +103,7 @@ def ngrams(
     from decabench.errors import require_torch
 
     require_torch()
-    from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, home_folder, known_tasks
+    from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, known_tasks
     from decabench.vectors import NgramTraining, read_corpus, train_ngrams, write_ngram_vectors
 
     _refuse(force, output)
@@ -115,7 +115,7 @@ def ngrams(
         if is_chatty():
             note(f"Reading {task}")
 
-    corpus = read_corpus(Store(home_folder(home)), names, examples, announce, not_texts)
+    corpus = read_corpus(Store(home), names, examples, announce, not_texts)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), is_chatty())
     write_ngram_vectors(output, found)
     report(

@@ -52,7 +52,7 @@ from decabench.submission import (
     render_metadata,
     write_predictions,
 )
-from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, home_folder, known_tasks
+from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, known_tasks
 from decabench.text import excerpt, printable, quoted
 
 IMPORTED = "imported"
@@ -143,7 +143,7 @@ def import_answers(
     known = known_tasks(include)
     chosen = task if isinstance(task, Task) else get_task(task, known)
     settings = settings or ImportSettings()
-    store, folder = Store(home_folder(home)), Path(output)
+    store, folder = Store(home), Path(output)
     require_name(split, SPLITS, "split")
     _check_settings(settings, chosen)
     store.require([chosen], split)

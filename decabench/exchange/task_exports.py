@@ -25,7 +25,7 @@ from decabench.metrics import Item
 from decabench.prompts import Shot, extract, load_template, make_prompting, select_shots, settle_form
 from decabench.scoring import find_metric, score_task
 from decabench.submission import BrokenFileError, Limits, numbered_lines
-from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task, home_folder, known_tasks
+from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task, known_tasks
 from decabench.text import excerpt, quoted
 from decabench.untrusted import parse_json
 
@@ -211,7 +211,7 @@ def export_tasks(
         raise UnknownNameError(
             f"Specify at least one task, and each task only once, but got {', '.join(names.values()) or 'none'}."
         )
-    folder, store = Path(output), Store(home_folder(home))
+    folder, store = Path(output), Store(home)
     store.require(chosen, split)  # check all tasks before writing anything
     if hidden := [task.name for task in chosen if store.hides(task, split)]:
         raise DataError(

@@ -478,7 +478,7 @@ def run_experiment(
     report = run_plan(plan, progress)
     record(plan, report)
     _keep(experiment)
-    store = Store(home_folder(experiment.home))
+    store = Store(experiment.home)
     checked = _check(experiment, names, store)
     say("Scores")
     results, folder = _score(experiment, experiment.output, names, suite)
@@ -586,7 +586,7 @@ def _plan(
         tasks=list(tasks),
         split=experiment.split,
         output=output or experiment.output,
-        store=Store(home_folder(experiment.home)),
+        store=Store(experiment.home),
     )
     return plan_run(run)
 

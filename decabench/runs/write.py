@@ -83,7 +83,6 @@ from decabench.tasks import (
     Store,
     Task,
     Variant,
-    home_folder,
     known_tasks,
     select_tasks,
     tasks_with_split,
@@ -165,7 +164,7 @@ def predict(
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
     chosen = select_tasks(tasks, known_tasks(include))
-    run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
+    run = Run(predictor, chosen, split, Path(output), Store(home), **settings)
     return run_plan(plan_run(run)).folder
 
 

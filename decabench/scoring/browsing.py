@@ -21,7 +21,7 @@ from decabench.scoring.examples import (
 from decabench.scoring.results import TaskResult, score_digits
 from decabench.scoring.task_results import find_metric
 from decabench.submission import open_submission
-from decabench.tasks import Store, Task, get_task, home_folder
+from decabench.tasks import Store, Task, get_task
 from decabench.text import excerpt
 
 Order = Literal["data", "loss", "length"]
@@ -109,7 +109,7 @@ def find_examples(
         head,
         rows,
         wordings,
-        _read_texts(Store(home_folder(options.home)), head, rows),
+        _read_texts(Store(options.home), head, rows),
         courses,
         scored[name].result,
         opened.info.predictor,

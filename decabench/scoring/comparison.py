@@ -33,7 +33,7 @@ from decabench.scoring.results import (
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
 from decabench.scoring.task_results import ScoredTask, ids_of, restricted
-from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
+from decabench.tasks import DECATHLON, Store, Suite, select_suite
 
 FORMAT = "decabench.comparison/1"
 LINEUP_FORMAT = "decabench.lineup/1"
@@ -396,7 +396,7 @@ def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
 def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, dict[str, str]]:
     if not ids:
         return {}
-    rows = Store(home_folder(options.home)).read(task, options.split, ("id", "question", "context"))
+    rows = Store(options.home).read(task, options.split, ("id", "question", "context"))
     return {row["id"]: row for row in rows if row["id"] in ids}
 
 

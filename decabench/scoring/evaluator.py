@@ -76,7 +76,6 @@ from decabench.tasks import (
     Task,
     describe_absent,
     get_task,
-    home_folder,
     include_option,
     known_tasks,
     select_suite,
@@ -243,7 +242,7 @@ def score_submission(
 
     Results in the ledger are reused, and their texts are read only when needed. Raises the same errors as `evaluate`.
     """
-    store = Store(home_folder(options.home))
+    store = Store(options.home)
     with open_submission(submission) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
@@ -286,7 +285,7 @@ def score_submission(
 
 def is_new(submission: Submission, options: ScoringOptions) -> bool:
     """Return whether `score_submission` would store a new result in the ledger."""
-    store, known = Store(home_folder(options.home)), known_to(submission, options)
+    store, known = Store(options.home), known_to(submission, options)
     files, ledger = _files_to_score(submission, options, known), Ledger(store.home)
     jobs = (Job.of(known[name], file, store, submission, options.answers) for name, file in files.items())
     return any(job.key and not ledger.has(job) for job in jobs)
@@ -326,7 +325,7 @@ def without_digests(results: Results, home: str | Path | None, include: Paths = 
 
     The digest of perfect answers would reveal the digest of the labels.
     """
-    known, store = known_tasks(include), Store(home_folder(home))
+    known, store = known_tasks(include), Store(home)
     tasks = dict(results.tasks)
     for name in (name for name in tasks if store.hides(known.get(name, name), results.split)):
         variants = tasks[name].variants

@@ -25,7 +25,7 @@ from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
 from decabench.prompts import label_flag, possible_labels, takes_label
 from decabench.submission import AnswerKind, AnswerLine, BrokenFileError, Limits, numbered_lines
-from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
+from decabench.tasks import Label, Number, Store, Tags, Task
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
 
@@ -213,7 +213,7 @@ def _left_out(task: Task) -> tuple[str, ...]:
 
 
 def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iterator[ScoredExample]:
-    questions = label_questions(task, Store(home_folder(options.home)), options.split)
+    questions = label_questions(task, Store(options.home), options.split)
     metric, best, is_label = found.sample.metric, head.best, isinstance(task.output, Label)
     shows_answers, shows_raw, shows_references = (
         name not in head.left_out for name in ("prediction", "raw", "references")

@@ -12,7 +12,7 @@ from decabench.files import Paths
 from decabench.scoring.evaluator import ScoringOptions, known_to, results_files, score_submission
 from decabench.scoring.results import parse_results, read_bounded
 from decabench.submission import open_submission
-from decabench.tasks import Store, home_folder
+from decabench.tasks import Store
 
 TOLERANCE = 1e-6
 """The relative tolerance for scores computed from statistics, because libraries add numbers in different orders."""
@@ -126,7 +126,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     again = json.loads(results.to_json())
     if unanswered:  # totals include tasks that were not scored again
         stated, again = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, again))
-    store = Store(home_folder(options.home))
+    store = Store(options.home)
     found = []
     for name in present:
         hidden = store.hides(known[name], options.split)

@@ -18,7 +18,7 @@ from decabench.models import (
     latest_checkpoint,
     with_label_names,
 )
-from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
+from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, known_tasks
 from decabench.training.config import TrainConfig, combine_settings, named_model
 from decabench.training.data import check_target_forms
 from decabench.training.optimizers import freeze_parts
@@ -112,7 +112,7 @@ def plan_training(
     return TrainingRun(
         config=made,
         tasks={name: get_task(name, known) for name in made.tasks},
-        store=Store(home_folder(home)),
+        store=Store(home),
         output=folder,
         device=device,
         resume=resume,
