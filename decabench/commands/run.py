@@ -23,6 +23,7 @@ from decabench.commands._console import (
 from decabench.text import excerpt
 
 if TYPE_CHECKING:
+    from decabench.commands._documents import OutcomeDocument
     from decabench.runs import Experiment, Forecast, Outcome, Plan, Report
     from decabench.scoring import Browsed, Comparison
 
@@ -92,7 +93,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     if len(experiments) > 1:
         _print_lineup(experiments, outcomes)
     else:
-        write_json(_to_json(experiment, done)) if is_set("json") else _print(experiment, done, board)
+        print_json(_document(experiment, done)) if is_set("json") else _print(experiment, done, board)
     context.exit(max(done.exit_code for done in outcomes))
 
 
@@ -154,22 +155,21 @@ def _write_board(experiment: Experiment) -> str:
     return site.index.resolve().as_uri()
 
 
-def _to_json(experiment: Experiment, done: Outcome) -> str:
+def _document(experiment: Experiment, done: Outcome) -> OutcomeDocument:
     import json
 
+    from decabench.commands._documents import OutcomeDocument
     from decabench.scoring import without_digests
 
     results = without_digests(done.results, experiment.home, experiment.include)
-    content = {
-        "format": "decabench.outcome/1",
-        "submission": str(done.folder),
-        "results": json.loads(results.to_json()),
-        "comparisons": {name: json.loads(each.to_json()) for name, each in done.comparisons.items()},
-        "not_compared": dict(done.not_compared),
-        "faults": done.check.exit_code != 0,
-        "failed": done.report.failed,
-    }
-    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    return OutcomeDocument(
+        submission=str(done.folder),
+        results=json.loads(results.to_json()),
+        comparisons={name: json.loads(each.to_json()) for name, each in done.comparisons.items()},
+        not_compared=done.not_compared,
+        faults=done.check.exit_code != 0,
+        failed=done.report.failed,
+    )
 
 
 def _print(experiment: Experiment, done: Outcome, board: str) -> None:

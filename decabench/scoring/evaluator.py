@@ -403,15 +403,8 @@ def _files_to_score(
 
 
 def _unknown_tasks(submission: Submission, known: Collection[str], *splits: str) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {
-                task
-                for task, split in submission.files
-                if task not in known and (not splits or split in splits)
-            }
-        )
-    )
+    named = {task for task, split in submission.files if not splits or split in splits}
+    return tuple(sorted(named - set(known)))
 
 
 def _require_same_data(
