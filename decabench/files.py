@@ -221,6 +221,12 @@ def atomic_file(
         raise
 
 
+def write_file(path: Path, content: str | bytes, compress: Compression = None, option: str = "") -> None:
+    """Write a whole file with `atomic_file`. Text is encoded as UTF-8."""
+    with atomic_file(path, compress, option=option) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
 _BUFFER = 1 << 17
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.files import atomic_file
+from decabench.files import write_file
 from decabench.leaderboard.datafiles import rows_of, write_json
 from decabench.leaderboard.entries import (
     Board,
@@ -387,5 +387,4 @@ def write_comparison_page(comparison: Comparison, path: Path) -> None:
     """Write the page of `decabench compare --html`. Raises StorageError if it can't be written."""
     template = make_environment().get_template("comparison.html")
     page = template.render(comparison=comparison, sample_note=SAMPLE_NOTE)
-    with atomic_file(path, option="--html") as file:
-        file.write(page.encode("utf-8", "replace"))
+    write_file(path, page.encode("utf-8", "replace"), option="--html")

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from decabench.files import atomic_file, by_dotted_key
+from decabench.files import by_dotted_key, write_file
 from decabench.plugins import load_object
 from decabench.training.logs import read_rows
 from papers.plan import Count, Place, Plan, Run, SeededRun, seeded_runs
@@ -62,8 +62,7 @@ def read_training(one: SeededRun) -> Training | None:
     if not note.exists():
         content = {**asdict(_read_logs(one.folder)), "asked": asked_for(one)}
         del content["kept"]  # it can be computed from the results
-        with atomic_file(note) as file:
-            file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+        write_file(note, json.dumps(content, indent=1, sort_keys=True) + "\n")
     training = msgspec.json.decode(note.read_bytes(), type=Training)
     steps = sorted({step for step, _, _ in training.validations})
     answered = msgspec.json.decode(one.results().read_bytes())["submission"]["predictor"]["backend"]["step"]

@@ -12,7 +12,7 @@ from statistics import mean
 import msgspec
 
 from decabench.errors import DataError
-from decabench.files import atomic_file, by_dotted_key
+from decabench.files import by_dotted_key, write_file
 from decabench.scoring import DataUsed
 from papers.claims import picture_name, plot_claims, write_findings
 from papers.contrasts import (
@@ -539,5 +539,4 @@ def write_page(plan: Plan, place: Place, page: Path) -> None:
             "another --page."
         )
     for path, text in make_page(plan, place, page).items():
-        with atomic_file(path) as file:
-            file.write(text.encode())
+        write_file(path, text)

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 import decabench
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file
+from decabench.files import write_file
 from decabench.predictors import ModelOptions
 from decabench.scoring import find_metric, read_results_file
 from decabench.tasks import Store
@@ -57,8 +57,7 @@ def train(one: SeededRun) -> None:
         include=place.include,
         report=lambda text: print(f"  {text}", flush=True),
     )
-    with atomic_file(one.folder / ENDED) as file:
-        file.write(json.dumps({"asked": asked_for(one)}).encode())
+    write_file(one.folder / ENDED, json.dumps({"asked": asked_for(one)}))
 
 
 def answer(one: SeededRun) -> None:

@@ -19,11 +19,11 @@ from decabench.errors import DataError, DecabenchError, MissingDataError, Storag
 from decabench.files import (
     Paths,
     as_paths,
-    atomic_file,
     canonical_texts,
     make_folder,
     sweep_temporary,
     wait_for_lock,
+    write_file,
 )
 from decabench.metrics import METRICS, MetricError
 from decabench.tasks.builtin_suites import DECATHLON
@@ -610,5 +610,4 @@ def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
 
 def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:
     inputs = {**_read_inputs(store, task), split: entry}
-    with atomic_file(_inputs_path(store, task)) as file:
-        file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())
+    write_file(_inputs_path(store, task), json.dumps(inputs, indent=1, sort_keys=True))

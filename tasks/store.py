@@ -26,6 +26,7 @@ from decabench.files import (
     file_digests,
     read_errors,
     shown_path,
+    write_file,
 )
 from decabench.metrics import Item
 from decabench.tasks.example import SPLITS, Example
@@ -373,8 +374,10 @@ class Store:
             "published_counts": dict(task.counts),
             "splits": {split: asdict(record) for split, record in records.items()},
         }
-        with atomic_file(self.folder(task.name) / "task.json") as file:
-            file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
+        write_file(
+            self.folder(task.name) / "task.json",
+            json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n",
+        )
 
 
 class References(Sequence[Item]):

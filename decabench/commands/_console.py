@@ -488,7 +488,7 @@ def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None 
     import platform
 
     import decabench
-    from decabench.files import atomic_file
+    from decabench.files import write_file
 
     content = {
         "format": "decabench.run/1",
@@ -504,8 +504,7 @@ def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None 
         **(more or {}),
     }
     path = folder / "run.json"
-    with atomic_file(path) as file:
-        file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
+    write_file(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
     return path
 
 

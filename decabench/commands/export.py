@@ -83,14 +83,13 @@ def results(
     the answers again, use decabench verify.
     """
     from decabench.exchange import export_results, find_results, push_card
-    from decabench.files import atomic_file
+    from decabench.files import write_file
 
     if push is not None and form != "model-index":
         raise click.UsageError("--push updates a model card, so --format model-index is required.")
     text = export_results([find_results(path, split) for path in submissions], form)
     if output is not None:
-        with atomic_file(output, option="--output") as file:
-            file.write(text.encode())
+        write_file(output, text, option="--output")
     address = None if push is None else push_card(text, push)
     result = address or (text.rstrip("\n") if output is None else f"{output}: {form}")
     report(result) if is_set("json") else echo(result)

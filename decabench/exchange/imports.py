@@ -21,12 +21,12 @@ from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImport
 from decabench.exchange.text_matching import letters_of
 from decabench.files import (
     Paths,
-    atomic_file,
     file_digest,
     names_in,
     remove_file,
     require_within,
     temporary_folder,
+    write_file,
 )
 from decabench.prompts import (
     EXTRACTION_VERSION,
@@ -435,7 +435,6 @@ def _write(
     if old is not None:
         removed = remove_results(folder, {split for _, split in changed})
         remove_file(old.path)
-    with atomic_file(folder / METADATA_NAME) as file:
-        file.write(metadata)
+    write_file(folder / METADATA_NAME, metadata)
     write_predictions(folder, {pair: lines})
     return removed

@@ -20,7 +20,14 @@ from typing import Any
 
 import decabench
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
-from decabench.files import atomic_file, is_temporary, make_folder, require_within, sweep_temporary
+from decabench.files import (
+    atomic_file,
+    is_temporary,
+    make_folder,
+    require_within,
+    sweep_temporary,
+    write_file,
+)
 from decabench.metrics import Item
 from decabench.prompts import Shot, extract, load_template, make_prompting, select_shots, settle_form
 from decabench.scoring import find_metric, score_task
@@ -224,8 +231,7 @@ def export_tasks(
     make_folder(folder / DATA)
     made = [_write_data(folder, store, task, split, shots, seed) for task in chosen]
     for name, text in files.items():
-        with atomic_file(folder / name) as file:
-            file.write(text.encode())
+        write_file(folder / name, text)
     return [*made, *(folder / name for name in files)]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from decabench.errors import DecabenchError, require_name
-from decabench.files import atomic_file, by_dotted_key
+from decabench.files import by_dotted_key, write_file
 from decabench.scoring import Results
 from decabench.text import describe_error
 from decabench.untrusted import read_json
@@ -76,8 +76,7 @@ class Trackers:
         if tracked is None:
             return
         try:
-            with atomic_file(tracked) as file:
-                file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
+            write_file(tracked, json.dumps({"format": FORMAT, "runs": made}, indent=1) + "\n")
         except DecabenchError as error:
             warnings.warn(
                 f"The trackers' run identifiers were not saved, so a resumed run will appear as a new run: {error}",

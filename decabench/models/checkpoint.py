@@ -31,7 +31,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import atomic_file, file_digest, make_folder, require_machine, storage_errors
+from decabench.files import file_digest, make_folder, require_machine, storage_errors, write_file
 from decabench.models.batches import Integers, Item, TextReader
 from decabench.models.devices import pick_device
 from decabench.models.family import (
@@ -488,8 +488,7 @@ def digest_files(folder: Path) -> dict[str, str]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file atomically."""
-    with atomic_file(path) as file:
-        file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
+    write_file(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, new_folder
+from decabench.files import new_folder, write_file
 from decabench.models.checkpoint import MODEL, RECORD, VOCABULARY, Checkpoint, digest_files, load_weights
 from decabench.vectors import (
     PACKAGES,
@@ -102,8 +102,7 @@ def export_checkpoint(
             for name, value in load_weights(checkpoint.folder).items()
             if not name.startswith(checkpoint.family.training_only)
         }
-        with atomic_file(folder / MODEL) as file:
-            file.write(save(weights))
+        write_file(folder / MODEL, save(weights))
         config = {**record.config, "vectors": list(made.names)}
         config["init"] = Path(config.get("init", "")).name
         record = replace(record, config=config, vectors=made.digest, files=digest_files(folder))

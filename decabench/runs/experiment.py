@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_origin, get_type_hints
 import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
-from decabench.files import atomic_file
+from decabench.files import write_file
 from decabench.plugins import add_module_folder
 from decabench.predictors import PREDICTORS, Header, ModelOptions, OptionInfo
 from decabench.runs.ask import Progress
@@ -602,8 +602,7 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
 def _keep(experiment: Experiment) -> None:
     import tomli_w
 
-    with atomic_file(experiment.output / RUN_TOML) as file:
-        file.write(tomli_w.dumps(experiment.source).encode())
+    write_file(experiment.output / RUN_TOML, tomli_w.dumps(experiment.source))
 
 
 def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:

@@ -17,7 +17,7 @@ from typing import Any
 import decabench
 import decabench.predictors
 from decabench.errors import DecabenchError
-from decabench.files import Paths, atomic_file, canonical_json, file_digest, lock_file, temporary_folder
+from decabench.files import Paths, canonical_json, file_digest, lock_file, temporary_folder, write_file
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.write import predict
 from decabench.submission import FOLDER, file_name
@@ -67,8 +67,7 @@ def make_baselines(
                     about = {"authors": ("decabench",), "date": "2026-01-01"}
                     predict(name, made, tasks, split, store.home, include, **about)
                     shutil.rmtree(made / JOURNAL, ignore_errors=True)
-                    with atomic_file(made / _KEY) as file:
-                        file.write(json.dumps({"key": key, "files": _digests(made, tasks, split)}).encode())
+                    write_file(made / _KEY, json.dumps({"key": key, "files": _digests(made, tasks, split)}))
                     shutil.rmtree(folder, ignore_errors=True)
                     os.rename(made, folder)
         yield folder

@@ -18,12 +18,12 @@ from typing import Any
 from decabench.errors import DecabenchError
 from decabench.files import (
     Paths,
-    atomic_file,
     make_folder,
     names_in,
     require_within,
     storage_errors,
     sweep_temporary,
+    write_file,
 )
 from decabench.metrics import METRICS
 from decabench.predictors import CHOICES_BY, PREDICTORS, Answer, Choice, best_choice
@@ -327,8 +327,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> tuple[str, ...]:
             lines = {(done.planned.task.name, run.split): _lines(done)}
             write_predictions(folder, lines, compress=run.compress)
         info = _info(plan, answered, kept)
-        with atomic_file(half / METADATA_NAME) as file:
-            file.write(render_metadata(info))
+        write_file(half / METADATA_NAME, render_metadata(info))
         redone = {file_name(task.name, run.split) for task in run.tasks} if kept else None
         with storage_errors(run.output):
             removed = _remove_stale_results(plan, half, kept, info)

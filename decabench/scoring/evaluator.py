@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
-from decabench.files import Paths, atomic_file, import_zstd, make_folder, remove_file, require_within
+from decabench.files import Paths, import_zstd, make_folder, remove_file, require_within, write_file
 from decabench.metrics import METRICS
 from decabench.prompts import GivenAnswers, describe_answers
 from decabench.scoring.examples import (
@@ -520,8 +520,7 @@ class Ledger:
         )
         content = msgspec.msgpack.encode(entry)
         with suppress(DecabenchError, OSError):
-            with atomic_file(self._folder / job.key) as file:
-                file.write(hashlib.sha256(content).digest() + content)
+            write_file(self._folder / job.key, hashlib.sha256(content).digest() + content)
             _sweep(self._folder)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, require_name, require_package
-from decabench.files import atomic_file, require_machine
+from decabench.files import require_machine, write_file
 from decabench.metrics import METRICS
 from decabench.scoring.examples import (
     ExamplesHead,
@@ -476,8 +476,7 @@ def describe_partial(run: LimitedRun) -> str:
 def write_results_file(folder: Path, results: Results) -> Path:
     """Write `results.json` to a folder, and return its path. Raises StorageError if it can't be written."""
     path = folder / "results.json"
-    with atomic_file(path) as file:
-        file.write(results.to_json().encode("utf-8"))
+    write_file(path, results.to_json())
     return path
 
 

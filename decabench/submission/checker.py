@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
-from decabench.files import atomic_file, read_errors
+from decabench.files import read_errors, write_file
 from decabench.metrics import METRICS, Item
 from decabench.prompts import GivenAnswers, describe_answers
 from decabench.submission.answers import (
@@ -258,8 +258,7 @@ def write_id_list(
         head = {"task": task, "split": split}
         splits.append(head | ({"fingerprint": fingerprint} if fingerprint else {}) | {"ids": list(of_split)})
     text = json.dumps({"format": FORMAT, "splits": splits}, ensure_ascii=False, indent=0) + "\n"
-    with atomic_file(path, "gz" if _is_packed(path) else None) as handle:
-        handle.write(text.encode())
+    write_file(path, text, compress="gz" if _is_packed(path) else None)
 
 
 @dataclass(frozen=True)

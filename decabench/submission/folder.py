@@ -31,6 +31,7 @@ from decabench.files import (
     require_within,
     storage_errors,
     temporary_folder,
+    write_file,
 )
 from decabench.submission.answers import (
     FOLDER,
@@ -622,8 +623,7 @@ def write_submission(
     metadata = render_metadata(info)
     with lock_submission(folder):
         write_predictions(folder, predictions, compress)
-        with atomic_file(folder / METADATA_NAME) as handle:
-            handle.write(metadata)
+        write_file(folder / METADATA_NAME, metadata)
     return Submission(info, find_predictions(folder)[0])
 
 

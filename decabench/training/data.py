@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError, require_name
-from decabench.files import atomic_file, file_digest, fingerprint
+from decabench.files import file_digest, fingerprint, write_file
 from decabench.models import (
     FAMILIES,
     Family,
@@ -337,8 +337,7 @@ def _write_cache(entry: Path, data: TrainingData) -> None:
     words, size = data.lexicon.words[len(SPECIALS) :], data.lexicon.size - len(SPECIALS)
     labels = {task: label_names(output) for task, output in data.outputs.items()}
     content = {"vocabulary": words[:size], "others": words[size:], "labels": labels}
-    with atomic_file(entry) as file:
-        file.write(save(arrays, {name: json.dumps(value) for name, value in content.items()}))
+    write_file(entry, save(arrays, {name: json.dumps(value) for name, value in content.items()}))
     for other in entry.parent.iterdir():
         last_used = other.stat().st_mtime
         if other != entry and time.time() - last_used > _UNUSED_DAYS * 86_400:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError
-from decabench.files import atomic_file, require_machine, storage_errors
+from decabench.files import atomic_file, require_machine, storage_errors, write_file
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
@@ -67,8 +67,7 @@ class TrainingLog:
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(kept)
-            with atomic_file(output / name) as file:
-                file.write(text.getvalue().encode())
+            write_file(output / name, text.getvalue())
         # Buffer single lines only, so that users can follow the logs during a run.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)

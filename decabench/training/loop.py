@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder, sweep_temporary
+from decabench.files import make_folder, sweep_temporary, write_file
 from decabench.models import (
     FAMILIES,
     Checkpoint,
@@ -217,8 +217,7 @@ class _Trainer:
 
     def train(self) -> FinishedRun:
         run = self.run
-        with atomic_file(run.output / "config.toml") as file:
-            file.write(to_toml(self.config).encode())
+        write_file(run.output / "config.toml", to_toml(self.config))
         if run.trackers is not None:
             name, tracked = run.output.name, run.output / TRACKED
             run.trackers.start(name, to_mapping(self.config), run.output, tracked, run.resume)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from decabench.errors import DataError
-from decabench.files import atomic_file
+from decabench.files import write_file
 from decabench.untrusted import parse_json, read_text
 
 _HALF = " "
@@ -149,8 +149,7 @@ class Lexicon:
     def write(self, path: Path) -> None:
         """Write the vocabulary as JSON, without words added later."""
         content = {"format": FORMAT, "words": self.words[len(SPECIALS) : self.size]}
-        with atomic_file(path) as file:
-            file.write(json.dumps(content, ensure_ascii=True, indent=0).encode() + b"\n")
+        write_file(path, json.dumps(content, ensure_ascii=True, indent=0) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:

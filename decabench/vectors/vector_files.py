@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from decabench.errors import DataError, MissingDataError
-from decabench.files import atomic_file, file_digest, read_errors
+from decabench.files import atomic_file, file_digest, read_errors, write_file
 from decabench.untrusted import open_parquet, parse_json, read_batches
 from decabench.vectors.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.vectors.word_vectors import (
@@ -369,5 +369,4 @@ def is_line(word: str) -> bool:
 def write_ngram_vectors(path: Path, vectors: NgramVectors) -> None:
     """Write the vectors and n-grams to a single safetensors file."""
     metadata = {"ngrams": json.dumps(list(vectors.index))}
-    with atomic_file(path) as file:
-        file.write(save({"vectors": np.ascontiguousarray(vectors.matrix)}, metadata))
+    write_file(path, save({"vectors": np.ascontiguousarray(vectors.matrix)}, metadata))

@@ -24,7 +24,7 @@ import httpx2
 from tqdm import tqdm
 
 from decabench.errors import DataError, StorageError
-from decabench.files import atomic_file, file_digests, make_folder, storage_errors
+from decabench.files import file_digests, make_folder, storage_errors, write_file
 from decabench.tasks.task import RemoteFile
 from decabench.text import printable
 from decabench.untrusted import read_json
@@ -173,8 +173,7 @@ def _note(path: Path) -> Path:
 
 
 def _write_note(path: Path, **content: Any) -> None:
-    with atomic_file(_note(path)) as note:
-        note.write(json.dumps({"format": 1, **content}, indent=1).encode())
+    write_file(_note(path), json.dumps({"format": 1, **content}, indent=1))
 
 
 def _discard(part: Path) -> None:
