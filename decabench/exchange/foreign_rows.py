@@ -1,4 +1,4 @@
-"""Row types shared by the readers of other programs' files, and their common helpers.
+"""Row types and helper functions shared by the readers of other programs' files.
 
 Files are untrusted input. Their size, line length and nesting depth are limited, and nothing in them is
 executed.
@@ -102,7 +102,8 @@ class ForeignFile:
     has_order: bool = True
     """Whether rows can be matched by their order.
 
-    Some Inspect logs have no such order, because Inspect sorts samples by their ids as strings.
+    False for an Inspect log that doesn't record the order of its dataset, because Inspect sorts samples by their
+    ids as strings.
     """
     size: int | None = None
     """The number of examples in the original data, if stated in the file."""
@@ -158,7 +159,7 @@ def as_id(value: Any) -> str | None:
 
 
 def option_letter(at: int) -> str:
-    """Return Inspect's name for an option by index: A to Z, then 1, 2, and so on."""
+    """Return Inspect's name for the option with an index: A to Z, then 1, 2, and so on."""
     return chr(ord("A") + at) if at < 26 else str(at - 25)
 
 

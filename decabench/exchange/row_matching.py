@@ -52,7 +52,7 @@ class RefusedImportError(SubmissionError):
 
 
 class Examples:
-    """The data of a split that rows are matched against."""
+    """The examples of a split, to which rows are matched."""
 
     def __init__(self, store: Store, task: Task, split: str) -> None:
         self._store, self._key = store, (task.name, split)

@@ -98,7 +98,10 @@ class ExportedTask:
         return extract(text, self.form, row["question"], finish, row["context"]).answer
 
     def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
-        """Return the same [id, answer] pair for each score name. lm-eval collects these pairs."""
+        """Return a dict that maps every score's name to the pair [id, answer].
+
+        lm-eval collects these pairs and passes them to the function from `aggregate`.
+        """
         answer = self.answer(document["id"], texts[0])
         return {name: [document["id"], answer] for name in self.headlines}
 
@@ -115,8 +118,8 @@ class ExportedTask:
     ) -> dict[str, float]:
         """Return all scores of the task's metrics for (id, answer) pairs.
 
-        `refused` contains ids that the model or its server refused to answer; these are scored as wrong.
-        Raises DataError for an unknown or duplicate id.
+        `refused` contains the ids of examples that the model or its server refused to answer. They are scored as
+        wrong. Raises DataError for an unknown or duplicate id.
         """
         given = dict(answers)
         if len(given) < len(answers):
@@ -205,9 +208,9 @@ def export_tasks(
 ) -> list[Path]:
     """Write a folder of tasks for a harness (`lm-eval` or `inspect`) and return its files.
 
-    Prompts are the same as in `decabench predict`, with `shots` worked examples. With `chat`, answers in
-    lm-eval may contain blank lines, which chat models need; in Inspect they always can. Raises
-    MissingDataError if a split has not been prepared, and DecabenchError if the folder contains other files.
+    Prompts are the same as in `decabench predict`, with `shots` worked examples. If `chat` is set, lm-eval doesn't
+    end an answer at a blank line, which is necessary for chat models. Inspect never does. Raises MissingDataError
+    if a split has not been prepared, and DecabenchError if the folder contains other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
     require_name(split, SPLITS, "split")
@@ -394,7 +397,7 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str, bool], dict[str, str]]] =
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
 }
-"""Supported harnesses, with the function that returns their files as a mapping from name to text."""
+"""Supported harnesses, each with a function that returns the text of its files by file name."""
 
 
 _COMMANDS = {

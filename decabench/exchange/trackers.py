@@ -59,7 +59,7 @@ class Trackers:
         tracked: Path | None = None,
         resume: bool = False,
     ) -> None:
-        """Start a run in every tracker. The file `tracked` stores the run identifiers for `resume`."""
+        """Start a run in every tracker. With `resume`, continue the runs whose ids are stored in the file `tracked`."""
         if not self._trackers:
             return
         earlier: dict[str, Any] = {}
@@ -271,4 +271,4 @@ TRACKERS: Mapping[str, tuple[str, Callable[[], Tracker]]] = {
     "mlflow": ("mlflow", _Mlflow),
     "tensorboard": ("tensorboard", _TensorBoard),
 }
-"""Trackers by name, with the package they require and their class."""
+"""Trackers by name, each with the package that it requires and its class."""

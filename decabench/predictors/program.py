@@ -333,9 +333,9 @@ GRACE = 5.0
 """The time in seconds that a program has to exit after its last answer, or after SIGTERM."""
 
 TICK = 0.2
-"""Seconds between checks whether a program has ended or exceeded its time limit.
+"""The number of seconds between checks for a timeout or the end of a program.
 
-Closed output isn't enough as a sign of the end, because child processes may keep the output open.
+The checks are necessary because child processes may keep the output open after the program has ended.
 """
 
 

@@ -193,7 +193,7 @@ _TEXT_BYTES = Limits().line_bytes // 4
 
 This is a quarter of the limit for a line, because a line may contain the text twice (extracted and raw) and
 also has an id. It is four times the average that `decabench check` allows, so that models can occasionally
-reason at length. Characters aren't counted instead, because a control character takes six bytes in JSON.
+reason at length. The limit is in bytes, not characters, because a control character takes six bytes in JSON.
 """
 
 LONGEST_REASONING = 8_000
@@ -223,7 +223,10 @@ def storable_outcome(outcome: object) -> Outcome:
 
 
 def validate_outcome(outcome: object) -> Outcome:
-    """Return the outcome with every field checked. Raises ValueError for an invalid field."""
+    """Check every field of an outcome, and return the outcome with counts converted to int.
+
+    Raises ValueError for an invalid field.
+    """
     if isinstance(outcome, Failure):
         if not isinstance(outcome.error, str):
             raise ValueError(f"the error must be a string, not {_shown(outcome.error)}")
@@ -340,7 +343,7 @@ class OptionInfo:
     section: str = ""
     """The heading on the help page."""
     flag: str = ""
-    """The option as typed, such as `--author` or `--chat/--no-chat`. By default, this is the field's name."""
+    """The option as typed, such as `--author` or `--chat/--no-chat`, if it differs from the field's name."""
     metavar: str | None = None
     """The placeholder for the value on the help page."""
     at_least: float | None = None
@@ -412,7 +415,7 @@ OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
 
 
 def parse_batch_size(text: str) -> int | None:
-    """Parse a positive number, or `auto` as None. Raises ValueError."""
+    """Parse a batch size, which is a positive number, or `auto` for None. Raises ValueError."""
     if text == "auto":
         return None
     if text.isdecimal() and int(text) > 0:
@@ -533,7 +536,7 @@ class ModelOptions:
     api: str | None = _server(None, "API to use (openai:).", choices=("chat", "completions"), unset="chat")
     omit: tuple[str, ...] = _server(
         (),
-        "Leave this parameter out of requests, because the model rejects it (openai:). Can be repeated.",
+        "Leave this parameter out of requests, for a model that rejects it (openai:). Can be repeated.",
         choices=OMITTED,
     )
     body: str | None = _server(
@@ -544,8 +547,8 @@ class ModelOptions:
     )
     header: tuple[Header, ...] = _server(
         (),
-        "Add this header to every request (openai:). The value is never recorded. A value env:NAME is read from the "
-        "environment. Can be repeated.",
+        "Add this header to every request (openai:). Its value is never recorded. Use the value env:NAME to read it "
+        "from an environment variable. Can be repeated.",
         metavar="'NAME: VALUE'",
         parse=parse_header,
     )

@@ -1,4 +1,4 @@
-"""Formats that answers may be in by mistake, such as subwords, HTML or JSON, and how to decode them."""
+"""Formats in which answers may be written by mistake, such as subwords, HTML or JSON, and how to decode them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Format(NamedTuple):
     is_style: bool = False
     """Whether the format may be intended. Such a format is a mistake only if decoding raises the score."""
     looks: Callable[[str], bool] | None = None
-    """Returns whether a text is in the format. If None, the format is recognized by a change in `decode`."""
+    """Returns whether a text is in the format. If None, a text is in the format if `decode` changes it."""
 
     def is_seen(self, text: str) -> bool:
         """Whether a text is in this format."""

@@ -29,7 +29,7 @@ _SAMPLE = 200
 _FEWEST = 5
 """The minimum number of answers for these checks."""
 _LONGEST = 20_000
-"""The number of characters to read from each answer."""
+"""The maximum number of characters to read from each answer."""
 _MOST = 0.5
 """The fraction of answers that must be in a format if no increase of the score confirms it."""
 _GAIN = 1.0
@@ -336,7 +336,7 @@ def _order(sample: _Sample) -> str:
 
 
 def _swapped(sample: _Sample) -> str:
-    """Detect swapped labels: most answers with a label have the same other label as their gold answer."""
+    """Detect swapped labels. A label is swapped if another label is the gold answer to most of its examples."""
     if not isinstance(sample.given.output, Label):
         return ""
     texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))

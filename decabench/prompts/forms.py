@@ -222,7 +222,7 @@ def find_number_form(text: str, scale: tuple[float, float] | None = None) -> tup
 
 
 def _count_numbers(given: GivenAnswers) -> FormCounts:
-    """Count answers whose number is missing, off the scale or unreadable for the metric (`3 points`)."""
+    """Count answers whose number is missing, outside the scale or unreadable for the metric (`3 points`)."""
     counts = FormCounts(len(given.texts), "number", "Write only the number")
     scale = (given.output.low, given.output.high) if isinstance(given.output, Number) else None
 

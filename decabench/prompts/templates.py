@@ -76,7 +76,7 @@ class TemplateSet:
             return self.tasks[task.name]
         if self.default is None:
             raise UnknownNameError(
-                f"{self.name} has no template for {task.name} and no [default], only templates for "
+                f"The template {self.name} has no table for {task.name} and no [default]. Its tables are for "
                 f"{', '.join(self.tasks)}. Add [tasks.{task.name}] or [default], or choose another template."
             )
         if self.prefers_own:

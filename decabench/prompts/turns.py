@@ -50,7 +50,10 @@ _NAMED = (
 )
 """Reasoning tags recognized by name, such as `<think>`, `<seed:think>` or `<|END_THINKING|>`."""
 _ORDINARY = re.compile(r"\s*(?:here|<\s{0,3}/?\s{0,3}details)", re.IGNORECASE)
-"""Matches tags that also occur in ordinary text. A closing tag of this kind counts only after its opening tag."""
+"""Matches tags that also occur in ordinary text.
+
+Such a closing tag counts only after an opening tag, or at the start of the text.
+"""
 _CLOSES = re.compile(r"^end|(?<![a-z])(?:end|close|stop)(?![a-z])", re.IGNORECASE)
 _BARE_OPENING = r"\A\s*(?:(?-i:analysis)(?=\w)|(?-i:thought)\n|/think\n)"
 """Opening tags of gpt-oss, Gemma 4 or HyperCLOVA X whose special tokens were left out."""

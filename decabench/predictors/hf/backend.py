@@ -109,7 +109,7 @@ class HfPredictor:
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs after each batch.
 
-        The longest prompts come first, so that a lack of memory shows early.
+        The longest prompts come first, so that a lack of memory is noticed early.
         """
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []

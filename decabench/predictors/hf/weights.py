@@ -36,7 +36,7 @@ _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """The location of a model. It is small and can be pickled.
+    """The location of a model. Instances are small and can be pickled.
 
     A model folder must have the same path on every machine that loads it.
     """

@@ -65,12 +65,11 @@ CUTS = 6
 SILENTLY_CUT = (8_000, 8)
 """Thresholds for detecting that a server has not read a whole prompt.
 
-These are the prompt's minimum length in characters, and the number of characters per token, as counted by the
-server, that must be exceeded.
+The prompt must have at least 8,000 characters, and the server must count fewer than one token for every 8 characters.
 """
 
 SHORTEST_ECHO = 40
-"""The minimum length of a prompt, in characters, for an answer that starts with it to count as an echo."""
+"""The minimum length of a repeated prompt, in characters. A shorter prompt isn't removed from an answer."""
 
 ECHO_AT = 40
 """A repeated prompt must start within this many characters of the answer's beginning.
@@ -84,7 +83,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     url = _parse_base_url(target)
     if not options.model:
         raise DecabenchError(
-            f"The predictor openai requires --model NAME, with a name listed at {url}/models."
+            f"The predictor openai requires --model NAME. The server lists its models at {url}/models."
         )
     hint = "The server or --api controls this setting. Leave out the option."
     refuse_unused(options, USED["openai"], "openai", hint)
