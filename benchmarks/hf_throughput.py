@@ -76,7 +76,7 @@ class Bare:
     """A bare loop that sorts questions by length, and pads, generates and decodes one batch at a time."""
 
     questions: Sequence[Question]
-    """The questions."""
+    """The questions to answer."""
     prompting: Prompting
     """decabench's prompts, used by both sides."""
     batch: int

@@ -37,7 +37,7 @@ extensions = [
     "sphinx_click",
 ]
 exclude_patterns = ["_build", "_static"]
-nb_execution_mode = "off"  # notebooks are kept executed: make notebook
+nb_execution_mode = "off"  # notebooks are committed with their outputs: make notebook
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 autosummary_generate = False  # write_reference writes the pages, so that only public names have one

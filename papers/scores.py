@@ -69,7 +69,7 @@ FIXED = -1
 """The seed number of untrained rows."""
 
 LEAST_FREEDOM = 2
-"""The minimum degrees of freedom. With fewer, two seeds that happen to agree would make seeds look irrelevant."""
+"""The minimum degrees of freedom. With fewer, seeds would seem to have no effect if two of them happened to agree."""
 
 UNLIKE = 0.05
 """Rows count as varying differently if the p value of Bartlett's test is below this."""

@@ -40,7 +40,7 @@ def published_remark(measure: Measure, development: bool) -> str:
 
 
 def in_brackets(remark: str) -> str:
-    """Return a remark in brackets, to be placed after a figure, or an empty string."""
+    """Return a remark in parentheses, to be placed after a figure, or an empty string."""
     return f" ({remark})" if remark else ""
 
 

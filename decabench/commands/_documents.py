@@ -154,7 +154,7 @@ class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
     path: str  #: The results file.
     missing: Sequence[str]  #: Tasks in the suite or in --tasks that have no answers.
     remarks: Sequence[str]  #: Remarks on the scores, one sentence each.
-    #: With --confusion: pairs of gold and predicted class for each task of labels or tags, most frequent first.
+    #: With --confusion, the pairs of gold and predicted class for each task with labels or tags, most frequent first.
     confusions: Mapping[str, Sequence[ConfusionCount]] | None = None
 
 

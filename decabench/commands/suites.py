@@ -101,7 +101,7 @@ def _prepared(suite: Suite, home: Path | None) -> list[str]:
             if store.records(task):
                 prepared.append(task)
         except DataError:
-            continue  # damaged: `decabench tasks` reports it
+            continue  # `decabench tasks` reports damaged data
     return prepared
 
 

@@ -151,7 +151,7 @@ class EngineOptions:
     workers: int | None = None
     """The number of model copies for `ray`; by default one per GPU, or one per machine without GPUs."""
     address: str | None = None
-    """The address of the Ray cluster. If None, a cluster is started on this machine."""
+    """The address of the Ray cluster. If None, RAY_ADDRESS is used, or else a cluster is started on this machine."""
 
 
 class Engine(AbstractContextManager["Engine"], Protocol):
@@ -445,7 +445,7 @@ def _stream(
     finally:
         if hasattr(
             pairs, "close"
-        ):  # now, not at garbage collection, since the stream may keep a program running
+        ):  # close it now, not at garbage collection, since the stream may keep a program running
             with guard():
                 pairs.close()
 

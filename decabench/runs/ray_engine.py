@@ -131,7 +131,7 @@ class Worker:
             for id_, outcome in ask_predictor(self._make_once, self._setting, questions, batch_size):
                 outcomes.append((id_, storable_outcome(outcome)))
         except LostDeviceError:
-            os._exit(1)  # Ray restarts the worker, while every question would fail on this device
+            os._exit(1)  # every question would fail on this device, so let Ray restart the worker
         except (Exception, SystemExit) as error:
             return BatchReply(outcomes, _pickle_error(error))
         return BatchReply(outcomes)
@@ -416,7 +416,9 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 logging_level=logging.ERROR,
                 **(own if is_own else {}),
             )
-    except Exception as error:  # Ray raises many classes for ports, memory, hosts, versions or tokens
+    except (
+        Exception
+    ) as error:  # Ray raises many classes of errors, about ports, memory, hosts, versions or tokens
         if is_own:
             raise DecabenchError(
                 f"Ray cannot start on this machine ({_summarize(error)}). Run again with --debug for the traceback, or "
