@@ -30,7 +30,7 @@ FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""How an answer ended, by the reason that other programs and servers report, in lower case.
+"""Maps the reasons that other programs and servers report, in lower case, to how an answer ended.
 
 All other reasons mean `stop`.
 """
@@ -110,7 +110,7 @@ class ForeignFile:
     is_raw: bool = False
     """Whether rows contain a model's whole output, from which the answers must still be extracted."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Facts stated in the file, such as `model`, `task` or `version`."""
+    """Information from the file, such as `model`, `task` or `version`."""
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

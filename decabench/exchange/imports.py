@@ -59,7 +59,7 @@ IMPORTED = "imported"
 """The predictor name in the submission.toml of an import."""
 
 _PATIENCE = 60.0
-"""Seconds to wait for another process that is writing to the folder, usually another import."""
+"""The maximum number of seconds to wait while another process, usually another import, writes to the folder."""
 
 _NOTE_LENGTH = 2_000
 _FEW = 5

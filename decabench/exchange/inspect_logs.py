@@ -44,7 +44,7 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
             "Run 'inspect score' on the log first."
         )
     if places.choice and all(_repeats_completion(sample, places.choice) for sample in samples):
-        places = replace(places, choice="")  # a scorer that extracts nothing, such as model_graded_qa
+        places = replace(places, choice="")  # some scorers extract no answer, such as model_graded_qa
     order = _dataset_order(log, samples)
     return ForeignFile(
         _inspect_rows(samples, places, path.name, order),

@@ -113,7 +113,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
     kept = record.get("filtered_resps")
     first = kept[0] if isinstance(kept, list) and kept else None
     if isinstance(first, list) and len(first) == 1 and isinstance(first[0], str):
-        first = first[0]  # majority_vote
+        first = first[0]  # the filter majority_vote returns a list
     if isinstance(first, str) and len(requests[0] if requests else ("", "")) > 1:
         whole = record.get("resps")
         while isinstance(whole, list) and whole:

@@ -239,7 +239,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\char34{}",  # may be active in babel
+    '"': r"\char34{}",  # babel makes it a special character in some languages
     "[": "{[}",
     "]": "{]}",
     "`": "{`}",

@@ -355,7 +355,7 @@ class Process:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env=environment,
-                process_group=0,  # on a busy Linux machine, a new session would get less CPU time
+                process_group=0,  # a new session would get less CPU time on a busy Linux machine
             )
         except OSError as error:
             raise ModelError(

@@ -1,4 +1,7 @@
-"""Extract the answer from a language model's output: remove the reasoning, then read it by the protocol."""
+"""Extract the answer from a language model's output.
+
+Reasoning is removed first. Then the answer is read in the way that the prompt's protocol requires.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ class Extracted:
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
     """Return the form with the labels and scale of a task's output.
 
-    With these labels, there is no need to infer them from the questions. `words` maps each label to the word that
-    replaces it in a variant. If a template sets other labels, they are kept.
+    The labels then don't have to be inferred from the questions. `words` maps each label to the word that replaces
+    it in a variant. If a template sets other labels, they are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))

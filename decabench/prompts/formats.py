@@ -136,7 +136,7 @@ class _Sample:
         """Whether the metric scores these answers the same as the decoded answers."""
         items = [Item((text,), id=f"x_{at}") for at, text in enumerate(decoded.texts)]
         given, wanted = (_score(self.given.metric, each.texts, items) for each in (self, decoded))
-        # For these scores, the metric probably needs more than the answer.
+        # With such a score, the metric probably needs more than the answer.
         if wanted in (0.0, _UNKNOWN) and self.given.metric.higher_is_better:
             return self.score == decoded.score > 0
         return given >= wanted - 0.02 * abs(wanted) > _UNKNOWN

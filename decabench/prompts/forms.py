@@ -340,7 +340,7 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
     ),
     "tags with another symbol for O": lambda tag: "O" if tag.upper() in _SIGNS_OF_O else tag,
 }
-"""Functions that convert the tags of other tools to a scheme in `SCHEMES`, by the name of the tags' form."""
+"""Functions that convert the tags of other tools to a scheme in `SCHEMES`, by the name of the notation."""
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:

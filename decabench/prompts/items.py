@@ -144,7 +144,8 @@ class _Reading:
         cells = rest.replace("|", " ").split()
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
             for mark in ("/", "_", ":", "="):
-                # This is the case in `From/ADP`. But `5:nummod` for the word 5 is a head with its relation.
+                # A cell may have the word and its tag, as in `From/ADP`. But `5:nummod` is a head with its relation,
+                # even if the word is 5.
                 item = cells[0].removeprefix(word + mark)
                 cells = cells if self.is_tree and not _HEAD.fullmatch(item) else [item]
         elif len(cells) > 1 and word in (

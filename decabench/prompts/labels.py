@@ -1,4 +1,4 @@
-"""Find the labels that a question offers, and where a text mentions them."""
+"""Find the labels that a question offers, and the places where a text mentions them."""
 
 from __future__ import annotations
 

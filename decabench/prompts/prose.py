@@ -229,9 +229,8 @@ def _answer_lines(text: str) -> list[str]:
 
 def _first_line(text: str, form: AnswerForm) -> str:
     first, *others = _answer_lines(text)
-    return unwrapped(
-        BULLET.sub("", first) if others else first, form.unquote
-    )  # a span may begin with a number
+    # A single line isn't an item of a list, and a span may begin with a number.
+    return unwrapped(BULLET.sub("", first) if others else first, form.unquote)
 
 
 def _span(text: str, form: AnswerForm) -> str:
@@ -274,7 +273,10 @@ def _word_for_nothing(form: AnswerForm) -> str | None:
 # Labels
 
 _LONGEST = 10_000
-"""Longer lines are skipped because finding all labels in them would take minutes."""
+"""The maximum length of a line, in characters.
+
+Longer lines are skipped because finding all labels in them would take minutes.
+"""
 _DOUBTS = re.compile(
     r"\b(?:not|no|never|neither|nor|without|nothing|none|cannot|hardly|rather|instead|unless|if|whether|while|although"
     r"|would|could|should|might|may|must|lacks?|lacking|fails?|failed|refus\w+|despite|word|words|phrase|far|first"
@@ -298,7 +300,7 @@ _HEAD = re.compile(
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
 """An unchecked box in a list."""
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
-"""Labels that are too common as words to be recognized in a sentence."""
+"""Labels that are also very common words. They aren't recognized within a sentence."""
 
 
 def find_label(text: str, labels: Sequence[str], question: str = "", is_finished: bool = True) -> str | None:

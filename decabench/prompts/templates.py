@@ -1,4 +1,4 @@
-"""Sets of prompt templates, which are the built-in sets `default` and `plain`, or TOML files."""
+"""Load sets of prompt templates: the built-in sets `default` and `plain`, or TOML files."""
 
 from __future__ import annotations
 

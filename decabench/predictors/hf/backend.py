@@ -215,7 +215,7 @@ def check_options(options: ModelOptions) -> None:
 
 @dataclass(frozen=True)
 class Facts:
-    """Information about a model, available before its weights are loaded."""
+    """Information about a model that is available before its weights are loaded."""
 
     digest: str | None
     """The digest of the model's files; None for a model on the Hub, which is identified by its commit."""

@@ -183,7 +183,7 @@ def _kernels(config: Any) -> Iterator[str]:
     elif isinstance(config, dict):
         for key, value in config.items():
             if key == "quant_method" and value == "mxfp4":
-                yield "kernels-community/triton_kernels"  # always fetched for this format
+                yield "kernels-community/triton_kernels"  # transformers always downloads it for this format
             elif key.endswith("_implementation"):
                 yield from map(str, value.values() if isinstance(value, dict) else (value,))
             else:

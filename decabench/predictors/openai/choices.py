@@ -42,7 +42,7 @@ LARGEST_COUNT = 10**9
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """An answer, with the model and finish_reason from the server's reply."""
+    """An answer with details about the server's reply."""
 
     answer: Answer
     """The parsed answer."""
