@@ -459,7 +459,7 @@ def _describe_row(
         "rank_group": row.place.group if row.place else None,
         "state": row.state.name.lower(),
         "evidence": row.entry.kind,
-        "reason": row.entry.apart,
+        "reason": row.entry.failure or row.entry.apart,
         "name": row.entry.name,
         "total": row.value,
         "total_low": low,

@@ -135,6 +135,13 @@ class Entry:
         return self.kind or ("partial" if has_limited else "failed")
 
     @property
+    def failure(self) -> str:
+        """The reasons why tasks failed, if no task has a score. Otherwise empty."""
+        if self.standing != "failed":
+            return ""
+        return "; ".join(f"{name}: {printable_line(task.reason, 100)}" for name, task in self.tasks.items())
+
+    @property
     def year(self) -> str:
         """The year, for example `2026`. Empty if the date doesn't start with a year."""
         return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""

@@ -32,7 +32,6 @@ from decabench.leaderboard.entries import (
     Entry,
     NoResultsError,
     Refusal,
-    printable_line,
 )
 from decabench.leaderboard.example_pages import (
     Policy,
@@ -151,7 +150,7 @@ def build_leaderboard(
         _explain_no_rows(given, folder, paths, refused, keeper)
     sent = [entry for entry in scored if entry.submission]
     kinds = Counter(entry.standing for entry in sent)
-    failed = [_explain_failure(entry) for entry in sent if entry.standing == "failed"]
+    failed = [Refusal(entry.submission, entry.failure) for entry in sent if entry.failure]
     systems = group_runs(scored, keeper)
     boards = [rank_entries(suite, systems, keeper) for suite in keeper.suites]
     boards = [board for board in boards if board.tables or options.suites] or boards[:1]
@@ -166,11 +165,6 @@ def build_leaderboard(
     }
     publish(_site_files(pages, keeper, options.examples, output, earlier is not None), output, about)
     return Site(output / "index.html", kinds, len(scored) - len(sent), refused, failed)
-
-
-def _explain_failure(entry: Entry) -> Refusal:
-    reasons = (f"{name}: {printable_line(task.reason, 100)}" for name, task in entry.tasks.items())
-    return Refusal(entry.submission, "; ".join(reasons))
 
 
 _SETTLED = 2.0

@@ -481,7 +481,7 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
     """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
-    `started` is the `time.time()` at which the run started, and `more` contains further keys. These facts are kept
+    `started` is the `time.monotonic()` at which the run started, and `more` contains further keys. These facts are kept
     out of results and answers, whose bytes must not depend on times and hardware. Raises StorageError.
     """
     import json
@@ -490,10 +490,11 @@ def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None 
     import decabench
     from decabench.files import write_file
 
+    seconds = time.monotonic() - started
     content = {
         "format": "decabench.run/1",
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "seconds": round(time.time() - started, 3),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds)),
+        "seconds": round(seconds, 3),
         "peak_memory_mb": peak_memory(),
         "cpus": os.cpu_count(),
         "machine": platform.machine(),

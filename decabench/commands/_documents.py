@@ -164,6 +164,7 @@ class BoardDocument(Document, tag="decabench.board/1", frozen=True):
     index: str  #: The URI of the first page.
     kinds: Mapping[str, int]  #: The number of rows of each kind: verified, reported, partial or failed.
     refused: Sequence[Refusal]  #: Submissions and results files that were left off the board.
+    failed: Sequence[Refusal]  #: Submissions on the board without any score, because all their tasks failed.
 
 
 class ReviewDocument(Document, tag="decabench.review/1", frozen=True):

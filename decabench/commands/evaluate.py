@@ -119,7 +119,7 @@ def evaluate(
     )
     from decabench.tasks import Store, known_tasks, select_suite
 
-    started, trackers = time.time(), None
+    started, trackers = time.monotonic(), None
     if log:
         from decabench.exchange import make_trackers, track_results
 

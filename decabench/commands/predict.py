@@ -155,7 +155,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         raise click.UsageError(
             f"{plan.run.output} {occupant}. Choose another folder, or replace the contents with --force."
         )
-    started = time.time()
+    started = time.monotonic()
     report = run_plan(plan, show_progress())
     write_record(plan, report, started)
     if is_set("json"):

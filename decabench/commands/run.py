@@ -75,7 +75,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
         for experiment in experiments:
             _print_forecast(experiment, forecast(experiment))
         return
-    started = time.time()
+    started = time.monotonic()
 
     def record(plan: Plan, report: Report) -> None:
         if any(tally.answered for tally in report.tallies):  # otherwise, keep the record of the earlier run

@@ -147,6 +147,11 @@ def show(
         )
     if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
         raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
+    if hidden and as_page and output is None:
+        raise click.UsageError(
+            "A page with hidden labels isn't left in a temporary folder. Choose a folder that no one else can "
+            "read with --output."
+        )
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options, hidden)

@@ -105,6 +105,10 @@ def test_rows_without_scores_are_counted(command, home, options, submit, tmp_pat
         done = command("leaderboard", *options)
         assert "Results: 1 verified, 1 partial, 1 failed.\n" in done.stdout
         assert re.search(r"^Failed: \S+: sst: .+\.$", done.stderr, re.MULTILINE)
+        (failed,) = json.loads(command("leaderboard", *options, "--json").stdout)["failed"]
+        assert failed["path"] == "failed" and "missing-id" in failed["reason"]
+    rows = json.loads((tmp_path / "site" / "board.json").read_text())["submissions"]
+    assert [row["reason"] for row in rows if row["submission"] == "failed"] == [failed["reason"]]
 
 
 def test_a_file_that_may_not_be_read_fails_its_task_alone(command, options, submit, unreadable, tmp_path):

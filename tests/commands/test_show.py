@@ -217,6 +217,8 @@ def test_a_page_is_opened(
     index = Path(urlsplit(opened[0]).path)
     assert (index.parent / "data/texts/all.js").read_bytes().startswith(b'decabench.put("texts/all",')
     shutil.rmtree(index.parents[1])
+    done = command("show", wrong_and_right, "--open", "--hidden", "--home", home)
+    assert done.exit_code == 2 and "--output" in done.stderr and len(opened) == 1
 
 
 def test_a_page_begins_with_the_filters_that_were_given(
