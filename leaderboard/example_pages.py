@@ -45,7 +45,6 @@ from decabench.scoring import (
 )
 from decabench.submission import (
     AlignedAnswers,
-    AnswerLine,
     Limits,
     PredictionFile,
     find_predictions,
@@ -321,17 +320,16 @@ def _read_answers(
     scores, count = entry.evidence[column.name].scores, len(data.examples)
     if scores is None or len(scores) != count:
         return SystemAnswers("The data was prepared again while the site was being built.")
-    details: dict[int, AnswerLine] = {}
     try:
-        texts = _read_plain_lines(file.path, data.ids)
-        if texts is None:
-            read = AlignedAnswers.read(read_lines(file.path, _LIMITS), data.ids)
-            details = {read.places[at]: line for at, line in read.details.items()}
-            texts = [""] * count
-            for place, text in zip(read.places, read.answers, strict=True):
-                texts[place] = text
+        read = AlignedAnswers.read_plain(file.path, data.ids) or AlignedAnswers.read(
+            read_lines(file.path, _LIMITS), data.ids
+        )
     except (DecabenchError, OSError, KeyError):
         return SystemAnswers("The answers could not be read.")
+    details = {read.places[at]: line for at, line in read.details.items()}
+    texts = [""] * count
+    for place, text in zip(read.places, read.answers, strict=True):
+        texts[place] = text
     flags: dict[int, Sequence[str]] = {
         place: ["empty"] for place, text in enumerate(texts) if not text or text.isspace()
     }
@@ -363,29 +361,6 @@ def _read_answers(
         "flags": _flag_places(dict(sorted(flags.items()))),
     }
     return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))
-
-
-def _read_plain_lines(path: Path, ids: Sequence[str]) -> list[str] | None:
-    """Return the answers of a file that decabench wrote in the order of the data, or None for any other file.
-
-    This is a fast path, because reading an arbitrary file line by line takes ten times as long.
-    """
-    if path.suffix != ".jsonl" or path.stat().st_size > _LIMITS.file_bytes:
-        return None
-    try:
-        lines = path.read_bytes().decode().split("\n")
-        if len(lines) != len(ids) + 1 or lines[-1]:
-            return None
-        answers = []
-        for id_, line in zip(ids, lines, strict=False):
-            start = f'{{"id": "{id_}", "answer": "'
-            if not line.startswith(start) or not line.endswith('"}'):
-                return None
-            answer = line[len(start) : -2]
-            answers.append(json.loads(f'"{answer}"') if "\\" in answer or '"' in answer else answer)
-        return answers
-    except ValueError:
-        return None
 
 
 def find_right(scores: Array, column: Column) -> Array:

@@ -21,8 +21,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, DecabenchError, MissingDataError, SubmissionError, require_name
-from decabench.files import Paths, import_zstd, make_folder, remove_file, require_within, write_file
+from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
+from decabench.files import Paths, import_zstd, make_folder, remove_file, require_within
 from decabench.metrics import METRICS
 from decabench.prompts import GivenAnswers, describe_answers
 from decabench.scoring.examples import (
@@ -245,10 +245,7 @@ def score_submission(
     store = Store(options.home)
     with open_submission(submission) as opened:
         known = known_to(opened, options)
-        files = _files_to_score(opened, options, known)
-        _require_same_data(submission, opened, files, store, known)
-        jobs = [Job.of(known[name], file, store, opened, options.answers) for name, file in files.items()]
-        ledger = Ledger(store.home)
+        jobs, ledger = _find_jobs(opened, options, store, known, submission), Ledger(store.home)
         found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
         is_ours = all(job.key for job in jobs)  # third-party metrics may need the garbage collector
@@ -286,9 +283,21 @@ def score_submission(
 def is_new(submission: Submission, options: ScoringOptions) -> bool:
     """Return whether `score_submission` would store a new result in the ledger."""
     store, known = Store(options.home), known_to(submission, options)
-    files, ledger = _files_to_score(submission, options, known), Ledger(store.home)
-    jobs = (Job.of(known[name], file, store, submission, options.answers) for name, file in files.items())
+    jobs, ledger = _find_jobs(submission, options, store, known), Ledger(store.home)
     return any(job.key and not ledger.has(job) for job in jobs)
+
+
+def _find_jobs(
+    submission: Submission,
+    options: ScoringOptions,
+    store: Store,
+    known: Mapping[str, Task],
+    path: str | Path | None = None,
+) -> list[Job]:
+    """Return a job for each file to score. `path` names the submission in errors."""
+    files = _files_to_score(submission, options, known)
+    _require_same_data(path or submission.folder or "", submission, files, store, known)
+    return [Job.of(known[name], file, store, submission, options.answers) for name, file in files.items()]
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
@@ -519,8 +528,10 @@ class Ledger:
             {number: _pack(rows) for number, rows in found.variant_rows.items()},
         )
         content = msgspec.msgpack.encode(entry)
-        with suppress(DecabenchError, OSError):
-            write_file(self._folder / job.key, hashlib.sha256(content).digest() + content)
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # not flushed to disk, which takes longer than scoring; a damaged entry is ignored
+            (self._folder / job.key).write_bytes(hashlib.sha256(content).digest() + content)
             _sweep(self._folder)
 
 

@@ -16,6 +16,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
@@ -173,8 +174,12 @@ class Job:
 
     @cached_property
     def references(self) -> References:
-        """The references of the whole split."""
-        return self.store.references(self.task.name, self.split)
+        """The references of the whole split, which all jobs of this process share."""
+        name, split = self.task.name, self.split
+        self.store.require_content(name, split)
+        return _read_references(
+            self.store.home, name, split, self.data.check_digest(self.store.path(name, split))
+        )
 
     def score(
         self,
@@ -202,11 +207,19 @@ class Job:
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read a file of answers. Raises _FaultyFileError if it has faults."""
         marks, ids = self.submission.info.marks(file.task, file.split, file.variant), ids_of(self.references)
+        if marks == Marks() and (plain := AlignedAnswers.read_plain(file.path, ids)):
+            return plain
         reader = AnswerReader(file, ids, marks)
         aligned = AlignedAnswers.read(reader, ids)
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return aligned
+
+
+@lru_cache(maxsize=32)
+def _read_references(home: Path, task: str, split: str, digest: str) -> References:
+    """`digest` is part of the cache key, so that changed data is read again."""
+    return Store(home).references(task, split)
 
 
 def _own_code(task: Task) -> list[str]:
@@ -252,7 +265,7 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
     found = {}
     for name, path in files.items():
         try:
-            found[name] = file_digest(path)
+            found[name] = _file_digest(path, *_trace(path))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -262,7 +275,18 @@ def _digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
     """Return values that change whenever a file is written or replaced, even if its content stays the same."""
-    return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
+    return [_trace(path) for path in files]
+
+
+def _trace(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=10_000)
+def _file_digest(path: Path, *trace: int) -> str:
+    """`trace` is part of the cache key, so the digest is recomputed after the file changes."""
+    return file_digest(path)
 
 
 class _FaultyFileError(SubmissionError):
@@ -615,6 +639,8 @@ def _compute_rows(
     if metric.scope != "example":
         return _to_array(metric.statistics(predictions, references))
     if pool is None:
+        if name in METRICS and isinstance(references, References) and len(references) <= _MOST_KNOWN:
+            return _to_array(_compute_new_rows(metric, predictions, references))
         return np.concatenate([*_parts_of_rows(metric, predictions, references)])
     begun = time.process_time()
     rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
@@ -630,6 +656,26 @@ def _compute_rows(
         [list(references[start : start + _CHUNK]) for start in starts],
     )
     return _to_array(rows + [row for part in parts for row in part])
+
+
+_MOST_KNOWN = 50_000
+"""How many rows to remember for a split."""
+
+_known_rows: WeakKeyDictionary[References, dict[Any, dict[tuple[int, str], Row]]] = WeakKeyDictionary()
+"""The rows that are known for a split's references, by metric function and by (place, answer)."""
+
+
+def _compute_new_rows(metric: Metric, predictions: Sequence[str], references: References) -> Sequence[Row]:
+    """Compute rows, but only once for the same answer to an example, because systems often give the same answers."""
+    known = _known_rows.setdefault(references, {}).setdefault(metric.statistics, {})
+    keys, items = list(enumerate(predictions)), list(references)
+    new = [key for key in keys if key not in known]
+    found = metric.statistics([text for _, text in new], [items[place] for place, _ in new])
+    made = dict(zip(new, found, strict=True))
+    rows = [made[key] if key in made else known[key] for key in keys]
+    if len(known) + len(made) <= _MOST_KNOWN:
+        known |= made
+    return rows
 
 
 _PART = 10_000

@@ -687,6 +687,14 @@ def _repeated(place: str, id_: str) -> str:
     return f"{place}: duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
 
 
+_PLAIN_LINES = re.compile(
+    r'^\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*(?:\\["\\/bfnrt][^"\\\x00-\x1f]*)*)"\}\n',
+    re.M,
+)
+_MOST_PLAIN = 1 << 26
+_LONGEST_PLAIN = _LIMITS.line_bytes // 8
+"""How many characters of a plain answer stay within the limit of its line, whose characters have up to four bytes."""
+
 _MOST_SHARED = 10_000
 """The maximum number of texts to store for reuse. In tasks with more distinct answers, few answers are repeated."""
 
@@ -730,6 +738,26 @@ class AlignedAnswers:
             return cls(range(len(ids)), answers, details)
         kept = [at for at, answer in enumerate(found) if answer is not None]
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
+
+    @classmethod
+    def read_plain(cls, path: Path, ids: Sequence[str]) -> AlignedAnswers | None:
+        """Read a file from `write_answers` in the order of `ids`, or return None for any other file.
+
+        This takes a third of the time that checking every line takes.
+        """
+        try:
+            if path.suffix != ".jsonl" or not 0 < path.stat().st_size <= _MOST_PLAIN:
+                return None
+            text = path.read_bytes().decode()
+        except (OSError, ValueError):
+            return None
+        found = _PLAIN_LINES.findall(text)
+        if not len(found) == len(ids) == text.count("\n") or not text.endswith("\n"):
+            return None
+        if [id_ for id_, _ in found] != ids or max(len(answer) for _, answer in found) > _LONGEST_PLAIN:
+            return None
+        answers = [json.loads(f'"{answer}"') if "\\" in answer else answer for _, answer in found]
+        return cls(range(len(ids)), answers, {})
 
     def only(self, kept: Sequence[int]) -> AlignedAnswers:
         """Return the answers at the given positions, in order."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from decabench.errors import SubmissionError
 from decabench.submission.answers import (
+    AlignedAnswers,
     AnswerLine,
     AnswerReader,
     Limits,
@@ -30,6 +31,29 @@ def packed(data, compress):
     if compress is None:
         return data
     return gzip.compress(data) if compress == "gz" else zstandard.compress(data)
+
+
+@pytest.mark.parametrize(
+    ("second", "is_plain"),
+    [
+        ('{"id": "b", "answer": "é \\"y\\" \\n"}\n', True),
+        ('{"id": "b", "answer": " "}\n', True),
+        ('{"id": "b", "answer": ""}\n', True),
+        ('{"id": "b", "answer": "y"}', False),
+        ('{"id": "b", "answer": "y"}\n\n', False),
+        ('x{"id": "b", "answer": "y"}\n', False),
+        ('{"id": "c", "answer": "y"}\n', False),
+        ('{"id": "b", "answer": "y", "raw": "z"}\n', False),
+        ('{"id": "b", "answer": "\\ud800"}\n', False),
+        ('{"id": "b", "answer": "\\x"}\n', False),
+    ],
+)
+def test_plain_files_are_read_like_any_other_file(tmp_path, second, is_plain):
+    path = prediction_file(tmp_path, f'{{"id": "a", "answer": "x"}}\n{second}'.encode()).path
+    plain = AlignedAnswers.read_plain(path, ["a", "b"])
+    assert (plain is not None) == is_plain
+    if is_plain:
+        assert plain == AlignedAnswers.read(read_lines(path), ["a", "b"])
 
 
 def prediction_file(folder, data, compress=None):
