@@ -531,10 +531,10 @@ def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, 
     task = task_of(scored.sample.name if scored.sample else "", place.include)
     if not scored.predictions:
         raise NotTestedError(f"the answers behind {score} are withheld")
-    for name in (task.metric, *task.secondary):
+    for name in task.metrics:
         if find_metric(name).headline == score:
             return name, find_metric(name)
-    for name in (task.metric, *task.secondary):
+    for name in task.metrics:
         metric = find_metric(name)
         rows = score_task((name,), scored.predictions[:1], scored.references[:1], None)
         if score not in rows.scores:

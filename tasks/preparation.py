@@ -497,7 +497,7 @@ class _SplitFacts:
     def collect(self, examples: Iterable[Example]) -> Iterator[Example]:
         """Check the examples and yield them. Raises DataError if there are too few, or if they can't be scored."""
         task, name = self.task, f"{self.task.name}, {self.split}"
-        metrics = (task.metric, *task.secondary)
+        metrics = task.metrics
         is_own = task.origin == "user"
         has_words = is_own and compares_words(task.output, task.metric)
         checks_answers = (

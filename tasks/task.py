@@ -268,6 +268,11 @@ class Task:
             raise DataError(f"Task {self.name!r}: {' '.join(faults)}")
 
     @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the headline metric and the additional metrics, without duplicates."""
+        return tuple(dict.fromkeys((self.metric, *self.secondary)))
+
+    @property
     def retired_variants(self) -> frozenset[str]:
         """The numbers of the task's retired variants, as strings, which is how results store them."""
         return frozenset(str(number) for number, each in enumerate(self.variants, 1) if each.retired)
@@ -297,7 +302,7 @@ class Task:
                 "A name must consist of lowercase letters, digits, dots, - and _, and start with a letter or "
                 f"digit, but got {self.name!r}."
             )
-        for metric in (self.metric, *self.secondary):
+        for metric in self.metrics:
             try:
                 require_metric(metric)
             except UnknownNameError as error:

@@ -157,7 +157,7 @@ def _facts(task: Task) -> dict[str, str]:
         "dataset": task.dataset,
         "languages": ", ".join(task.languages),
         "output": f"{describe_output(task.output)}, {limit}",
-        "metric": "; ".join(map(_metric, (task.metric, *task.secondary))),
+        "metric": "; ".join(map(_metric, task.metrics)),
         "units": ", ".join(task.unit_names) or "each example",
         "published": counts + hidden if counts else "",
         "license": task.licence + _restrictions(task),

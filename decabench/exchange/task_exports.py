@@ -260,7 +260,7 @@ def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, 
         drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed)
     prompting = make_prompting(task, load_template("default"), None, drawn)
     record = store.record(task.name, split)
-    names = dict.fromkeys((task.metric, *task.secondary))
+    names = task.metrics
     head = {
         "format": FORMAT,
         "task": task.name,
@@ -341,7 +341,7 @@ def _write_lm_eval(tasks: Sequence[Task], split: str, chat: bool) -> dict[str, s
             f"\nresults_of_{own} = _{own}.results",
         ]
         metrics = []
-        for metric in map(find_metric, dict.fromkeys((task.metric, *task.secondary))):
+        for metric in map(find_metric, task.metrics):
             score = f"{_identifier(metric.headline)}_of_{own}"
             lines.append(f"{score} = _{own}.aggregate({metric.headline!r})")
             metrics.append(

@@ -127,7 +127,7 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
     form = settle_form(task.answer_form, task.output)
     lost: dict[str, str] = {}
     for example in examples:
-        fault = find_fault(example, task.output, (task.metric, *task.secondary))
+        fault = find_fault(example, task.output, task.metrics)
         answer = example.answers[0]
         if not fault:
             found = extract(answer, form, example.question, context=example.context)

@@ -151,7 +151,7 @@ class Job:
     def key(self) -> str:
         """The result's name in the ledger. Empty if it depends on third-party code, whose version is unknown."""
         task, data = self.task, self.data
-        metrics = (task.metric, *task.secondary)
+        metrics = task.metrics
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
             return ""
         content = [
@@ -356,7 +356,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         aligned = job.read(job.file)
         references = select(job.references, aligned.places)  # limited runs answer only some examples
         texts = aligned.texts(job.answers)
-        found = job.score((task.metric, *task.secondary), aligned, references, pool)
+        found = job.score(task.metrics, aligned, references, pool)
         samples = None
         if (
             not job.hidden
@@ -428,7 +428,7 @@ def _score_samples(
         plain = ["" if text == REFUSED else text for text in texts]
         return score_task(metrics, plain, references, pool, refused)
 
-    metrics = (task.metric, *task.secondary)
+    metrics = task.metrics
     scored = [found, *(score(metrics, texts) for texts in series[1:])]
     # An example's row is the mean of its samples' rows, so intervals and tests resample examples.
     rows = {name: np.mean([each.statistics[name] for each in scored], axis=0) for name in found.statistics}

@@ -107,3 +107,8 @@ def test_an_output_checks_itself(make: Callable[[], Output], sentence: str) -> N
     with pytest.raises(DataError) as caught:
         make()
     assert sentence in str(caught.value)
+
+
+def test_a_metric_is_computed_once() -> None:
+    assert TASKS["squad"].metrics == ("nf1",)
+    assert TASKS["cnn_dailymail"].metrics == ("rouge", "nf1")
