@@ -13,8 +13,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from itertools import accumulate, combinations, compress
+from functools import cache, cached_property, reduce
+from itertools import compress
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -26,6 +26,8 @@ from decabench.text import excerpt
 
 _SAMPLE = 200
 """The maximum number of answers to check. After a format is found in them, it is counted in all answers."""
+_SCAN = 20_000
+"""The maximum number of answers to check for mistakes in a part of the file."""
 _FEWEST = 5
 """The minimum number of answers for these checks."""
 _LONGEST = 20_000
@@ -34,6 +36,10 @@ _MOST = 0.5
 """The fraction of answers that must be in a format if no increase of the score confirms it."""
 _GAIN = 1.0
 """The minimum increase of the score, in points, that confirms a format."""
+_FEW = 3
+"""The minimum number of answers with a mistake that a model hardly ever makes."""
+_PART = 0.02
+"""The minimum fraction of answers with such a mistake."""
 _RIGHT = 95.0
 """Above this score, answers are assumed to be neither mixed up nor truncated."""
 _UNKNOWN = -1e9
@@ -75,15 +81,17 @@ def _describe_most(given: GivenAnswers) -> str:
     written = [at for at, text in enumerate(given.texts) if text and not text.isspace()]
     if len(written) < _FEWEST:
         return ""
-    sample = _Sample.of(given, written)
-    if said := _echoes(sample):
+    sample, most = _Sample.of(given, written), _Sample.of(given, range(len(given.texts)), most=_SCAN)
+    if said := _copies(most) or _echoes(sample):
         return said
     names = map(fold_label, given.output.names) if isinstance(given.output, Label) else ()
     are_labels = set(map(fold_label, sample.texts)) <= set(names)
     if not are_labels and (found := _find_formats(sample)):
         return _describe_formats(given, found)
     if sample.items is None:
-        return _cut(sample)
+        return _columns(most) or _cut(sample)
+    if said := _columns(most) or _cut_in_word(most) or _swapped(sample) or _shift(most):
+        return said
     if sample.score > _RIGHT:
         return ""
     return next(filter(None, (detect(sample) for detect in _MIX_UPS)), "")
@@ -99,11 +107,11 @@ class _Sample:
     """Formats to decode. Gold answers in these formats are decoded too."""
 
     @classmethod
-    def of(cls, given: GivenAnswers, places: Sequence[int], found: tuple[Format, ...] = ()) -> _Sample:
-        if len(places) > _SAMPLE:  # the steps are irregular, because neighboring examples may be pairs
-            steps = (number * 0.6180339887 % 1 for number in range(_SAMPLE))
+    def of(cls, given: GivenAnswers, places: Sequence[int], most: int = _SAMPLE) -> _Sample:
+        if len(places) > most:  # the steps are irregular, because neighboring examples may be pairs
+            steps = (number * 0.6180339887 % 1 for number in range(most))
             places = sorted({places[int(len(places) * step)] for step in steps})
-        return cls(given, places, found)
+        return cls(given, places)
 
     def decode(self, text: str) -> str:
         return reduce(lambda text, format: format.decode(text), self.found, text[:_LONGEST])
@@ -124,6 +132,14 @@ class _Sample:
         if self.items is None:
             return self.given.output.names if isinstance(self.given.output, Label) else ()
         return [item.answers[0] for item in self.items]
+
+    @cached_property
+    def sources(self) -> Sequence[tuple[str, str]]:
+        """The question and the context of each example, or no examples if these are unknown."""
+        if self.items is None or self.given.read_prompts is None:
+            return ()
+        prompts = self.given.read_prompts()
+        return [prompts.get(item.id, ("", "")) for item in self.items]
 
     @cached_property
     def score(self) -> float:
@@ -148,10 +164,6 @@ class _Sample:
     def read(self, text: str) -> frozenset[Any]:
         is_listed = isinstance(self.given.output, Tags | Tree)
         return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
-
-    def resemble(self, golds: Sequence[str]) -> list[float]:
-        pairs = zip(map(self.read, self.texts), map(self.read, golds), strict=True)
-        return [2 * len(words & others) / ((len(words) + len(others)) or 1) for words, others in pairs]
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
         whole = len(self.texts) == len(self.given.texts)
@@ -283,20 +295,14 @@ def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
 
 
 def _echoes(sample: _Sample) -> str:
-    """Detect answers that start with their id, question or context.
-
-    The context alone doesn't count because it is the answer of a baseline.
-    """
+    """Detect answers that start with their id, question or context."""
     if sample.items is None:
         return ""
     theirs = {"id": [item.id for item in sample.items]}
     is_long = sum(map(len, sample.texts)) > 1.7 * sum(map(len, sample.golds))
-    if sample.given.read_prompts is not None and (
-        is_long or sum("?" in text for text in sample.texts) > _FEWEST
-    ):
-        prompts = sample.given.read_prompts()
-        for which, name in enumerate(("question", "context")):
-            theirs[name] = [prompts.get(item.id, ("", ""))[which] for item in sample.items]
+    if is_long or sum("?" in text for text in sample.texts) > _FEWEST:
+        for which, name in enumerate(("question", "context") if sample.sources else ()):
+            theirs[name] = [source[which] for source in sample.sources]
     for name, sources in theirs.items():
         wanted = [f"{' '.join(source.split())}{' ' * (name != 'question')}" for source in sources]
         seen, of_gold = (
@@ -311,28 +317,125 @@ def _echoes(sample: _Sample) -> str:
     return ""
 
 
+def _copies(sample: _Sample) -> str:
+    """Detect wrong answers that are the whole question or context."""
+    if isinstance(sample.given.output, Label):
+        return ""
+    for which, name in enumerate(("question", "context")):
+        seen = [
+            len(source[which]) < 2 * len(text)
+            and _folded(source[which]) == _folded(text) not in ("", _folded(gold))
+            for text, source, gold in zip(sample.texts, sample.sources, sample.golds, strict=False)
+        ]
+        if sum(seen) >= max(_FEW, _PART * len(seen)):
+            return sample.say(
+                seen, f"are copies of their {name}. The file may have the inputs in place of some answers"
+            )
+    return ""
+
+
+def _folded(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _columns(sample: _Sample) -> str:
+    """Detect queries with numbers of columns, as in `SELECT col3`, where the gold queries have names."""
+    pattern = re.compile(
+        r"\b(?:select(?: (?:max|min|count|sum|avg))?|where|and)[\s(\"'`\[]+(?:c|col|column)_?\d+\b",
+        re.IGNORECASE,
+    )
+    seen, of_gold = (list(map(bool, map(pattern.search, each))) for each in (sample.texts, sample.golds))
+    if sum(seen) < max(_FEW, _PART * len(seen)) or 2 * sum(of_gold) > sum(seen):
+        return ""
+    return sample.say(seen, "number the columns, such as col3. Write the names of the columns in the context")
+
+
+def _cut_in_word(sample: _Sample) -> str:
+    """Detect answers whose last word is only the beginning of a word of their example.
+
+    The words before it and the gold answers show how often that happens by chance.
+    """
+    if not sample.is_worded or not sample.items:
+        return ""
+    seen, others = list[bool](), 0
+    for text, item, source in zip(sample.texts, sample.items, sample.sources, strict=False):
+        given = " ".join(source).casefold()
+        known = " ".join((given, *item.answers)).casefold()
+        seen.append(_ends_in_word(text, known))
+        others += _ends_in_word(text.rpartition(" ")[0], known) + _ends_in_word(item.answers[0], given)
+    if sum(seen) < max(_FEW, _PART / 2 * len(seen)) or sum(seen) <= 2 * others:
+        return ""
+    advice = "Raise the maximum number of tokens, and answer these examples again"
+    return sample.say(seen, f"end in the middle of a word. {advice}")
+
+
+def _ends_in_word(text: str, known: str) -> bool:
+    """Whether the last word of a text occurs in another text only as the beginning of longer words."""
+    last = re.search(r"[^\W_]+\Z", text.casefold())
+    if last is None:
+        return False
+    word, found = last[0], False
+    start = known.find(word)
+    while start >= 0:
+        if not known[start - 1 : start].isalnum():
+            if not known[start + len(word) : start + len(word) + 1].isalnum():
+                return False
+            found = True
+        start = known.find(word, start + 1)
+    return found
+
+
+def _shift(sample: _Sample) -> str:
+    """Detect shifted answers, which resemble the gold answers of their neighbors more than their own.
+
+    A lost line shifts only the answers after it. Examples further away, or the deviation, show what chance does.
+    """
+    references, read = sample.given.references or (), cache(sample.read)
+    texts, golds = list(map(read, sample.texts)), [read(item.answers[0]) for item in references]
+
+    def resemble(step: int) -> list[float]:
+        others = (golds[(at + step) % len(golds)] for at in sample.places)
+        return [2 * len(a & b) / ((len(a) + len(b)) or 1) for a, b in zip(texts, others, strict=True)]
+
+    own, best, chance = resemble(0), (0.0, 0.0, 0, 0, 0), 0.0
+    for step in (1, -1, 2, -2, 3, -3):
+        gains = [there - here for there, here in zip(resemble(step), own, strict=True)]
+        total, start, end = _best_run(gains)
+        if abs(step) > 1:
+            chance = max(chance, total)
+        else:
+            best = max(best, (total, pstdev(gains) * (end - start) ** 0.5, start, end, step))
+    total, deviation, start, end, step = best
+    if total < _FEWEST or total < min(3 * chance, 6 * deviation):
+        return ""
+    theirs = resemble(step)
+    seen = [start <= at < end and theirs[at] > own[at] for at in range(len(own))]
+    name = "next" if step > 0 else "previous"
+    return sample.say(seen, f"resemble the gold answer to the {name} example more than their own, {_ORDER}")
+
+
+def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
+    """Return the largest sum of a run of gains, each reduced by 0.1, with the run's start and end."""
+    best, total, start = (0.0, 0, 0), 0.0, 0
+    for at, gain in enumerate(gains):
+        if total <= 0:
+            total, start = 0.0, at
+        total += gain - 0.1
+        best = max(best, (total, start, at + 1))
+    return best
+
+
 def _order(sample: _Sample) -> str:
-    """Detect shifted answers, which resemble the gold answers of other examples more than their own."""
-    references, places = sample.given.references or (), sample.places
-    own = sample.resemble(sample.golds)
-    advice = "so they are in a different order. Make sure that each answer has the id of its example"
-    for step, name in ((1, "next"), (-1, "previous")):
-        theirs = sample.resemble([references[(at + step) % len(references)].answers[0] for at in places])
-        gains = [there - here for there, here in zip(theirs, own, strict=True)]
-        sums = [0.0, *accumulate(gains)]  # a lost line shifts only the answers after it
-        start, end = max(combinations(range(len(sums)), 2), key=lambda run: sums[run[1]] - sums[run[0]])
-        length, gain = end - start, sums[end] - sums[start]
-        is_long = length >= max(_FEWEST, len(gains) / 10)
-        if is_long and gain > max(0.1 * length, 6 * pstdev(gains) * length**0.5):  # unlikely to be chance
-            seen = [start <= at < end and gain > 0 for at, gain in enumerate(gains)]
-            sentence = f"resemble the gold answer to the {name} example more than their own, {advice}"
-            return sample.say(seen, sentence)
-    times = Counter(item.answers[0] for item in references)
+    """Detect gold answers to other examples."""
+    times = Counter(item.answers[0] for item in sample.given.references or ())
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
     if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
-        return sample.say(moved, f"are the gold answers to other examples, {advice}")
+        return sample.say(moved, f"are the gold answers to other examples, {_ORDER}")
     return ""
+
+
+_ORDER = "so they are in a different order. Make sure that each answer has the id of its example"
 
 
 def _swapped(sample: _Sample) -> str:
@@ -344,7 +447,9 @@ def _swapped(sample: _Sample) -> str:
     meant = {given: max((pairs[given, gold], gold) for gold in golds)[1] for given in texts}
     seen = [meant[text] == gold != text for text, gold in zip(texts, golds, strict=True)]
     right = sum(text == gold != meant[text] for text, gold in zip(texts, golds, strict=True))
-    if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= 0.3 * len(texts):
+    if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= max(
+        0.3 * len(texts), 3 * len(texts) ** 0.5
+    ):
         return ""
     listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
     sentence = (
@@ -390,4 +495,4 @@ def _cut(sample: _Sample) -> str:
     return ""
 
 
-_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_swapped, _order, _numbers, _cut)
+_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_order, _numbers, _cut)

@@ -186,6 +186,73 @@ def test_copies(home: Path, items: Answers) -> None:
         assert phrase in describe_format(given)
 
 
+def describe_with_prompts(task: str, home: Path, change: Callable[[str, str, str, int], str]) -> str:
+    """Describe gold answers that `change` has replaced, given the question, the context and the row."""
+    store = Store(home)
+    references = list(store.references(task, "validation"))
+    prompts = {row["id"]: (row["question"], row["context"]) for row in store.read(task, "validation")}
+    texts = [change(item.answers[0], *prompts[item.id], at) for at, item in enumerate(references)]
+    measure, places = METRICS[TASKS[task].metric], [str(at + 1) for at in range(len(texts))]
+    return describe_format(
+        GivenAnswers(TASKS[task].output, measure, places, texts, references, lambda: prompts)
+    )
+
+
+@pytest.mark.parametrize("task", ["squad", "srl", "zre", "iwslt.en.de", "cnn_dailymail", "wikisql"])
+def test_whole_copies(task: str, home: Path) -> None:
+    for which, name in enumerate(("question", "context")):
+
+        def copy(gold: str, question: str, context: str, at: int, which: int = which) -> str:
+            return (question, context)[which] if at % 4 == 0 else gold
+
+        said = describe_with_prompts(task, home, copy)
+        assert re.match(rf"\d+ of \d+ answers are copies of their {name}\. .* For example, 1 has", said)
+    assert describe_with_prompts(task, home, lambda gold, *_: gold) == ""
+
+
+@pytest.mark.parametrize("task", ["squad", "srl", "zre", "iwslt.en.de", "cnn_dailymail"])
+def test_answers_that_end_in_the_middle_of_a_word(task: str, home: Path) -> None:
+    def cut(gold: str, *_: object) -> str:
+        pieces = re.findall(r"\s*\w{1,4}|\s*\W", gold)  # like a tokenizer's
+        return "".join(pieces[: 1 if len(pieces) < 6 else len(pieces) - 2])
+
+    assert "end in the middle of a word. Raise the maximum number of tokens" in describe_with_prompts(
+        task, home, cut
+    )
+    assert "middle" not in describe_with_prompts(task, home, lambda gold, *_: " ".join(gold.split()[:2]))
+    assert "middle" not in describe_with_prompts(task, home, lambda _, __, context, ___: context[-30:])
+
+
+def test_words_without_spaces_between_them() -> None:
+    context = "北京市是中华人民共和国的首都"
+    references = [Item(("北京",), id=str(at)) for at in range(9)]
+    prompts = {item.id: ("首都", context) for item in references}
+    texts = ["北京市是" if at % 2 else "北京" for at in range(9)]
+    given = GivenAnswers(Text(), METRICS["em"], texts, texts, references, lambda: prompts)
+    assert "middle" not in describe_format(given)
+
+
+def test_numbers_of_columns(home: Path) -> None:
+    def number(gold: str, question: str, context: str, at: int) -> str:
+        return re.sub("^SELECT .*? FROM", "SELECT COUNT(col3) FROM", gold) if at % 8 == 0 else gold
+
+    said = describe_with_prompts("wikisql", home, number)
+    assert "4 of 32 answers number the columns, such as col3. Write the names of the columns" in said
+    assert describe_with_prompts("wikisql", home, lambda gold, *_: gold.replace("col", "")) == ""
+
+
+@pytest.mark.parametrize("task", ["squad", "srl", "iwslt.en.de", "cnn_dailymail"])
+def test_a_part_that_is_shifted(task: str, items: Answers) -> None:
+    references = items(task)
+    texts = golds(references)
+    said = describe(task, references, [*texts[:4], *texts[5:13], *texts[12:]])
+    assert re.match(
+        r"[78] of \d+ answers resemble the gold answer to the next example more than their own", said
+    )
+    wrong = [texts[0] if at % 3 else text for at, text in enumerate(texts)]  # a weak model
+    assert "example" not in describe(task, references, wrong)
+
+
 @pytest.mark.parametrize(("right", "said"), [(0.9, True), (0.5, False)])
 def test_swapped_labels(right: float, said: bool) -> None:
     names = ("entailment", "neutral", "contradiction")
