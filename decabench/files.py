@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
@@ -469,11 +469,6 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
         with suppress(OSError):  # the folder may belong to another user
             lock.unlink(missing_ok=True)  # while it is locked, so that no other process's lock is removed
         os.close(descriptor)
-
-
-def wait_for_lock(path: Path, notice: str, option: str = "") -> AbstractContextManager[None]:
-    """Hold the same lock as `lock_file`, waiting without a time limit. Raises StorageError if locking fails."""
-    return lock_file(path, notice, math.inf, option)
 
 
 def _open_lock(lock: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -20,9 +21,9 @@ from decabench.files import (
     Paths,
     as_paths,
     canonical_texts,
+    lock_file,
     make_folder,
     sweep_temporary,
-    wait_for_lock,
     write_file,
 )
 from decabench.metrics import METRICS, MetricError
@@ -260,7 +261,7 @@ def _prepare_by_name(name: str, request: Request, found: _Due, include: Sequence
 
 def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
     try:
-        return Preparation(task.name, _prepare_due(task, request, found), was_ready=not found.splits)
+        return Preparation(task.name, prepare_task(task, request, found), was_ready=not found.splits)
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
@@ -274,15 +275,12 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
 
-def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
+def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dict[str, SplitRecord]:
     """Prepare the splits that are missing or out of date, and return the records of all requested splits.
 
     Raises MissingDataError, DataError or StorageError. A split that fails keeps its earlier data.
     """
-    return _prepare_due(task, request, _find_due(task, request))
-
-
-def _prepare_due(task: Task, request: Request, found: _Due) -> dict[str, SplitRecord]:
+    found = found or _find_due(task, request)
     if found.splits:  # otherwise write nothing, because the home folder may be read-only
         store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
@@ -426,7 +424,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
 
 
 def _lock(folder: Path) -> AbstractContextManager[None]:
-    return wait_for_lock(folder, f"Waiting for another process that is preparing {folder.name}.", "--home")
+    notice = f"Waiting for another process that is preparing {folder.name}."
+    return lock_file(folder, notice, math.inf, "--home")
 
 
 def _prepare_split(task: Task, split: str, request: Request, store: Store, opened: SourceFiles) -> None:

@@ -26,11 +26,11 @@ from decabench.files import (
     file_digest,
     fingerprint,
     is_within,
+    lock_file,
     make_folder,
     require_within,
     storage_errors,
     sweep_temporary,
-    wait_for_lock,
 )
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, its first example
@@ -97,7 +97,7 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "open", refused)
     sentence = rf"{re.escape(str(tmp_path))} can't be written \(Permission denied\)\. .* with --output"
-    with pytest.raises(StorageError, match=sentence), wait_for_lock(tmp_path / "file", "", "--output"):
+    with pytest.raises(StorageError, match=sentence), lock_file(tmp_path / "file", "", option="--output"):
         pass
 
 

@@ -387,7 +387,7 @@ class Results:
             "submission": self.submission,
             "split": self.split,
             "interval": self.interval,
-            "tasks": {name: task_record(task) for name, task in self.tasks.items()},
+            "tasks": {name: plain_record(task, _OMITTED) for name, task in self.tasks.items()},
             "total": plain_record(self.total, {"partial": (), "on_subsets": None}),
         }
         if self.suite == DECATHLON:
@@ -426,11 +426,6 @@ _OMITTED: Mapping[str, object] = {
     "without": (),
 }
 """Fields of a task's result to leave out of the JSON if they have these values."""
-
-
-def task_record(task: TaskResult) -> dict[str, Any]:
-    """Return a task's result as JSON values that `parse_task` can read."""
-    return plain_record(task, _OMITTED)
 
 
 def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
