@@ -335,9 +335,7 @@ def _score_split(
     tasks: dict[str, TaskResult] = {}
     evidence: dict[str, Evidence] = {}
     why: dict[str, str] = {}
-    about: Mapping[str, Any] = {}
     if opened is not None:
-        about = {**opened.info.described(), "predictor": opened.info.predictor}
         options, why = _plan_split(opened, split, suite, keeper)
         if options:
             try:
@@ -362,7 +360,6 @@ def _score_split(
     remarks = tuple(f"not scored here: {line}" for line in _describe_left(left, reasons)) if tasks else ()
     is_raw = stated is not None and stated.answers == "raw"
     if not tasks or (keeper.rank_reported and not is_raw):
-        about = about or (stated.submission if stated else {})
         for task, result in left.items():
             if result is not None:
                 tasks[task], evidence[task] = _reported(task, result, reasons[task], path, split, keeper)
@@ -373,6 +370,9 @@ def _score_split(
             if left
             else None
         )
+    about: Mapping[str, Any] = stated.submission if stated else {}
+    if opened is not None:
+        about = {**opened.info.described(), "predictor": opened.info.predictor}
     has_hidden = any(keeper.hides(task, split) and evidence[task].kind == "reported" for task in tasks)
     entry = Entry(
         path=f"{shown}/{split}" + (f"/{suite.name}" if suite != keeper.suites[0] else ""),

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=8)  # a submission is opened for each split that is scored
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     """Parse submission.toml, and return the metadata and all faults.
 
@@ -449,7 +451,8 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         ]
     try:
         with open(path, "rb") as handle:
-            return parse_metadata(handle.read(METADATA_LIMIT + 1))
+            info, faults = parse_metadata(handle.read(METADATA_LIMIT + 1))
+            return info, list(faults)
     except OSError as error:
         require_machine(error, path)
         return None, [Fault("unreadable-file", f"it can't be read: {error.strerror}", METADATA_NAME)]
