@@ -63,7 +63,7 @@ _MOST_EMBEDDED = 20
 
 @dataclass(frozen=True)
 class Pages:
-    """All pages of a site."""
+    """The pages of a site, and the data that they show."""
 
     entries: Sequence[Entry]
     """The entries of all boards, including single runs."""

@@ -112,7 +112,7 @@ class FlippedTask:
     squares: Array
     """(systems, systems): the sum of the squared contributions of units to a difference; NaN for different layouts."""
     fourths: Array
-    """(systems, systems): the sum of the fourth powers of these contributions."""
+    """(systems, systems): the sum of the fourth powers of the contributions."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -604,7 +604,8 @@ def _critical(reached: Array) -> Array:
     import numpy as np
 
     resamples = reached.shape[-1]
-    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # values that reach it, counting the data
+    # The largest number of values, counting the data, whose share is below LEVEL.
+    allowed = math.ceil(LEVEL * (resamples + 1)) - 1
     if not allowed:
         return np.full(len(reached), math.inf)  # there are too few resamples for any p below LEVEL
     # Only large values are partitioned, because partitioning whole rows would take half of the total time.

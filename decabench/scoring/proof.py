@@ -113,7 +113,7 @@ def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterato
     is_declared = asked == 1 or task.question_varies  # some models read questions only if they vary
     detail = "1 question" if asked == 1 else f"{asked:,} questions"
     detail += "" if is_declared else ", but the task does not set question_varies"
-    yield ProofStep("questions vary as declared", is_declared, detail)
+    yield ProofStep("question_varies is set if questions vary", is_declared, detail)
     published = task.counts.get(split)
     of = "(none published)" if published is None else f"of {published:,} published"
     yield ProofStep("row count", published is None or bool(examples), f"{len(examples):,} {of}")

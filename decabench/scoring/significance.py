@@ -164,7 +164,7 @@ class Sample:
             inside = self.strata == stratum
             count = int(inside.sum())
             if count > 1:
-                with np.errstate(over="ignore"):  # for answers such as 1e99
+                with np.errstate(over="ignore"):  # answers such as 1e99 can overflow
                     deviations = self.effects[inside] / (1 - self.shares[inside])
                     variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))

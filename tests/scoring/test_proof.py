@@ -66,7 +66,7 @@ def test_a_sound_task(failing):
     [
         (example(0, "u", context=" "), {}, {"every example has text"}),
         (example(0, "u", question=" "), {"question_varies": True}, {"every example has text"}),
-        (example(0, "u", question="Who?"), {}, {"questions vary as declared"}),
+        (example(0, "u", question="Who?"), {}, {"question_varies is set if questions vary"}),
         (example(0, " "), {"metric": "nf1"}, {"every example has text", "gold answers score 100"}),
         (example(0, "the"), {"metric": "nf1"}, {"gold answers score 100"}),
     ],
