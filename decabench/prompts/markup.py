@@ -11,6 +11,12 @@ from typing import Any
 from decabench.text import bare
 
 BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
+REMARK = re.compile(
+    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
+    r"|hope (?:this|that) helps|feel free",
+    re.IGNORECASE,
+)
+"""A line after the answer, such as `Note: …` or `Let me know …`."""
 _FENCE = re.compile(r"```\w*")
 _MARKS = ("```", "**", "__", "``", "`", "*")
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("\u2018", "\u2019"), ("«", "»"), ("„", "“"))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
-from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, unwrapped
 from decabench.prompts.tagged import QUERY_GOES_ON, read_state
 from decabench.tasks import AnswerForm, Kind
 from decabench.text import bare
@@ -207,16 +207,11 @@ _HERE_IS = re.compile(
     re.IGNORECASE,
 )
 """Matches an introduction on the same line as the answer, such as `Sure! Here is the answer: `."""
-_REMARK = re.compile(
-    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
-    r"|hope (?:this|that) helps|feel free",
-    re.IGNORECASE,
-)
 
 
 def _answer_lines(text: str) -> list[str]:
     lines = lines_of(text) or [text]
-    while len(lines) > 1 and _REMARK.match(lines[-1]):
+    while len(lines) > 1 and REMARK.match(lines[-1]):
         lines.pop()
     while len(lines) > 1 and _LEAD_IN.fullmatch(lines[0].strip("*_ ")):
         lines.pop(0)
@@ -315,7 +310,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
     if whole := match_label(text, labels):
         return whole
     lines = [line for line in lines_of(text) if len(line) <= _LONGEST and not _UNCHECKED.match(line)]
-    while len(lines) > 1 and _REMARK.match(lines[-1]):
+    while len(lines) > 1 and REMARK.match(lines[-1]):
         lines.pop()
     if not lines or not labels:
         return None

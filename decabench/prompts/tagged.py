@@ -13,7 +13,7 @@ from itertools import pairwise
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
-from decabench.prompts.markup import BULLET, find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, unwrapped
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
@@ -229,14 +229,12 @@ _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 _ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:quot|amp|lt|gt|nbsp|#\d+);", re.IGNORECASE)
 _MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
 """Matches markup. Like an escape, it belongs to an answer only if it also occurs in the context."""
-_AROUND = re.compile(
+_INTRODUCTION = re.compile(
     r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
-    r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)"
-    r"|\n\s*[(*_]*(?:(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|feel free"
-    r"|i hope (?:this|that)\b)",
+    r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)",
     re.IGNORECASE,
 )
-"""Matches an introduction, such as `Here is the answer:`, or a remark on a later line."""
+"""Matches an introduction, such as `Here is the answer:`."""
 _SENTENCES = re.compile(r"[.!?]\s+[A-Z]\w+\s")
 _NO_SPAN = re.compile(
     r"\b(?:not|n['\u2019]t|no)\b.*\b(?:mention|specif|stat|provid|given|answer)", re.IGNORECASE
@@ -275,7 +273,8 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
         or (any(map(BULLET.match, lines)) and not BULLET.match(source))
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
-        or _AROUND.search(text)
+        or _INTRODUCTION.match(text)
+        or any(map(REMARK.match, lines[1:]))
         or _HEADED.match(own := _introduced(text, form.markers))
         or _SAYS_ANSWER.search(own)
         or is_refusal(text)

@@ -252,6 +252,7 @@ def test_a_span_has_nothing_around_it(inner, answer):
         ("<answer>Die Katze saß.\nThe cat was sitting.</answer>", ""),
         ("<answer>Die Katze saß. (wörtlich: setzte sich)</answer>", ""),
         ("<answer>Die Katze saß. [informell]</answer>", ""),
+        ("<answer>Die Katze saß\nHope this helps</answer>", ""),
         ("<answer>- Die Katze saß.</answer>", ""),
         ("<answer>Die Katze saß.\nSentence: Next.", "Die Katze saß."),
         ("<answer>Die Katze,\ndie saß</answer>", "Die Katze, die saß"),
