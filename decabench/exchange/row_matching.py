@@ -206,7 +206,7 @@ class _Matching:
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
-            message = f"there are {size:,} rows for {most:,} examples, but matching by order requires one row for each"
+            message = f"there are {size:,} rows for {most:,} examples, but matching by order requires a row for each"
             self.faults.append(Fault("wrong-count", message, self.name))
             self._refuse("the file does not have exactly one row for each example")
         if self.faults:
@@ -344,7 +344,7 @@ class _Matching:
             return "Leave out --in-order to match rows by their ids."
         if self.in_order and self.words:
             return "Leave out --in-order to match rows by their texts."
-        return f"{_CHECK} Remove columns that are not about the examples."
+        return f"{_CHECK} If other columns contain unrelated text, remove them."
 
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
         """Raise SubmissionError if all answers are right and another column may contain the model's answers.

@@ -45,7 +45,7 @@ def backend(target: str, options: ModelOptions) -> InspectBackend:
     provider, _, model = target.partition("/")
     if not provider or not model:
         raise DecabenchError(
-            "The predictor inspect requires PROVIDER/MODEL, as in inspect:anthropic/claude-sonnet-4-5."
+            "The predictor inspect requires a provider and a model, as in inspect:anthropic/claude-sonnet-4-5."
         )
     refuse_unused(
         options,

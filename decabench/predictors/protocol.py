@@ -476,7 +476,7 @@ class ModelOptions:
     reasoning_effort: str | None = _model(
         None,
         "How much the model reasons before it answers (openai:, and hf: chat templates). Any value except "
-        f"none allows {REASONING_TOKENS:,} more tokens.",
+        f"none adds {REASONING_TOKENS:,} tokens to the limit of an answer.",
         choices=("none", "minimal", "low", "medium", "high", "xhigh"),
         unset="the model's",
     )
@@ -562,7 +562,7 @@ class ModelOptions:
         False, "Use the provider's batch API, which is cheaper but may take hours (inspect:)."
     )
     concurrency: int | None = _server(
-        None, "Number of requests in flight at once.", metavar="N", at_least=1, unset="8"
+        None, "Maximum number of concurrent requests.", metavar="N", at_least=1, unset="8"
     )
     requests_per_minute: float | None = _server(
         None, "Maximum number of requests per minute, including retries.", metavar="N", above=0, unset="none"

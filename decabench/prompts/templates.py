@@ -132,7 +132,7 @@ def load_template(name_or_path: str | Path) -> TemplateSet:
         return replace(read, tasks=built_in_tasks(), prefers_own=True) if name == "default" else read
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
-        require_name(name, BUILT_IN, "template (nor a .toml file of that name)")
+        require_name(name, BUILT_IN, "built-in template or .toml file")
     return _read(read_toml(path, TemplateError), path.stem, str(path))
 
 
@@ -166,7 +166,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
         _require_keys(table, default, " here and in [default]")
         templates[task] = read_prompt(table, shared)
         if auto_form and "form" not in table:
-            table.fault(f"'form' is missing, but must be one of {', '.join(KINDS)}.")
+            table.fault(f"'form' is missing. It must be one of {', '.join(KINDS)}.")
     file.raise_faults(f"The template {place}", TemplateError)
     return TemplateSet(name, templates, shared, auto_form, description=description)
 

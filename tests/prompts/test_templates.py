@@ -234,7 +234,7 @@ def test_all_faults_are_told_together(template) -> None:
         (HEAD + WHOLE + "form_ = 'x'\n", "There is no key 'form_'. Did you mean form?"),
         (
             HEAD + WHOLE.replace("span", "auto") + "[tasks.sst]\n",
-            "[tasks.sst]: 'form' is missing, but must be one of raw,",
+            "[tasks.sst]: 'form' is missing. It must be one of raw,",
         ),
     ],
 )

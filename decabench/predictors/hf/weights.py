@@ -224,7 +224,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     try:
         yield
     except errors.GatedRepoError:
-        reason = "access requires HF_TOKEN and accepting the terms on the repository's page"
+        reason = "you must set HF_TOKEN and accept the terms on the repository's page"
     except errors.RevisionNotFoundError:
         reason = f"there is no revision {revision}"
     except errors.RepositoryNotFoundError:
@@ -234,7 +234,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
         unreachable = "the hub cannot be reached, and the files are not in the local cache"
     except errors.HfHubHTTPError as error:
-        unreachable = f"the hub answered HTTP {getattr(error.response, 'status_code', 'error')}"
+        unreachable = f"the hub answered with HTTP status {getattr(error.response, 'status_code', 'unknown')}"
     except (OSError, RuntimeError) as error:
         cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
         unreachable = f"{type(error).__name__}{cause and f', {cause}'}"

@@ -218,8 +218,8 @@ class Client:
         self._longest: tuple[int, list[int]] = (0, [])
         if (key.value or key.others) and is_overheard(url):
             _log.warning(
-                "%s is not encrypted, so others on the network can read %s. Use the server's https:// address, or a "
-                "tunnel on this machine.",
+                "Requests to %s are not encrypted, so others on the network can read %s. Use the server's https:// "
+                "address, or a tunnel on this machine.",
                 url,
                 key.given,
             )

@@ -293,7 +293,7 @@ def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
             Fault(401, headers={"X-Error-Code": "RepoNotFound"}),
             "no such repository, or HF_TOKEN does not grant access",
         ),
-        (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "requires HF_TOKEN and accepting the terms"),
+        (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "set HF_TOKEN and accept the terms"),
         (Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "there is no revision"),
     ]:
         hub.always[path] = fault

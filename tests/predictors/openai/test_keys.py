@@ -66,7 +66,7 @@ def test_a_key_that_others_can_read_is_sent_with_a_warning(
         monkeypatch.setenv("DECABENCH_API_KEY", "canary-0123456789")
     key = read_key((Header("api-key", "canary-0123456789"),) if header else (), url)
     Client(url, "m", key, RequestLimits())
-    assert ("is not encrypted" in caplog.text) == said and "canary" not in caplog.text
+    assert ("are not encrypted" in caplog.text) == said and "canary" not in caplog.text
     caplog.clear()
     monkeypatch.delenv("DECABENCH_API_KEY", raising=False)
     Client(url, "m", read_key((), url), RequestLimits())
