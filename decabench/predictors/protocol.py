@@ -454,7 +454,7 @@ def parse_body(text: str) -> str:
             f"{excerpt(text, 60)} is not valid JSON ({error}). Use an object, {example}."
         ) from None
     if not isinstance(value, dict):
-        raise ValueError(f"{excerpt(text, 60)} is not a JSON object, {example}.")
+        raise ValueError(f"{excerpt(text, 60)} is not a JSON object. Use an object, {example}.")
     return canonical_json(value)
 
 

@@ -195,7 +195,8 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    Many answers but few gold answers must be in the format, or vice versa, and the score must confirm it.
+    The format must be common in the answers and rare in the gold answers, or the other way round. The score must
+    confirm it.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
