@@ -43,12 +43,30 @@ _SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 _MOST_TRIES = 160
 
 
+class RepeatedKeyError(ValueError):
+    """Raised for a JSON object that repeats a key with a different value."""
+
+
 def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object as a dict. Raises ValueError if a key is repeated with a different value."""
+    """Return the pairs of a JSON object as a dict.
+
+    Raises RepeatedKeyError if a key is repeated with a different value.
+    """
     value = dict(pairs)
     if any(value[key] != said for key, said in pairs):
-        raise ValueError("a key is repeated with another value")
+        raise RepeatedKeyError("a key is repeated with another value")
     return value
+
+
+def repeats_key(text: str) -> bool:
+    """Whether a text is JSON that repeats a key with a different value."""
+    try:
+        json.loads(" ".join(lines_of(text)), object_pairs_hook=consistent_keys)
+    except RepeatedKeyError:
+        return True
+    except (ValueError, RecursionError):
+        pass
+    return False
 
 
 def find_json(text: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
-from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, repeats_key, unwrapped
 from decabench.prompts.tagged import QUERY_GOES_ON, read_state
 from decabench.tasks import AnswerForm, Kind
 from decabench.text import bare
@@ -30,6 +30,8 @@ def find_in_prose(
     rules += ["unwrapped"] if inner != said else []
     if (value := _from_json(inner, form)) is not None:
         inner, rules = value, [*rules, "json"]
+    if repeats_key(inner):
+        return _first_line(said, form), [*rules, "unparseable"]
     for part in dict.fromkeys((_after_marker(inner, form), inner)):
         if (value := _from_json(part, form)) is not None:
             part = value

@@ -245,6 +245,24 @@ def test_what_models_say(task: str, raw: str, question: str, answer: str, rule: 
     assert extract(raw, form(task), question) == Extracted(answer, rule)
 
 
+@pytest.mark.parametrize(
+    ("task", "first", "second"),
+    [
+        ("squad", "Carolina", "Denver"),
+        ("sst", "positive", "negative"),
+        ("wikisql", "SELECT a FROM table", "SELECT b FROM table"),
+    ],
+)
+def test_json_that_repeats_a_key_is_unparseable(task: str, first: str, second: str) -> None:
+    for raw in (
+        f'{{"answer": "{first}", "answer": "{second}"}}',
+        f'{{\n"answer": "{first}",\n"answer": "{second}"\n}}',
+    ):
+        for text in (raw, f"```json\n{raw}\n```", f"<think>x</think>{raw}"):
+            assert extract(text, form(task), SST).rule.endswith("unparseable")
+    assert extract(f'{{"answer": "{first}", "answer": "{first}"}}', form(task), SST).answer == first
+
+
 def test_a_server_that_says_it_declined_is_believed() -> None:
     assert extract("positive", form("sst"), SST, "refused") == Extracted("", "refused")
     assert extract("", form("sst"), SST, "refused") == Extracted("", "refused")
