@@ -83,9 +83,13 @@ def suite_columns(
 
 
 def rank_suite(
-    suite: Suite, entries: Sequence[Entry], tasks: Mapping[str, Task], metrics: Mapping[str, Metric] = METRICS
+    suite: Suite,
+    entries: Sequence[Entry],
+    tasks: Mapping[str, Task],
+    metrics: Mapping[str, Metric] = METRICS,
+    intervals: bool = True,
 ) -> Board:
-    """Rank the entries of a suite."""
+    """Rank the entries of a suite. `intervals` says whether the tests of pairs have intervals."""
     own = [entry for entry in entries if entry.suite == suite]
     board = Board(suite, suite_columns(suite, tasks, metrics, own))
     by_split = {split: [entry for entry in own if entry.split == split] for split in RANKED_SPLITS}
@@ -94,10 +98,10 @@ def rank_suite(
         return sum(any(entry.score(task) is not None for entry in by_split[split]) for task in suite.tasks)
 
     splits = sorted(filter(by_split.get, RANKED_SPLITS), key=count_scored, reverse=True)
-    return replace(board, tables=tuple(_rank(board, by_split[split], split) for split in splits))
+    return replace(board, tables=tuple(_rank(board, by_split[split], split, intervals) for split in splits))
 
 
-def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
+def _rank(board: Board, entries: Sequence[Entry], split: str, intervals: bool) -> Standings:
     names = board.public(split)
     single = [run for entry in entries for run in entry.runs or (entry,)]
     ground = _find_ground(single, names)
@@ -114,7 +118,7 @@ def _rank(board: Board, entries: Sequence[Entry], split: str) -> Standings:
     by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
     for _, row in sorted(keyed, key=lambda each: each[0]):
         by_mark["apart" if row.entry.apart else row.mark].append(row)
-    tests = _test_rows(board, by_mark, names)
+    tests = _test_rows(board, by_mark, names, intervals)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
     suite, is_whole = board.suite, len(names) == len(board.columns)
@@ -217,20 +221,23 @@ def _heading(lines: Sequence[DataLine]) -> str:
 # Rows
 
 
-def _test_rows(board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str]) -> Tests:
+def _test_rows(
+    board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str], intervals: bool
+) -> Tests:
     systems = by_mark[""]
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
     rows += runs_of(rows)
     flipped = {name: flip_signs([row.entry.sample(name) for row in rows]) for name in names}
     complete = [index for index, row in enumerate(systems) if row.value is not None]
     return Tests(
-        total=compare_pairs([flipped[name] for name in names], board.suite.total, complete)
+        total=compare_pairs([flipped[name] for name in names], board.suite.total, complete, intervals)
         if names and board.suite.total != "none"
         else None,
         tasks={
             name: compare_pairs(
                 [flipped[name]],
                 family=[index for index, row in enumerate(systems) if row.entry.score(name) is not None],
+                intervals=intervals,
             )
             for name in names
         },

@@ -296,7 +296,9 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
         else task
         for name, task in keeper.tasks.items()
     }
-    return rank_suite(suite, entries, tasks, keeper.metrics)
+    # The page computes the intervals of differences itself, unless labels are hidden.
+    has_hidden = any(keeper.hides(name, split) for name in suite.tasks for split in RANKED_SPLITS)
+    return rank_suite(suite, entries, tasks, keeper.metrics, intervals=has_hidden)
 
 
 def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:

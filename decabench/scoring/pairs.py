@@ -335,12 +335,15 @@ class PairTests:
 
 
 def compare_pairs(
-    tasks: Sequence[FlippedTask], combination: Combination = "sum", family: Sequence[int] | None = None
+    tasks: Sequence[FlippedTask],
+    combination: Combination = "sum",
+    family: Sequence[int] | None = None,
+    intervals: bool = True,
 ) -> PairTests:
     """Test all pairs of systems on one task, or on the sum or mean of several tasks.
 
     The p of pairs within `family`, by default all systems, is adjusted for all pairs of the family. The p of other
-    pairs is adjusted for the family and the pair itself.
+    pairs is adjusted for the family and the pair itself. Intervals take half of the time.
     """
     import numpy as np
 
@@ -377,9 +380,10 @@ def compare_pairs(
             most = reached.max(axis=0)
         p[a, ours] = _share(reached, observed)
         errors[a, ours] = np.ldexp(np.sqrt(variance), powers) / parts
-        critical = _critical(reached)
-        ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
-        reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
+        if intervals:
+            critical = _critical(reached)
+            ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
+            reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
         adjusted[a, ours] = observed  # replaced by p once the highest ratio of all pairs is known
         return most if inside[a] and inside[ours[0]] else None, observed
 
