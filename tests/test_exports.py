@@ -8,7 +8,7 @@ import decabench
 from tests.sources import imports, modules
 
 OF_EXTRAS = ("inspect_ai", "matplotlib", "ray", "safetensors", "tensorboard", "torch", "transformers")
-PACKAGES = ["decabench.errors", "decabench.metrics"]
+PACKAGES = ["decabench.errors", "decabench.metrics", "decabench.tasks"]
 
 
 def listed(module):
