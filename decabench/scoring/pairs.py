@@ -557,7 +557,8 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
     tested = np.full(len(differences), math.inf)
     bounded = np.isfinite(critical)
     tested[bounded] = critical[bounded] * np.sqrt(variance[bounded])
-    wide = np.maximum(critical, _NORMAL) * np.sqrt(variance + 2 * sizes**2)
+    with np.errstate(invalid="ignore"):  # inf * 0 is NaN: pairs without any difference have no interval
+        wide = np.maximum(critical, _NORMAL) * np.sqrt(variance + 2 * sizes**2)
     distance = np.abs(differences)
     return np.where(tested < distance, np.minimum(wide, (distance + tested) / 2), wide), wide
 
