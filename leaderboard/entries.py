@@ -476,7 +476,8 @@ _JOINERS = "\u200c\u200d"
 """Invisible characters that some scripts need for correct spelling."""
 
 _IDLE_JOINERS = re.compile(f"(?<![^\\x00-\\x7f])[{_JOINERS}]|[{_JOINERS}](?![^\\x00-\\x7f])")
-"""Matches joiners that have no effect, because they are at an end of the text or next to an ASCII character."""
+"""Matches joiners that have no effect, because they are at the beginning or end of the text, or next to an
+ASCII character."""
 
 _EMOJI = "\ufe0f"
 """The variation selector that displays the previous character as an emoji."""

@@ -17,7 +17,8 @@ class Example:
     id: str
     """A stable id, unique within its split.
 
-    It is upstream's id or, if there is none or it would reveal the answer, a number such as `<task>.<split>.<index>`.
+    By default, it is the id in the published data. If the data has no ids, or if they reveal the answers, it is a
+    number such as `<task>.<split>.<index>`.
     """
     question: str
     """The question."""
@@ -28,7 +29,7 @@ class Example:
     units: tuple[str, ...]
     """The sampling units that contain the example, outermost first, such as the article and the paragraph in SQuAD.
 
-    Bootstrap resampling draws whole units.
+    Intervals and tests resample whole units instead of single examples.
     """
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Extra JSON data that some metrics need, such as a WikiSQL query's logical form and table header."""

@@ -1,6 +1,7 @@
 """The types of answers: text, labels, tags, dependency trees and numbers.
 
-A gold answer must stay the same when it is parsed and written again. `find_fault` explains why an answer doesn't.
+A gold answer must stay the same when it is parsed and written again. `find_fault` explains why an answer
+changes.
 """
 
 from __future__ import annotations

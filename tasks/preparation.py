@@ -103,7 +103,10 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether to keep a split that was prepared from a mirror, because the request doesn't name another source."""
+        """Whether to keep a split that was prepared from a mirror.
+
+        It is kept if the request doesn't name another source and the task's reader hasn't changed.
+        """
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
     def folder(self, task: Task) -> Path | None:
@@ -544,7 +547,7 @@ class _SplitFacts:
 
     @property
     def note(self) -> str:
-        """A warning if most gold answers include their working, otherwise an empty string."""
+        """A warning if most gold answers are worked solutions, otherwise an empty string."""
         if 2 * (count := self.marks.total()) <= self.rows:
             return ""
         mark = self.marks.most_common(1)[0][0]
@@ -584,7 +587,7 @@ def _place(task: Task, request: Request) -> str:
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
     """Return the size and modification time of the files that are read in place.
 
-    They show whether a file has changed, without reading it again.
+    A file whose size and time are the same later has not changed, and doesn't have to be read again.
     """
     folder = request.folder(task)
     if folder is None:

@@ -105,7 +105,7 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest of the data in submissions and id lists. It doesn't cover the labels of a hidden split."""
+        """The digest that identifies the data in submissions and id lists. It doesn't cover hidden labels."""
         return self.questions or self.fingerprint
 
 
@@ -159,7 +159,8 @@ class Store:
     ) -> tuple[int, str, str]:
         """Write a split, and return its number of rows, its fingerprint and the digest of its units.
 
-        The salt is hashed before the examples. Raises DataError for invalid examples, and StorageError.
+        The salt is hashed before the examples. Raises DataError for invalid examples, and StorageError if the file
+        can't be written.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -364,7 +365,7 @@ class Store:
         )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
-        """Replace a task's `task.json`. Raises StorageError."""
+        """Replace a task's `task.json`. Raises StorageError if the file can't be written."""
         content = {
             "format": FORMAT,
             "task": task.name,
@@ -383,8 +384,8 @@ class Store:
 class References(Sequence[Item]):
     """The gold answers of a split, in order.
 
-    They are stored in columns, which take a quarter of the memory of items. Items are made once for a small split,
-    and on each use for a large split.
+    The answers are stored in columns, which take a quarter of the memory of `Item` objects. The objects of a small
+    split are created once and kept, and those of a large split are created on each use.
     """
 
     def __init__(self, table: pa.Table) -> None:

@@ -351,7 +351,7 @@ def require_metric(name: str) -> str:
 
 
 def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dict[str, int]:
-    """Return the context limits, in tokens, of the tasks that treat longer contexts as given (`skip` or `cut`)."""
+    """Return the context limits, in tokens, by task. Only limits with the given value of `longer` are included."""
     return {
         task.name: task.context_limit.tokens
         for task in tasks

@@ -16,7 +16,7 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]
 """The form of an answer in a model's text.
 
-raw: the whole text, unchanged. span: words on one line. line: a sentence on one line. text: every line.
+raw: the whole text, unchanged. span: words on one line. line: a sentence on one line. text: all lines.
 label: one of a few labels. sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or
 None. tags: a line for each word, with its number, the word and its tag. tree: a line for each word, with its
 number, the word and `head:relation`. number: a number, alone or in a sentence.
@@ -43,7 +43,7 @@ class AnswerForm:
     unquote: bool = False
     """span, line, text: whether to remove quotation marks around the answer.
 
-    If the answer is in a tag, only spans can keep their quotation marks.
+    A line or text in a tag loses its quotation marks in any case, except a line whose context is also quoted.
     """
     stop: tuple[str, ...] = ()
     """Texts that mark the beginning of an invented example after the answer. Copied from the prompt."""
@@ -151,7 +151,7 @@ def read_prompt(
 ) -> PromptTemplate:
     """Read a prompt from a TOML table and note its faults. `shared` provides default values.
 
-    `forms` lists the allowed forms. A form that is not in `KINDS` (`auto`) doesn't change the default, `span`.
+    `forms` lists the allowed values of `form`. A value that is not in `KINDS`, such as `auto`, keeps the default form.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -297,7 +297,10 @@ def fixed(
 
 
 def wrapped(name: str, template: str) -> Variant:
-    """Return a variant with words around each question. Raises ValueError for a template without `{question}`."""
+    """Return a variant with words around each question.
+
+    Raises ValueError if the template lacks `{question}` or has other names in braces.
+    """
     if set(_PART.findall(template)) != {"question"}:
         raise ValueError(f"The template {template!r} must contain {{question}} and no other braces.")
     return Variant(name, Rewording(r"(?P<question>.*\S.*)", template))
@@ -306,7 +309,10 @@ def wrapped(name: str, template: str) -> Variant:
 def matched(
     name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
 ) -> Variant:
-    """Return a variant for questions with parts. Raises ValueError if the template doesn't use exactly these parts."""
+    """Return a variant that rearranges parts of each question: the named groups of `pattern`.
+
+    Raises ValueError if the template doesn't use all of these names, or uses other names.
+    """
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:
         raise ValueError(f"The template {template!r} must use exactly the parts {', '.join(sorted(groups))}.")

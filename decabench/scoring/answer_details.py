@@ -39,7 +39,10 @@ def context_ceiling(
 
 
 def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Return whether a gold answer is still in the kept part of a context, or was never in the context."""
+    """Return whether the kept part of a context contains a gold answer.
+
+    Also returns True if the whole context contains none of the gold answers.
+    """
     shown = context[slice(*kept)]
     before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
     return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
@@ -58,14 +61,18 @@ def _holds_words(text: str, words: str) -> bool:
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent answer to each example over all samples, or the earliest in case of a tie."""
+    """Return the most frequent of the sampled answers to each example, or the earliest of them in case of a tie."""
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 
 def describe_samples(
     metric: Metric, rows: Sequence[Any], headlines: Sequence[float], majority: float
 ) -> SampleScores:
-    """Summarize the scores of several samples, given the metric rows and headline of each sample."""
+    """Summarize the scores of several samples.
+
+    `rows` and `headlines` contain the statistics and the headline score of each sample. `majority` is the headline
+    score of the most frequent answers.
+    """
     import numpy as np
 
     pass_at, within, between = {}, None, None
@@ -90,11 +97,14 @@ def _pass(count: int, right: int, k: int) -> float:
 
 _BINS = 10
 _SMALLEST = 1e-15
-"""The lower limit for probabilities in the log loss, which would be infinite for 0."""
+"""The lower limit for probabilities in the log loss, which would be infinite for a probability of 0."""
 
 
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
-    """Return the calibration of label probabilities, or None if no line has any. `lines` are given by position."""
+    """Return the calibration of label probabilities, or None if no line has probabilities.
+
+    `lines` maps positions in `references` to lines.
+    """
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for place, line in lines.items():

@@ -183,7 +183,7 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise UnknownNameError(
                 f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} answered examples "
-                f"of {shown.head.task}, {shown.head.split}.{hint}"
+                f"of {shown.head.task} ({shown.head.split}).{hint}"
             )
     found = [_browse(shown, place, others) for place in _matching(shown, chosen, others)]
     if chosen.order == "loss":

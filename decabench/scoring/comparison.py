@@ -61,7 +61,7 @@ class Flip:
     id: str
     """The example's id."""
     loss: float
-    """The points that B's answer costs in the task's score."""
+    """The number of points by which B's answer makes the task's score worse than A's answer."""
     question: str
     """The question."""
     context: str
@@ -85,16 +85,17 @@ class Compared:
     difference: float
     """B minus A in points. `gain` tells whether B is better."""
     interval: tuple[float, float] | None
-    """The 95% interval of the difference, which excludes 0 if `p` is below 0.05; None if unbounded or `same`."""
+    """The 95% interval of the difference. It excludes 0 if `p` is below 0.05, and is None if it has no bounds or if
+    `same` is True."""
     p: float | None
-    """The two-sided p-value from flipping the signs of sampled units; None for a single unit."""
+    """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
     """`p` corrected for the number of tasks (Holm); None for a suite, which is one test."""
     examples: int
     """The number of compared examples."""
     examples_for_one_point: int | None
-    """The number of examples that would detect a difference of one point with 80% power; None if `same`, or for one
-    unit."""
+    """The number of examples needed to detect a difference of one point with 80% power; None if `same` is True, or if
+    there is only one unit."""
     a_wins: int | None = 0
     """The number of examples on which A is better; None for a suite, or for rank metrics with many examples."""
     b_wins: int | None = 0
@@ -139,7 +140,7 @@ class Comparison:
     seed: int
     """The seed for resampling."""
     suite: Suite = DECATHLON
-    """The suite of `total`."""
+    """The suite whose total is compared."""
     resamples: int = RESAMPLES
     """The number of resamples behind intervals and p-values."""
     a_path: str = ""
@@ -197,7 +198,10 @@ class Comparison:
         return f"Compared only on the answered examples: {', '.join(parts)}." if parts else ""
 
     def describe_correction(self) -> str:
-        """Explain intervals that exclude 0 although the corrected p is not below 0.05. Empty if there are none."""
+        """Explain why some intervals exclude 0 although the corrected p-value is not below 0.05.
+
+        Returns an empty string if there are no such intervals.
+        """
         tested = [one for one in self.tasks.values() if one.p is not None]
         apart = [
             name
@@ -368,7 +372,7 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return the points that A would gain by using B's answer to each example alone, (examples,).
+    """Return how many points A's score would gain if only one of A's answers were replaced with B's, (examples,).
 
     If the rows of examples depend on each other, as with ranks, every swap is scored separately. Returns None if there
     are too many swaps.
@@ -467,13 +471,13 @@ class ComparedPair:
     """A comparison of two rows on one task or in the total."""
 
     a: int
-    """The number of the first row, from 0."""
+    """The index of the first row in `Lineup.rows`."""
     b: int
-    """The number of the second row."""
+    """The index of the second row."""
     difference: float
-    """The score of b minus the score of a."""
+    """The second row's score minus the first row's score."""
     interval: tuple[float, float] | None
-    """The 95% interval of the difference; None if unbounded."""
+    """The 95% interval of the difference; None if it has no bounds."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
@@ -501,7 +505,7 @@ class Lineup:
     seed: int
     """The seed for resampling."""
     suite: Suite = DECATHLON
-    """The suite of the total."""
+    """The suite whose total is compared."""
 
     def to_json(self) -> str:
         """Return canonical JSON."""
@@ -516,7 +520,7 @@ _OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})
 """Additional keys that may differ between runs of the same model."""
 
 _OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
-"""Keys of a trained model's backend that differ if it is trained again with another seed."""
+"""Keys of a trained model's record (`backend`) that differ if the model is trained again with another seed."""
 
 
 def _model_record(predictor: object) -> Mapping[str, Any] | None:
@@ -541,8 +545,8 @@ def _model(results: Results, path: str) -> str:
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
     """Return a key that is the same for runs that differ only in their seeds, and the seed of this run.
 
-    For a model of `decabench train`, this is the seed of its training, because its answers are not sampled. Returns
-    None if the predictor's record doesn't say which model answered.
+    For a model trained with `decabench train`, the seed is the training seed, because its answers are not sampled.
+    Returns None if the predictor's record doesn't say which model answered.
     """
     record = _model_record(predictor)
     if record is None:

@@ -109,7 +109,7 @@ class ScoringOptions:
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The ids of examples to leave out, by task. A task with such examples has a partial result."""
     all_texts: bool = False
-    """Whether to include texts in scored examples that can't be redistributed."""
+    """Whether scored examples include texts that can't be redistributed."""
     again: bool = False
     """Whether to score tasks again even if their results are in the ledger."""
 

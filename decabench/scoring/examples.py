@@ -73,7 +73,7 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The states behind one example's score, for metrics that compare states instead of answers."""
+    """The dialogue states behind one example's score, for metrics that compare states instead of answers."""
 
     before: tuple[int, ...]
     """The positions of earlier examples in the same group, in order."""
@@ -445,9 +445,10 @@ _MOST_COLUMNS = 4_000
 
 
 def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
-    """Read a statistics file, and return a metric, unit numbers, (examples, levels), and rows, (examples, columns).
+    """Read a statistics file, and return its metric, the units of its examples, and their statistics.
 
-    The returned metric has the classes that the file was written for. Raises DataError if the file is damaged or empty,
+    The metric has the classes that the file was written for. The units are numbers with the shape (examples, levels),
+    and the statistics have the shape (examples, columns). Raises DataError if the file is damaged or empty,
     or lacks a column.
     """
     import numpy as np
@@ -466,7 +467,9 @@ def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
         units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
         rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in metric.columns], axis=1)
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("it has no rows, a value that is not finite, or a unit that is not a number")
+            raise ValueError(
+                "it is empty, or contains a value that is not finite or a unit that is not a whole number"
+            )
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(
             f"{path} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."

@@ -2,10 +2,10 @@
 
 A resample flips the signs of units' contributions to the differences, in the same way for all systems (the wild
 cluster bootstrap with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard
-error, in the data and in every resample. The p of a pair is the share of resamples in which its ratio is at least as
-large as in the data. Its adjusted p is the share of resamples in which the ratio of any pair is that large (Westfall
-and Young 1993), and is valid for all pairs of a leaderboard together. docs/statistics.md explains the method and its
-error rates.
+error, in the data and in every resample. A pair's p-value is the share of resamples in which this ratio is at least as
+large as in the data. Its adjusted p-value is the share of resamples in which the ratio of any pair is that large
+(Westfall and Young 1993), and is valid for all pairs of a leaderboard together. docs/statistics.md explains the method
+and its error rates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEVEL = 0.05
 POWER = 0.8
 
 _FEWEST = 6
-"""The smallest number of units that can give a p below LEVEL if all differ in the same direction: 2 / 2^6."""
+"""The smallest number of units that can give a p-value below LEVEL: 2 / 2^6 if all units favor the same system."""
 
 _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
@@ -60,43 +60,47 @@ _TIE = 1e-4
 """The relative rounding error of single precision. Values this close count as equal."""
 
 _SURE = 1e6
-"""The square of a thousand standard errors. Larger ratios differ from infinity only by rounding errors."""
+"""The upper limit of squared ratios, which corresponds to a thousand standard errors. In a larger ratio, the variance
+differs from 0 only by rounding errors."""
 
 _LARGE = 20
 """Effects larger than 2 to the power of this number are scaled down, because their squares would overflow single
 precision."""
 
 _CANCELLED = 1e-7
-"""If a sum of powers of differences is smaller than this fraction of its terms, half of its digits are lost."""
+"""If a sum over differences is smaller than this fraction of the terms that were subtracted to compute it, half of its
+digits are lost, and it is computed again from the differences themselves."""
 
 
 @dataclass(frozen=True)
 class _Block:
     """The units of one task and stratum, for systems that were scored on the same units.
 
-    x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the
-    signs. A resample changes a score by `moved`. Its variance is `products` + `moved` * `lean`, where `lean` is
-    `square` * `moved` minus 2 c times the sum of e h^2 s x. `moved` and `lean` are linear in the effects, so for the
-    difference between two scores, they can be subtracted. Each system's effects are in units of a power of two, which
-    is 1 unless the effects are large.
+    In the formulas, x are the effects of the units on a system's score, s the units' shares of the examples, e the
+    signs in a resample, h = 1 / (1 - s), and c = (units - 1) / units. Sums are over units.
+
+    A resample changes a score by `moved`. The variance of the resampled score is `products` + `moved` * `lean`, where
+    `lean` is `square` * `moved` - 2 c sum(e h^2 s x). `moved` and `lean` are linear in x, so their values for a
+    difference between two scores are the differences between the values of the two systems. Large effects are divided
+    by a power of two.
     """
 
     moved: Array
-    """(systems, resamples): sum of e x."""
+    """(systems, resamples): sum(e x), the change of each score."""
     lean: Array
-    """(systems, resamples): as defined above."""
+    """(systems, resamples): the factor of `moved` in the variance, as defined above."""
     shift: Array
-    """(resamples,): sum of e s."""
+    """(resamples,): sum(e s), which is `moved` with the shares in place of the effects."""
     lean_shift: Array
-    """(resamples,): `lean` computed from the shares."""
+    """(resamples,): `lean` with the shares in place of the effects."""
     products: Array
-    """(systems, systems): c times the sum of h^2 x x', the variances and covariances of the scores."""
+    """(systems, systems): c sum(h^2 x x'), the variances and covariances of the systems' scores."""
     weights: Array
-    """(systems,): c times the sum of h^2 s x."""
+    """(systems,): `products` with the shares in place of one system's effects."""
     square: float
-    """c times the sum of h^2 s^2."""
+    """`products` with the shares in place of both systems' effects."""
     powers: Array
-    """(systems,): the exponent of the power of two that divides a system's effects exactly."""
+    """(systems,): the exponent of the power of two that each system's effects were divided by; usually 0."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,14 @@ class FlippedTask:
     scores: Array
     """(systems,): the scores; NaN for a system without statistics."""
     layouts: Array
-    """(systems,): a number that is equal for systems scored on the same units; -1 for a system without statistics."""
+    """(systems,): the number of each system's layout, which is the same for systems scored on the same units; -1 for a
+    system without statistics."""
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
     """The systems and the blocks of units for each layout."""
     squares: Array
-    """(systems, systems): the sum of the squared contributions of units to a difference; NaN for different layouts."""
+    """(systems, systems): the sum of the squared contributions of units to a difference; NaN if the layouts differ."""
     fourths: Array
-    """(systems, systems): the sum of the fourth powers of the contributions."""
+    """(systems, systems): the sum of the fourth powers of these contributions."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -150,7 +155,7 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 
 
 def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
-    """Return a block for each stratum. Effects are (systems, units), on the units of the first system."""
+    """Return a block for each stratum. `effects`, (systems, units), are those of systems with the units of `first`."""
     import numpy as np
 
     _, powers = np.frexp(np.abs(effects).max(axis=1))
@@ -205,8 +210,8 @@ def _are_equal(shares: Array) -> bool:
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
     """Return the sums of the squares and of the fourth powers of the contributions of units to each difference.
 
-    Both have the shape (systems, systems). A unit contributes its effect plus its share of the difference of scores,
-    which is divided equally among strata.
+    Both have the shape (systems, systems). A unit contributes its effect plus its share of the difference between the
+    scores. If there are several strata, the difference is first divided equally among them.
     """
     import numpy as np
 
@@ -273,21 +278,21 @@ class PairTests:
     errors: Array
     """The standard error of the difference."""
     p: Array
-    """The two-sided p of each pair alone."""
+    """The two-sided p-value of each pair alone."""
     adjusted: Array
-    """The p adjusted for all pairs of the leaderboard."""
+    """The p-value adjusted for all pairs of the leaderboard."""
     reach: Array
     """The distance from the difference to the near end of its 95% interval, if `p` is below 0.05."""
     wide: Array
     """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
     sizes: Array
-    """How much a typical differing unit changes the difference; 0 if no unit differs."""
+    """How much a typical unit changes the difference, among units on which the systems differ; 0 if there are none."""
     span: float
     """The largest possible difference."""
     examples: int
     """The number of examples scored."""
     highest: Array | None = None
-    """(resamples,): the highest squared ratio among the pairs of the family."""
+    """(resamples,): the highest squared ratio among the pairs that p-values are adjusted for."""
 
     @cached_property
     def tested(self) -> Array:
@@ -342,8 +347,9 @@ def compare_pairs(
 ) -> PairTests:
     """Test all pairs of systems on one task, or on the sum or mean of several tasks.
 
-    The p of pairs within `family`, by default all systems, is adjusted for all pairs of the family. The p of other
-    pairs is adjusted for the family and the pair itself. Intervals take half of the time.
+    `family` contains the indexes of the systems to adjust p-values for, by default all systems. A pair within the
+    family is adjusted for all pairs of the family. Any other pair is adjusted for these pairs and itself.
+    Without `intervals`, which take half of the time, no interval is computed.
     """
     import numpy as np
 
@@ -531,10 +537,11 @@ def _resample_pairs(
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
-    """Return how much a typical differing unit changes each difference, (systems, systems); 0 if no unit differs.
+    """Return how much a typical unit changes each difference, among units on which the two systems differ.
 
-    The size is sqrt(sum u^4 / sum u^2), where u are the contributions of units to the difference. It is equal to u if
-    all differing units contribute the same.
+    The sizes have the shape (systems, systems), and are 0 for systems that don't differ on any unit. A size is
+    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all units with a
+    contribution contribute the same, this is the size.
     """
     import numpy as np
 
@@ -568,7 +575,10 @@ def _squared_ratio(difference: Array, variance: Array) -> Array:
 
 
 def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
-    """Divide squares by variances in place. Ratios are at most `_SURE`, 0 / 0 is 0, and `least` is overwritten."""
+    """Divide squares by variances in place, and return the ratios. `least` is a buffer of the same shape.
+
+    Ratios are at most `_SURE`, and 0 / 0 is 0.
+    """
     import numpy as np
 
     np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
@@ -596,7 +606,10 @@ def _share_of_sorted(reached: Array, observed: Array) -> Array:
 
 
 def _least(observed: Array) -> Array:
-    """Return the smallest float32 that counts as the observed value, so that NumPy doesn't convert the resamples."""
+    """Return the smallest numbers that count as equal to the observed values.
+
+    They are float32 like the resamples, so that NumPy doesn't have to convert the resamples to compare them.
+    """
     import numpy as np
 
     exact = observed * (1 - _TIE) ** 2
@@ -639,8 +652,9 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
     """Return the number of examples needed to detect a difference of one point at the 5% level, or None if unknown.
 
-    The number is n' = n ((z_0.975 + z_power) s)^2, where s is the standard error in points. It is at least large enough
-    for six differing units to add up to one point, because a sign test on five units can't reach 0.05.
+    The number is n ((z_0.975 + z_power) s)^2, where n is the number of examples in the test, s the standard error in
+    points, and z a quantile of the normal distribution. The number is higher if fewer than six typical units would add
+    up to one point, because a sign test on five units can't reach 0.05.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)

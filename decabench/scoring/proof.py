@@ -212,14 +212,20 @@ def _other_answer(example: Example, others: Mapping[str, str]) -> str:
 
 
 def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to the value half the sorted list away, or return an empty dict for a single value."""
+    """Map each distinct value to the value that is half the sorted list away.
+
+    Returns an empty dict if there is only one distinct value.
+    """
     ordered = sorted(set(values))
     half = len(ordered) // 2
     return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
 
 
 def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Replace each number with the smallest or the largest number of all, whichever is farther away."""
+    """Replace each number with the smallest or the largest gold number, whichever is farther away.
+
+    Returns None if all numbers are equal.
+    """
     low, high = min(golds, key=float), max(golds, key=float)
     if float(low) == float(high):
         return None
@@ -227,9 +233,9 @@ def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
 
 
 def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
-    """Return sequences in which every item has a different value.
+    """Return the gold sequences with a wrong value for every item, or None if there is only one value.
 
-    For chunks, only the kind is changed. Being outside any chunk counts as a kind.
+    In chunk tags such as `B-NP`, only the kind (`NP`) is replaced. The tag `O` counts as a kind.
     """
     others = _rotate(read(item) for gold in golds for item in gold.split())
 
@@ -268,9 +274,9 @@ def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
 
 
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
-    """Check that gold answers get the best score in the headline, or in `Task.gold_score` if the task sets it.
+    """Check that gold answers get the best possible headline score.
 
-    Tasks set it if a quirk of the official scorer keeps the headline below the best score.
+    If a quirk of the official scorer makes this impossible, the task's `gold_score` names another score to check.
     """
     name = task.gold_score or metric.headline
     best = metric.range[1] if metric.higher_is_better else metric.range[0]

@@ -81,25 +81,25 @@ class VariantScores:
     """The headline scores for all wordings of the questions."""
 
     scores: Mapping[str, float]
-    """The headlines by wording number, without retired wordings; `0` is the dataset's own wording."""
+    """The headline scores by wording number, without retired wordings; `0` is the dataset's own wording."""
     mean: float
-    """The mean of the headlines."""
+    """The mean of the headline scores."""
     worst: float
-    """The worst headline."""
+    """The worst headline score."""
     spread: float
-    """The difference between the best and the worst headline."""
+    """The difference between the best and the worst headline score."""
     predictions: Mapping[str, str] = field(default_factory=dict)
     """The `sha256:` digest of the answers to each other wording, by wording number."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """The reasons why answers to a wording could not be scored, by wording number."""
     retired: Mapping[str, float] = field(default_factory=dict)
-    """The headlines for retired wordings, by wording number. They don't affect `mean`, `worst` and `spread`."""
+    """The headline scores for retired wordings, by wording number. They don't affect `mean`, `worst` and `spread`."""
 
     @classmethod
     def of(
         cls, headlines: Mapping[str, float], higher_is_better: bool, retired: Collection[str] = ()
     ) -> VariantScores:
-        """Summarize the headlines of all wordings, keeping retired wordings separate."""
+        """Summarize the headline scores of all wordings, keeping retired wordings separate."""
         scores = {number: score for number, score in headlines.items() if number not in retired}
         apart = {number: score for number, score in headlines.items() if number in retired}
         values = list(scores.values())
@@ -112,12 +112,12 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """A row of a reliability table, for the answers whose highest probability is in one tenth of the scale."""
+    """A row of a reliability table, for answers whose highest label probability is in the same tenth of the scale."""
 
     n: int
     """The number of answers."""
     confidence: float
-    """The mean of their highest probabilities."""
+    """The mean of the highest label probability of each answer."""
     accuracy: float
     """The share of right answers, 0–1."""
 
@@ -140,12 +140,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class SampleScores:
-    """The headlines of several samples of a task's answers. Their mean is the task's score."""
+    """The headline scores of several samples of a task's answers. Their mean is the task's score."""
 
     scores: tuple[float, ...]
-    """The headline of each sample."""
+    """The headline score of each sample."""
     majority: float
-    """The headline when each example gets its most frequent answer, or the earliest answer in case of a tie."""
+    """The headline score of the most frequent answer to each example, or of the earliest answer in case of a tie."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
     """The probability, by k, that at least one of k samples is entirely right, 0–100 (Chen et al. 2021); empty for
     corpus metrics."""
@@ -172,9 +172,9 @@ class TaskResult:
     n: int = 0
     """The number of scored examples."""
     score: float | None = None
-    """The value of the headline, 0–100 unless the metric has another range."""
+    """The headline score, 0–100 unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The 95% interval of the headline, from Student's t over the sampled units, on log-odds."""
+    """The 95% interval of the headline score, from Student's t over the sampled units, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -190,11 +190,14 @@ class TaskResult:
     faults: int = 0
     """The number of faults in the file of answers."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """The number of answers that were `unparseable` (including `reasoning_only`, `cut_in_reasoning` and `tool_call`),
-    `truncated`, `refused` or, for an extractive task, `not_in_context`; contained tokens of a chat `template`; had a
-    truncated context (`context_cut`); or were not among the question's labels (`other_label`). For tags and trees, also
-    the number of `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has, or unreadable words of
-    trees) and `outside_heads`. Zeros are left out."""
+    """The number of answers with each problem; zeros are left out.
+
+    Keys: `unparseable` (which includes `reasoning_only`, `cut_in_reasoning` and `tool_call`), `truncated`, `refused`,
+    `not_in_context` (for extractive tasks), `template` (the answer contains tokens of a chat template), `context_cut`
+    (the context was truncated) and `other_label` (the answer is not one of the question's labels). Tags and trees also
+    have the number of `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has, or unreadable
+    words of trees) and `outside_heads`.
+    """
     ceiling: float | None = None
     """The percentage of examples whose gold answer is still in the context, if contexts were truncated."""
     calibration: Calibration | None = None
@@ -214,9 +217,9 @@ class SuiteTotal:
     """A suite's total over its scored tasks."""
 
     score: float | None
-    """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
+    """The sum or mean of the headline scores of the scored tasks; None if the suite has no total."""
     of: int
-    """The highest possible total of the scored tasks, counting 100 for each; 100 for a mean."""
+    """The highest possible total: 100 for each scored task if scores are summed, or 100 for a mean."""
     tasks: int
     """How many of the suite's tasks are scored."""
     complete: bool
@@ -264,7 +267,7 @@ class Results:
 
     @property
     def decascore(self) -> float | None:
-        """The sum of the decathlon's ten headlines, 0–1000, or None unless all ten tasks are scored."""
+        """The sum of the decathlon's ten headline scores, 0–1000, or None unless all ten tasks are scored."""
         total = self.total
         return total.score if total.complete and self.suite == DECATHLON else None
 
@@ -439,7 +442,7 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return the number of decimals to print for a headline: 3 if the scale is short or unbounded, else `least`."""
+    """Return the number of decimals to print for a task's score: 3 if its scale is short or unbounded, else `least`."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 

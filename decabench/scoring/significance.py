@@ -78,7 +78,7 @@ class Sample:
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
-        """Sum rows, (examples, columns), by unit, given the examples' unit numbers, (examples, levels).
+        """Return a sample of statistics, (examples, columns), given the examples' unit numbers, (examples, levels).
 
         `decabench.tasks.number_units` numbers the units of examples.
         """
@@ -86,7 +86,7 @@ class Sample:
 
     @classmethod
     def of_layout(cls, metric: Metric, rows: Array, layout: Layout, name: str = "") -> Sample:
-        """Sum rows, (examples, columns), by unit."""
+        """Return a sample of statistics, (examples, columns), which are summed by unit."""
         import numpy as np
 
         unit, count = layout.unit, len(layout.sizes)
@@ -106,13 +106,13 @@ class Sample:
         return found
 
     def headline(self, totals: Array) -> Array:
-        """Compute the headline, (...), from sums of rows, (..., columns)."""
+        """Compute the headline score, (...), from sums of rows, (..., columns)."""
         columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
         return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
 
     @cached_property
     def score(self) -> float:
-        """The headline over all rows."""
+        """The headline score over all rows."""
         return float(self.headline(self.rows.sum(axis=0)))
 
     @property
@@ -122,7 +122,7 @@ class Sample:
 
     @property
     def effective(self) -> float:
-        """The effective number of units, (sum w)^2 / sum w^2 (Kish 1965)."""
+        """The effective number of units, (sum n)^2 / sum n^2, where n are the sizes of the units (Kish 1965)."""
         return _effective(self.sizes)
 
     @cached_property
@@ -137,8 +137,8 @@ class Sample:
     def effects(self) -> Array:
         """(units,): how much each unit adds to the score, summing to 0 in each stratum.
 
-        Effects are computed by leaving out each unit in turn, because this changes the score by `effect / (1 - share)`.
-        This also works for corpus metrics.
+        Unless `influence` is set, each effect is computed by leaving out the unit, which changes the score by
+        `effect / (1 - share)`. This also works for corpus metrics.
         """
         import numpy as np
 
@@ -237,7 +237,7 @@ class SampledUnits:
     number: int
     """The number of units."""
     effective: float
-    """The number of equal-sized units with the same information."""
+    """The effective number of units: how many units of equal size would carry the same information."""
     level: str | None = None
     """The name of a unit, such as `article`."""
     fixed: int = 0
@@ -309,7 +309,7 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score, or None for a single unit or if an end would overflow."""
+    """Return the interval of a sample's score, or None if there is only one unit or an end would overflow."""
     if len(sample.sizes) < 2:
         return None
     return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)

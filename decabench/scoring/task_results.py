@@ -100,7 +100,7 @@ class Job:
     files: Mapping[str, str]
     """The SHA-256 of each file of answers, by path in the submission."""
     marks: Sequence[Marks]
-    """The marks of each file in submission.toml, starting with the dataset's own wording."""
+    """What submission.toml says about missing answers in each file, starting with the dataset's own wording."""
     answers: AnswerKind
     """Whether to score the extracted answers or the model's raw output."""
     file: PredictionFile
@@ -547,9 +547,9 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""The minimum seconds of work for which processes are started. Starting a process takes a second."""
+"""The minimum work, in seconds, that is divided among processes. Starting a process takes a second."""
 _WORTH_A_PROCESS = 2_000
-"""The minimum number of examples of a slow metric for which processes are started."""
+"""The minimum number of examples, over all tasks, for which processes can be started."""
 
 
 @dataclass(frozen=True)

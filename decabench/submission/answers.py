@@ -200,7 +200,7 @@ AnswerKind = Literal["extracted", "raw"]
 """Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
 
 FINISHES = ("stop", "length", "refused")
-"""The reasons why an answer ended: by itself, at the limit of new tokens, or because the model refused."""
+"""Why an answer ended: the model finished it, reached the limit of new tokens, or refused to answer."""
 
 Problems = tuple[tuple[str, str], ...]
 
@@ -347,7 +347,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label, or None if any is invalid. Scores don't depend on probabilities."""
+    """Return the probability of each label, or None if a probability is invalid. Scores don't depend on them."""
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]
@@ -444,8 +444,9 @@ class Marks:
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
-"""The maximum number of bytes in a file for each id, to which `_SLACK_BYTES` is added."""
+"""The number of bytes that a file may have for each id."""
 _SLACK_BYTES = 1 << 20
+"""The number of bytes that a file may have in addition to `_ANSWER_BYTES` for each id."""
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 """Limits for files of splits whose ids are unknown. All ids in such a file are kept in memory."""
 _UNMARKED = Marks()
@@ -455,11 +456,14 @@ _FEW_IDS = 5
 """If a file has fewer unknown ids than this, each of them is listed."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
-"""Codes of the faults that answers for other data cause."""
+"""The codes of faults that suggest that the answers are for other data."""
 
 
 def describe_other_form(id_: str, known: Container[str]) -> str:
-    """Explain that an id differs from a known id only in its Unicode form. Returns an empty string if it doesn't."""
+    """Explain that an id differs from a known id only in its Unicode form.
+
+    Returns an empty string if there is no such known id.
+    """
     if id_.isascii():
         return ""
     forms: tuple[tuple[Literal["NFC", "NFD"], str], ...] = (("NFC", "NFD"), ("NFD", "NFC"))
@@ -539,7 +543,10 @@ class AnswerReader:
 
     @property
     def reason(self) -> str:
-        """The fault that explains most: a failed run, ids of other data, or the first fault. Empty without faults."""
+        """The most important fault: a failed run, then ids from other data, then the first fault found.
+
+        It is an empty string if there are no faults.
+        """
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
@@ -629,7 +636,7 @@ class AnswerReader:
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
             self._note("incomplete", f"{message}; run the same predict command again to retry these examples")
         elif not lines:
-            self._note("wrong-count", "submission.toml describes a limited run without answers")
+            self._note("wrong-count", "submission.toml describes a limited run with no answers")
         if self._known and whole != len(self._seen):
             message = f"submission.toml states {whole:,} examples for the split, but the split has {len(self._seen):,}"
             self._note("wrong-count", message)
@@ -693,7 +700,7 @@ _PLAIN_LINES = re.compile(
 )
 _MOST_PLAIN = 1 << 26
 _LONGEST_PLAIN = _LIMITS.line_bytes // 8
-"""How many characters of a plain answer stay within the limit of its line, whose characters have up to four bytes."""
+"""The maximum number of characters in an answer that is read without checking the length of its line in bytes."""
 
 _MOST_SHARED = 10_000
 """The maximum number of texts to store for reuse. In tasks with more distinct answers, few answers are repeated."""

@@ -53,8 +53,8 @@ def unpack(
                     raise refusal(f"it has more than {limit_members:,} members")
                 if member.kind == "other":
                     raise refusal(
-                        f"{quoted(member.name)} is a link, a device, encrypted or compressed in an "
-                        "unusual way; pack only regular files"
+                        f"{quoted(member.name)} is a link or a device, is encrypted, or uses an unusual compression "
+                        "method; pack only regular files"
                     )
                 is_file = member.kind == "file"
                 try:
@@ -101,7 +101,11 @@ def _writing(path: Path, folder: Path) -> Iterator[None]:
 
 
 def _parts(name: str) -> list[str]:
-    """Split a member's name into parts. Raises ValueError if it could lead out of the folder on some system."""
+    """Split a member's name into parts.
+
+    Raises ValueError if the path could point outside the folder on any operating system, or if the name is too long or
+    unprintable.
+    """
     name = name.replace("\\", "/")  # some Windows programs write backslashes
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or any(re.match("[A-Za-z]:", part) for part in parts):

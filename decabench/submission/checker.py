@@ -111,7 +111,7 @@ def check_submission(
 
 
 _MOST_CHARACTERS = 1 << 26
-"""The number of characters to keep of a file to detect the format of its answers."""
+"""The maximum number of characters of a file's answers to keep in memory for checking their form."""
 
 
 class _Forms:

@@ -95,7 +95,10 @@ class SubmissionInfo:
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:
-        """Return the marks of a file. A limit applies to all variants, and failures apply to a single variant."""
+        """Return what submission.toml says about missing answers in a file.
+
+        A limit applies to all variants, and failures apply to a single variant.
+        """
         key = f"{task}.{split}"
         partial = self.partial.get(key)
         if not variant:
@@ -291,7 +294,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """A check for each field of submission.toml, and a description of valid values."""
 
 _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
-"""For each kind of mark, the keys of its count and its text, and the smallest valid count."""
+"""For each table about missing answers: the key of its count, the key of its text, and the smallest valid count."""
 
 
 def _shown(value: Any) -> str:
@@ -653,7 +656,7 @@ def write_predictions(
 def changed_answers(
     old: tuple[Path, SubmissionInfo], new: tuple[Path, SubmissionInfo], pairs: Iterable[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the (task, split) pairs whose answers, data or marks differ between two folders."""
+    """Return the (task, split) pairs whose answers, data, or entries about missing answers differ between folders."""
     (folder, info), (other, other_info) = old, new
     return {
         (task, split)

@@ -95,7 +95,7 @@ class Downloads:
     progress: bool = True
     """Whether to show a progress bar on a terminal."""
     force: bool = False
-    """Whether to download files again that already exist."""
+    """Whether to download files again even if they already exist."""
     strict: bool = True
     """Whether files must have the published digests. Files from a mirror may differ."""
     standard: str = "the published one"
@@ -110,7 +110,7 @@ class Downloads:
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> tuple[str, dict[str, str]] | None:
         """Return the URL and digests of a downloaded file, or None.
 
-        The file must exist, be intact, and have come from one of these URLs.
+        The file must exist, be intact, and have come from one of the given URLs.
         """
         path = self.path(file)
         try:
@@ -127,7 +127,8 @@ class Downloads:
     def fetch(self, file: RemoteFile, url: str) -> dict[str, str]:
         """Download a file, verify it, and return its digests.
 
-        Raises TransferError, DataError if the bytes are wrong, or StorageError.
+        Raises TransferError if the download fails, DataError if the file is not the expected one, and StorageError if
+        it can't be written.
         """
         target = self.path(file)
         part = self.folder / ".incoming" / f"{file.name}.part"

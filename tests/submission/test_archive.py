@@ -137,7 +137,7 @@ SPECIAL = {
 @pytest.mark.parametrize("case", SPECIAL)
 def test_tar_members_that_are_no_plain_files_are_refused(tmp_path, into, case):
     path = write_tar(tmp_path / "x.tar.gz", SPECIAL[case])
-    with pytest.raises(SubmissionError, match="is a link, a device"):
+    with pytest.raises(SubmissionError, match="is a link or a device"):
         unpack(path, into)
     assert not into.exists()
 
@@ -145,7 +145,7 @@ def test_tar_members_that_are_no_plain_files_are_refused(tmp_path, into, case):
 @pytest.mark.parametrize("mode", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
 def test_zip_members_that_are_no_plain_files_are_refused(tmp_path, into, mode):
     path = write_zip(tmp_path / "x.zip", (zip_member("link", mode | 0o777), b"/etc/passwd"))
-    with pytest.raises(SubmissionError, match="is a link, a device"):
+    with pytest.raises(SubmissionError, match="is a link or a device"):
         unpack(path, into)
     assert not into.exists()
 
@@ -175,7 +175,7 @@ def test_an_encrypted_member_is_refused(tmp_path, into):
 def test_zip_methods_without_a_bound_are_refused(tmp_path, into, method):
     info = zip_member("file")
     info.compress_type = method
-    with pytest.raises(SubmissionError, match="compressed in an unusual way"):
+    with pytest.raises(SubmissionError, match="uses an unusual compression method"):
         unpack(write_zip(tmp_path / "x.zip", (info, b"data")), into)
 
 
