@@ -154,8 +154,8 @@ _LONGEST_WORD = 64
 class _BaseForms(dict[str, str]):
     """A cache of the forms of words that ROUGE compares.
 
-    Irregular words have their listed base form, and other words have their stem. Words of up to three characters are
-    not changed.
+    Irregular words are reduced to their listed base form, and other words to their stem. Words of up to three
+    characters are not changed.
     """
 
     def __missing__(self, word: str) -> str:
@@ -193,14 +193,14 @@ Counts = tuple[int, int, int]
 
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
-    """Count hits of words, word pairs and the LCS for each reference. Sentences end with "." or "\\n"."""
+    """Count matching words, word pairs and LCS tokens for each reference. Sentences end with "." or "\\n"."""
     left = sentence_tokens(candidate, separator)
     count_pair = count_rouge if _compiled else count_in_python
     return [count_pair(left, sentence_tokens(reference, separator)) for reference in references]
 
 
 def count_in_python(candidate: Sentences, reference: Sentences) -> tuple[Counts, Counts, Counts]:
-    """Count hits of words, word pairs and the LCS, like the compiled `count_rouge`."""
+    """Count matching words, word pairs and LCS tokens, like the compiled `count_rouge`."""
     words, pairs = overlap(candidate, reference, 1), overlap(candidate, reference, 2)
     return words, pairs, (lcs_hits(candidate, reference), *words[1:])
 

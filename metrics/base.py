@@ -71,7 +71,7 @@ Scores = dict[str, Any]
 
 
 Form = Literal["span", "text", "label", "sql", "state", "tags", "tree", "number"]
-"""The form of an answer in free text. span: words on a single line. text: all lines. label: a label. sql: a SELECT
+"""The form of an answer. span: words on a single line. text: one or more lines. label: a label. sql: a SELECT
 statement. state: `slot: value; request`. tags and tree: an item for each word. number: a number."""
 
 
@@ -89,7 +89,7 @@ class Reference(Protocol):
 
 
 Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
-"""(predictions, references) of equal length -> one row per example, in the same order."""
+"""Takes predictions and references of equal length, and returns one row per example, in the same order."""
 
 
 class GroupState(NamedTuple):
@@ -151,39 +151,41 @@ class Metric:
     headline: str
     """The name of the metric's main score."""
     statistics: Statistics
-    """(predictions, references) of equal length -> one row per example, in the same order."""
+    """Takes predictions and references of equal length, and returns one row per example, in the same order."""
     score: Callable[[Totals], Scores]
-    """Sums of columns, as floats or arrays -> named scores."""
+    """Takes the sums of columns, as floats or arrays, and returns scores by name."""
     reads: Form = "span"
     """The form of answers that the metric expects. Prompts ask language models for this form."""
     scope: Literal["example", "group", "corpus"] = "example"
     """The examples that must be passed to `statistics` together: a single example, whole innermost units (`group`, such
     as dialogues), or all examples (`corpus`)."""
     range: tuple[float, float] = (0.0, 100.0)
-    """The lowest and highest possible values of the headline."""
+    """The lowest and highest possible values of the main score."""
     higher_is_better: bool = True
-    """Whether a higher headline is better; False for errors such as MSE."""
+    """Whether a higher main score is better; False for errors such as MSE."""
     influence: Callable[[Any], Any] | None = None
-    """(rows, as an array) -> how much each example changes the headline, to first order. Only for metrics whose rows
-    depend on other examples, such as ranks, because adding up these rows doesn't score a resample correctly."""
+    """Takes the rows as an array, and returns how much each example changes the main score, to first order. Only for
+    metrics whose rows depend on other examples, such as ranks, because adding up these rows doesn't score a resample
+    correctly."""
     empty_may_be_right: bool = False
     """Whether an empty answer can be right. If so, refused answers are passed as REFUSED, which is never right."""
     packages: tuple[str, ...] = ()
     """PyPI names of the packages that do the counting. Their versions are part of the full signature."""
     depends_on_others: bool = False
-    """Whether an example's contribution to the headline depends on other predictions, as it does for ranks."""
+    """Whether an example's contribution to the main score depends on other predictions, as it does for ranks."""
     class_columns: tuple[str, ...] = ()
     """The additional columns for each class in the gold answers. For the class `dt`, `gold` becomes `gold:dt`."""
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
-    """(all references) -> their classes. None if the columns don't depend on the data. Requires the scope `corpus`."""
+    """Takes all references, and returns their classes. None if the columns don't depend on the data. Requires the scope
+    `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """(predictions, references) -> the states after each example of each group, in order. None if the metric compares
-    single answers. States explain why an answer that equals the gold answer can count as wrong.
+    """Takes predictions and references, and returns the states after each example of each group, in order. None if the
+    metric compares single answers. States explain why an answer that equals the gold answer can count as wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """(reference) -> the reason why its first answer changes when it is parsed and written again, or an empty string if
-    it doesn't. The reason completes a sentence that begins with `It has`. Used to check gold answers. None for
-    metrics that compare texts unchanged.
+    """Takes a reference, and returns why its first answer would be altered by parsing it and writing it again, or an
+    empty string if it would not. The reason completes a sentence that begins with `It has`. Used to check gold answers.
+    None for metrics that compare texts unchanged.
     """
 
     about: str = ""
@@ -226,14 +228,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class Score:
-    """The scores of a set of predictions. `float(score)` returns the headline."""
+    """The scores of a set of predictions. `float(score)` returns the main score."""
 
     name: str
-    """The headline's name."""
+    """The name of the main score."""
     value: float
-    """The value of the headline, 0-100 unless the metric has another range."""
+    """The value of the main score, 0-100 unless the metric has another range."""
     details: Mapping[str, float]
-    """Every score by name, including the headline."""
+    """Every score by name, including the main score."""
     n: int
     """The number of examples scored."""
     signature: str

@@ -34,7 +34,7 @@ _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """Return a single pair. The gold class is the reference that was predicted, or otherwise the first reference."""
+    """Return a list of one pair. Its gold class is the reference that equals the prediction, or else the first one."""
     predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 
@@ -113,7 +113,10 @@ def _mean_f1(totals: Totals) -> tuple[Any, Any]:
 
 
 def _matthews(totals: Totals) -> Any:
-    """Compute 100 times R_K (Gorodkin 2004). Predictions without a class count as one additional class."""
+    """Compute 100 times the Matthews correlation R_K (Gorodkin 2004).
+
+    Predictions without a class count as one additional class.
+    """
     n, others = totals["n"], totals["n"]
     agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0
     for gold, predicted, _ in _by_class(totals):

@@ -34,7 +34,7 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""(column, operator, value). A condition has another length only if a text was misread."""
+"""The tuple (column, operator, value). Only a misread text has conditions of another length."""
 
 
 class LogicalForm(NamedTuple):
@@ -178,7 +178,7 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value. For a `real` column, it is the text as a number, or else the first number in it.
+        """Return a condition's value. For a `real` column, this is the text or, failing that, its first number.
 
         Raises IndexError if the text contains no number.
         """
@@ -256,7 +256,7 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe the fault if a gold query isn't parsed into its gold form. Scores treat it as in the 2018 scorer."""
+    """Describe the fault if a gold query isn't parsed into its gold form. It is still scored as in the 2018 scorer."""
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 

@@ -134,7 +134,7 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
 
 
 def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """Return a row for each example, with its squared error, the moments of numbers and the moments of ranks."""
+    """Return a row for each example, with its squared error and the moments of the numbers and of their ranks."""
     predicted, gold, unreadable = _read_pairs(predictions, references)
     errors = [(x - y) ** 2 for x, y in zip(predicted, gold, strict=True)]
     numbers = _moments(_centred(predicted), _centred(gold), unreadable)

@@ -27,7 +27,7 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return 1, followed by P, R and F of each kind. Their counts are summed over the references (`-f A`)."""
+    """Return 1 and the precision, recall and F of each kind, with counts summed over the references (`-f A`)."""
     from . import _rouge155 as perl  # slow to import
 
     values: Row = (1.0,)
@@ -165,7 +165,7 @@ def rouge_perl(
 
 
 _PACKAGE_KINDS = ("rouge1", "rouge2", "rougeLsum")
-"""rouge-score's names for the three kinds. Its rougeLsum is the summary-level ROUGE-L."""
+"""rouge-score's names for ROUGE-1, ROUGE-2 and ROUGE-L. Its rougeLsum is the summary-level ROUGE-L."""
 
 
 def _package_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:

@@ -32,7 +32,7 @@ class CaseResult:
     got: float
     """The score that this installation computed."""
     tolerance: float
-    """The maximum difference that passes."""
+    """The maximum difference between the two scores."""
 
     @property
     def passed(self) -> bool:

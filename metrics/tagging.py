@@ -289,7 +289,7 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
 
 
 def _parse_row(prediction: str, reference: Reference) -> Row:
-    """Return the last counts of `_parse_ud_row`, without punctuation: words, right heads, and right relations, too."""
+    """Return the number of words, of right heads, and of right heads with right relations, except for punctuation."""
     return _parse_ud_row(prediction, reference)[-3:]
 
 

@@ -39,7 +39,8 @@ class Analysis:
     summary: str
     """A one-line description of the figure."""
     run: Callable[[TrainedModel, Samples, Path], Iterator[str]]
-    """Called with the model, the examples and the output folder; yields messages to print."""
+    """The function that writes the files. It takes the model, the examples and the output folder, and yields messages
+    to print."""
     single: bool = False
     """Whether the analysis looks at a single example."""
 
@@ -101,7 +102,10 @@ SOURCES = ("vocabulary", "context", "question")
 
 @dataclass(frozen=True)
 class Trace:
-    """Greedy answers to a batch, with the decoder's pointer weights and attention at every step."""
+    """Greedy answers to a batch, with the decoder's pointer weights and attention at every step.
+
+    In shapes, B counts examples, n steps, l context tokens and m question tokens.
+    """
 
     found: GeneratedWords
     """The generated answers."""
@@ -153,7 +157,8 @@ class PointerShares:
     chosen: Mapping[str, float]
     """The share of words, 0–1, for which each source in SOURCES had the largest weight (Figure 3)."""
     weight: Mapping[str, float]
-    """The mean weight of each source, 0–1: gamma, (1 - gamma) lambda and (1 - gamma) (1 - lambda)."""
+    """The mean weight of each source in SOURCES, 0–1. With the switches gamma and lambda of the paper, the weights are
+    gamma, (1 - gamma) lambda and (1 - gamma) (1 - lambda)."""
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
@@ -205,9 +210,9 @@ class AttentionMap:
     answer: Sequence[str]
     """The n tokens of the answer, including <eos> if the model generated it."""
     context_attention: Sequence[Sequence[float]]
-    """(n, l); each row sums to 1."""
+    """The attention over the context at each step, (n, l). Each row sums to 1."""
     question_attention: Sequence[Sequence[float]]
-    """(n, m); empty if the model has no question pointer."""
+    """The attention over the question at each step, (n, m); empty if the model has no question pointer."""
     weights: Sequence[Mapping[str, float]]
     """The weight of each source in SOURCES, for each token of the answer."""
 

@@ -135,11 +135,11 @@ def _count_words(item: Item) -> int:
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Yield batches of rows of similar length, each with at most `batch_tokens` tokens.
+    """Yield batches of row numbers, grouping rows of similar length.
 
-    The limit applies to the number of rows times the longest row. A row's length covers all its texts, so
-    texts that are padded separately can need more padding than is counted here. The longest rows come first,
-    so that a batch that is too large for memory fails immediately.
+    The number of rows in a batch times the length of its longest row is at most `batch_tokens`, unless a single row is
+    longer. A row's length covers all its texts, so texts that are padded separately can need more padding than is
+    counted here. The longest rows come first, so that a batch that is too large for memory fails immediately.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -263,7 +263,9 @@ def output_record(output: Output) -> dict[str, Any]:
 def _output_from_record(record: Mapping[str, Any]) -> Output:
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
-        raise ValueError(f"an output is of type {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
+        raise ValueError(
+            f"an output has the unknown type {str(kind)[:60]!r}; known types are {', '.join(_OUTPUTS)}"
+        )
     return msgspec.convert({key: value for key, value in record.items() if key != "kind"}, _OUTPUTS[kind])
 
 
@@ -347,7 +349,7 @@ class Checkpoint:
     config: Any
     """The model's configuration."""
     outputs: Mapping[str, Output]
-    """The outputs of the tasks that the model was trained on, including labels; empty if it has no heads."""
+    """The outputs of the tasks that the model was trained on, including labels; empty if the model has no heads."""
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
@@ -407,7 +409,7 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return the weights file's name, mapped to the SHA-256 digest that `sha256sum` computes for it."""
+        """Return a mapping from the name of the weights file to its SHA-256 digest, as computed by `sha256sum`."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:

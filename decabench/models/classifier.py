@@ -50,7 +50,7 @@ class ClassifierConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the context and question as one sequence of words, or the tokens of the context for tags."""
+    """Encode the context and question as one sequence of words. For tags, encode only the context's tokens."""
     if isinstance(task.output, Tags):
         text = reader.tokens(question.context)
     else:

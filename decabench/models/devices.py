@@ -1,4 +1,4 @@
-"""Choice of a device, and control of the memory that torch uses.
+"""Device selection, and control of the memory that torch uses.
 
 Device names can be checked without torch, which is imported inside the functions.
 """

@@ -66,10 +66,10 @@ class ModelConfig(Protocol):
 
     Optional fields:
 
-    - `train_embeddings` (bool): If false or missing, word vectors are fixed.
-    - `unseen_vectors` (bool): Whether words outside a trained table keep their fixed vectors.
+    - `train_embeddings` (bool): Whether word vectors are trained. If the field is missing, they are fixed.
+    - `unseen_vectors` (bool): Whether words that have no trained vector keep their vectors from files.
     - `sparse_gradients` (bool): Whether embeddings get sparse gradients, which only some optimizers support.
-    - `split`: How texts are split into words; passed to TextReader.
+    - `split` (str): How TextReader splits texts into words.
     """
 
     @property
@@ -125,9 +125,10 @@ class MultitaskNetwork(nn.Module):
     """
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return the row numbers of other tables, by parameter name and then by key, such as an n-gram.
+        """Return the row numbers of other tables, such as a table of n-grams.
 
-        With `--init`, the rows whose keys are in both networks are copied.
+        The result maps each table's parameter name to a mapping from keys, such as n-grams, to rows. With `--init`, the
+        rows whose keys are in both networks are copied.
         """
         return {}
 
@@ -138,15 +139,16 @@ class MultitaskNetwork(nn.Module):
     def answers(self, batch: Any, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         """Return the answers to a batch, in order.
 
-        `limit` (in tokens) and `beam` are passed only if the family has the ability for them.
+        `limit` (in tokens) is passed only if the family has the ability "max_new_tokens", and `beam` only if it has
+        the ability "beam".
         """
         raise NotImplementedError
 
     def forward(self, *batches: Any) -> list[Losses]:
         """Return the losses of several batches, one for each task trained in the same step.
 
-        Override this method if the network can read several batches at once, for example by unrolling once
-        for all of them.
+        Override this method if the network can process several batches together, for example in a single recurrent
+        loop.
         """
         return [self.losses(batch) for batch in batches]
 
@@ -182,11 +184,13 @@ class Family:
     outputs: tuple[type[Any], ...]
     """The supported kinds of output, out of Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]
-    """(question, answer, task, reader) -> item. The answer is None during prediction. Can raise DataError."""
+    """Encodes an example: (question, answer, task, reader) -> item. The answer is None during prediction. Can raise
+    DataError."""
     build: Callable[[Any, Mapping[str, Any], WordTable], MultitaskNetwork]
-    """(configuration, outputs by task name, words) -> a new network."""
+    """Builds a new network: (configuration, outputs by task name, words) -> network."""
     collate: Callable[[str, Sequence[Item], WordTable, Any], Batch] | None = None
-    """(task name, items, words, configuration) -> batch. If None, batches are ColumnBatch objects."""
+    """Combines items into a batch: (task name, items, words, configuration) -> batch. If None, batches are ColumnBatch
+    objects."""
     losses: tuple[str, ...] = ("loss",)
     """The names of the losses. If there is only one, it is logged as `loss`."""
     measures: tuple[str, ...] = ()

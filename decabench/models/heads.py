@@ -215,7 +215,7 @@ class RegressorHead(Head):
 
 
 class SoftmaxHead(_NamesHead):
-    """A softmax over the tags of each token, from states (B, T, d). Tokens are independent of each other."""
+    """A softmax over the tags of each token, from states (B, T, d). Each tag is chosen independently."""
 
     by_token = True
 
@@ -268,7 +268,7 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(torch.empty(labels, labels).uniform_(-0.1, 0.1))  # (from, to)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return log p(labels), (B,).
+        """Return the log-probability of each example's labels, (B,).
 
         `scores` is (B, T, C), `labels` is (B, T), and `mask`, (B, T), is True at tokens.
         """
@@ -318,7 +318,7 @@ class ParserHead(Head):
         self.relation = nn.Linear(2 * width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the heads and of the relations, summed over tokens."""
+        """Return the negative log-likelihood of the heads and that of the relations, each summed over tokens."""
         mask, count = token_mask(lengths, x), int(lengths.sum())
         matches, candidates = self._match(x, mask)
         heads = targets["heads"]

@@ -86,8 +86,8 @@ class JointManyTaskConfig:
     pieces: Depth = 2
     """The number of linear pieces in a Maxout layer. The layer is as wide as its input (guess)."""
     word_dropout: Amount = 0.25
-    """a: in training, a word that occurs n times is replaced by the unknown word with probability a / (a +
-    n), but keeps its n-grams (code)."""
+    """a, which controls how often words are dropped in training. A word that occurs n times is replaced by the unknown
+    word with probability a / (a + n), but keeps its n-grams (code)."""
     input_dropout: Rate = 0.4
     """Dropout on words and label embeddings in the layers for tags and trees (paper)."""
     pair_input_dropout: Rate = 0.2
@@ -107,18 +107,19 @@ class JointManyTaskConfig:
     rating_dropout: Rate = 0.4
     """Dropout on the input of the classifier for ratings (paper, with the same guess)."""
     lstm_decay: Amount = 1e-6
-    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). The gradient of this penalty, and of those in the
-    next three settings, omits the factor 2 from the square (code), and is not clipped."""
+    """The weight of the L2 penalty on the matrices of BiLSTMs, lambda in Eq. 6-10 (paper). The gradients of this
+    penalty and of the penalties in the next three settings omit the factor 2 from the square (code), and are not
+    clipped."""
     classifier_decay: Amount = 1e-5
-    """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
+    """The weight of the L2 penalty on the matrices of classifiers, lambda in Eq. 6-10 (paper)."""
     successive: Amount = 1e-3
-    """delta in Eq. 6-10, which keeps embeddings and lower layers close to their values at the start of the
-    pass over the task (paper). To turn it off, set this and `successive_classifier` to 0 (Table 8: w/o SR).
-    Use it with the `order` sequence or shuffled, which train one pass after another. If tasks are mixed, the
-    values are taken at the start of the last pass over any task, and with `together` each step applies the
-    penalty of only one task."""
+    """The weight of the penalty that keeps embeddings and lower layers close to their values at the start of the pass
+    over the task, delta in Eq. 6-10 (paper). To turn it off, set this and `successive_classifier` to 0 (Table 8: w/o
+    SR). Use it with the `order` sequence or shuffled, which train one pass after another. If tasks are mixed, the
+    values are taken at the start of the last pass over any task, and with `together` each step applies the penalty of
+    only one task."""
     successive_classifier: Amount = 1e-2
-    """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
+    """The weight of the same penalty on the classifiers of lower tasks, delta in Eq. 6-10 (paper)."""
     sparse_gradients: bool = False
     """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. Steps are faster, and
     the result is the same."""
@@ -222,9 +223,9 @@ class WordParts:
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of each word's distinct n-grams, with those of all words concatenated.
+        """Return the rows of each word's distinct n-grams, concatenated over all words.
 
-        Also returns the offset at which each word's n-grams start, (U,).
+        Also returns the position at which each word's n-grams start, (U,).
         """
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
@@ -239,9 +240,9 @@ class WordParts:
 
 
 class WordRepresentation(nn.Module):
-    """x_t: the vector of a word and the mean vector of its distinct n-grams, concatenated (section 2.1).
+    """The representation x_t of a word (section 2.1).
 
-    Both are trained.
+    This is the word's vector, concatenated with the mean vector of its distinct n-grams. Both tables are trained.
     """
 
     def __init__(self, config: JointManyTaskConfig, words: WordTable) -> None:
@@ -407,7 +408,7 @@ class HiddenHead(Head):
         raise NotImplementedError
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the tags (Eq. 6) or labels (Eq. 10), summed over tokens or pairs."""
+        """Return the negative log-likelihood of the tags (Eq. 6) or labels (Eq. 10), summed over tokens or pairs."""
         return self.softmax.losses(self.hide(x), targets, lengths)
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
@@ -435,7 +436,7 @@ class TagHead(HiddenHead):
         return cast(Tensor, self.hidden(x)).relu()
 
     def probabilities(self, x: Tensor) -> Tensor:
-        """Return p(y_t | h_t), (B, T, C)."""
+        """Return the probabilities of the tags at each token, (B, T, C)."""
         return cast(Tensor, self.softmax.score(self.hide(x))).softmax(2)
 
 
@@ -452,7 +453,7 @@ class ChunkHead(TagHead):
         ]
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return -log p of the IOBES tags, summed over tokens (Eq. 7)."""
+        """Return the negative log-likelihood of the IOBES tags, summed over tokens (Eq. 7)."""
         spelled = self.spell(targets["tags"], token_mask(lengths, x))
         return super().losses(x, {"tags": spelled}, lengths)
 
@@ -480,7 +481,8 @@ class ChunkHead(TagHead):
 class RatingHead(Head):
     """A number, computed from (B, d) as the expected value of evenly spaced ratings (sections 2.5 and 3.5).
 
-    The target for y is the distribution over the two ratings nearest to y that has the mean y (Tai et al. 2015).
+    In training, a number y becomes a distribution whose mean is y. Only the two ratings nearest to y have a probability
+    above 0 (Tai et al. 2015).
     """
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
@@ -496,11 +498,11 @@ class RatingHead(Head):
         return self.score.out_features
 
     def log_probabilities(self, x: Tensor) -> Tensor:
-        """Return log p of the ratings, (B, C)."""
+        """Return the log-probabilities of the ratings, (B, C)."""
         return cast(Tensor, self.score(self.hidden(x))).log_softmax(1)
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the KL divergence from the target to p, summed over pairs (Eq. 9)."""
+        """Return the KL divergence KL(target || prediction), summed over pairs (Eq. 9)."""
         target = self.distribute(targets["number"][:, 0])
         return {"number": (F.kl_div(self.log_probabilities(x), target, reduction="sum"), len(x))}
 
@@ -550,9 +552,9 @@ class _Penalty:
     name: str
     """The parameter's name."""
     decay: float
-    """lambda, the pull toward 0."""
+    """The strength of the pull toward 0 (lambda)."""
     successive: float
-    """delta, the pull toward the value at the start of the pass."""
+    """The strength of the pull toward the value at the start of the pass (delta)."""
 
 
 def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
@@ -659,7 +661,7 @@ class JointManyTask(HeadedNetwork):
     def _is_pair(self, task: str) -> bool:
         """Return whether a task reads two sentences.
 
-        Their shape is (2B, T, d), with all first sentences before all second sentences.
+        Its batches then have the shape (2B, T, d), with all first sentences before all second sentences.
         """
         return isinstance(self.outputs[task], Label | Number)
 
@@ -734,14 +736,14 @@ class JointManyTask(HeadedNetwork):
         return self._drop(features, self.config.classifier_dropout), lengths
 
     def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """Return d_1(s, s') (Eq. 5), (B, 4H), from the states of both sentences, (2B, T, 2H)."""
+        """Return the features d_1 of sentence pairs (Eq. 5), (B, 4H), from the sentences' states, (2B, T, 2H)."""
         s, other = max_over_time(states, lengths).chunk(2)
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        """Return the first term of Eq. 6-10, summed over tokens or pairs.
+        """Return the losses without the penalties, which is the first term of Eq. 6-10, summed over tokens or pairs.
 
-        The trainer divides it by the number of examples, not tokens (code).
+        The trainer divides the sums by the number of examples, not tokens (code).
         """
         self.trained = batch.task
         return {name: (value, len(batch)) for name, (value, _) in super().losses(batch).items()}
@@ -778,7 +780,7 @@ class JointManyTask(HeadedNetwork):
         return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Store the current parameters, the result of the last pass, as theta' of Eq. 6-10."""
+        """Store the current parameters, which result from the last pass, as theta' of Eq. 6-10."""
         for name, parameter in self.named_parameters():
             if (reference := self._buffers.get(_reference_name(name))) is not None:
                 reference.copy_(parameter.detach())

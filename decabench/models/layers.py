@@ -172,7 +172,11 @@ def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
 
 
 class _LogSoftmaxAt(torch.autograd.Function):
-    """`log_softmax_at` and its gradient, one-hot - p. The two terms are multiplied by the weights separately."""
+    """`log_softmax_at` with its gradient.
+
+    The gradient of the logits is the one-hot target minus the softmax. Each of these terms is multiplied by the weights
+    separately.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, numbers: Tensor) -> Tensor:
@@ -207,7 +211,7 @@ def run_lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run a single-layer LSTM over (B, T, d), starting from zero states.
 
-    Returns its states, (B, T, h), and the last h and c.
+    Returns the states, (B, T, h), and the last hidden state and cell state.
     """
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
     return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
@@ -222,11 +226,12 @@ class BiLSTM(nn.Module):
         self.lstm = nn.LSTM(d_in, d // 2, batch_first=True, bidirectional=True)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states, (B, T, d), zero at padding, and the last h and c, (B, d) each.
+        """Return the states, (B, T, d), and the last hidden state and cell state, (B, d) each.
 
-        The last h and c are concatenated over both directions. `x` is (B, T, d_in). `lengths`, (B,), is on the
-        CPU. Padding does not change the state, so the backward direction starts at each example's last token.
-        Packed sequences have the same effect; they are faster on GPUs but three times slower on a CPU.
+        The states are zero at padding. The last states are concatenated over both directions. `x` is (B, T, d_in).
+        `lengths`, (B,), is on the CPU. Padding does not change the state, so the backward direction starts at each
+        example's last token. Packed sequences have the same effect; they are faster on GPUs but three times slower on a
+        CPU.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
@@ -276,7 +281,7 @@ class MultiHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def keys_values(self, y: Tensor) -> KeysValues:
-        """Return Y W^Y and Y W^Z, (B, T, d) -> (B, p, T, d) each."""
+        """Return the keys Y W^Y and the values Y W^Z of all heads, (B, T, d) -> (B, p, T, d) each."""
         return self._split(self.key(y)), self._split(self.value(y))
 
     def attend(
@@ -310,7 +315,7 @@ class MultiHead(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """FFN(X) = max(0, X U) V + X, with layer normalization of the input and output (Eq. 25)."""
+    """A feed-forward layer, FFN(X) = max(0, X U) V + X, with normalized input and output (Eq. 25)."""
 
     def __init__(self, d: int, f: int, dropout: float) -> None:
         super().__init__()

@@ -56,13 +56,13 @@ class Encoding:
     """The encoder's output."""
 
     context: Tensor
-    """C_fin, (B, l, d)."""
+    """The final encoding of the context, C_fin, (B, l, d)."""
     context_mask: Tensor
-    """(B, l), True at tokens."""
+    """A mask of the context, (B, l), which is True at tokens."""
     question: Tensor | None
-    """Q_fin, (B, m, d); None if the model has no question pointer."""
+    """The final encoding of the question, Q_fin, (B, m, d); None if the model has no question pointer."""
     question_mask: Tensor
-    """(B, m), True at tokens."""
+    """A mask of the question, (B, m), which is True at tokens."""
     h: Tensor
     """The last hidden state of the context's final BiLSTM, (B, d), which initializes the decoder's LSTM."""
     c: Tensor
@@ -75,9 +75,9 @@ class DecoderState(NamedTuple):
     """The state passed from one step of the decoder to the next."""
 
     h: Tensor
-    """h_t, (B, d)."""
+    """The LSTM's hidden state h_t, (B, d)."""
     c: Tensor
-    """The LSTM's cell, (B, d)."""
+    """The LSTM's cell state, (B, d)."""
     context: Tensor
     """The recurrent context state c~_t, (B, d)."""
 
@@ -87,15 +87,15 @@ class Decoded:
     """The decoder's output for all steps."""
 
     context: Tensor
-    """c~, (B, n, d), the input of the softmax over the vocabulary."""
+    """The context states c~, (B, n, d), which are the input of the softmax over the vocabulary."""
     context_attention: Tensor
-    """alpha^C, (B, n, l)."""
+    """The attention over the context, alpha^C, (B, n, l)."""
     question_attention: Tensor | None
-    """alpha^Q, (B, n, m); None if the model has no question pointer."""
+    """The attention over the question, alpha^Q, (B, n, m); None if the model has no question pointer."""
     vocabulary_gate: Tensor
-    """The logit of gamma, (B, n)."""
+    """The logit of the switch gamma, the weight of the vocabulary, (B, n)."""
     context_gate: Tensor | None
-    """The logit of lambda, (B, n); None if the model has no question pointer."""
+    """The logit of the switch lambda, the weight of the context pointer, (B, n); None without a question pointer."""
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
@@ -118,9 +118,10 @@ class Coattention(nn.Module):
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d) and Q_coa (B, m, d).
+        """Return the summaries C_sum, (B, m, d), and Q_sum, (B, l, d), and the coattention of both sequences.
 
-        `c` is C_ind, (B, l, d), and `q` is Q_ind, (B, m, d).
+        The coattention is C_coa, (B, l, d), and Q_coa, (B, m, d). `c` and `q` are the independent encodings of context
+        and question, C_ind (B, l, d) and Q_ind (B, m, d).
         """
         # A token without a counterpart can align with the dummy at position 0.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
@@ -221,35 +222,35 @@ class Encoder(nn.Module):
 
 
 class StepWeights(NamedTuple):
-    """The weights of the loop, with matrices concatenated to save multiplications."""
+    """The weights of the decoder's loop, with matrices concatenated to save multiplications."""
 
     recurrent: Tensor
-    """(2d, 4d), maps [c~; h] to the LSTM's gates (Eq. 7)."""
+    """The matrix that maps [c~; h] to the LSTM's gates (Eq. 7), (2d, 4d)."""
     from_h: Tensor
-    """(d, 2d), maps h to the query of Eq. 8 (W_2) and to Eq. 9 (the part of W_4 for h)."""
+    """The matrix that maps h to the query (W_2, Eq. 8) and to the context state (part of W_4, Eq. 9), (d, 2d)."""
     sum_part: Tensor
-    """(d, d), the part of W_4 for C_fin^T alpha."""
+    """The part of W_4 that is applied to the weighted sum of the context (Eq. 9), (d, d)."""
     bias: Tensor
-    """(d,), the bias of W_4."""
+    """The bias of W_4, (d,)."""
 
 
 class DecoderStep(NamedTuple):
     """The results of one step of the decoder's loop."""
 
     h: Tensor
-    """h, (B, d)."""
+    """The LSTM's hidden state, (B, d)."""
     c: Tensor
-    """The LSTM's cell, (B, d)."""
+    """The LSTM's cell state, (B, d)."""
     context: Tensor
-    """c~, (B, d)."""
+    """The context state c~, (B, d)."""
     attention: Tensor
-    """alpha^C, (B, l, 1)."""
+    """The attention over the context, alpha^C, (B, l, 1)."""
     gates: Tensor
-    """(B, 4d), the input gate, forget gate, candidate and output gate, after their activations."""
+    """The input gate, forget gate, candidate and output gate, after their activations, (B, 4d)."""
     query: Tensor
-    """W_2 h, (B, d)."""
+    """The query of the attention, W_2 h, (B, d)."""
     summed: Tensor
-    """C_fin^T alpha, (B, d)."""
+    """The sum of the context's encoding, weighted by the attention, C_fin^T alpha, (B, d)."""
 
 
 def advance(
@@ -283,8 +284,8 @@ def retreat(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of one step of Eq. 7-9.
 
-    The gradients are with respect to the gates (B, 4d), the previous c (B, d), the query (B, d), the scores
-    (B, l, 1), C_fin^T alpha (B, d), and the argument of tanh in Eq. 9 (B, d).
+    The gradients are with respect to the gates (B, 4d), the previous cell state (B, d), the query (B, d), the scores
+    (B, l, 1), the weighted sum of the context (B, d), and the argument of tanh in Eq. 9 (B, d).
     """
     d_inner = d_context * (1 - made.context**2)
     d_summed = d_inner @ weights.sum_part
@@ -427,13 +428,14 @@ class Decoder(nn.Module):
         self.register_buffer("positions", table, persistent=False)
 
     def embed(self, vectors: Tensor) -> Tensor:
-        """Return A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
+        """Return the projections A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
         return cast(Tensor, self.dropout(self.project(vectors)))
 
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """Return A_ppr of answer vectors, (B, n, demb) -> (B, n, d).
+        """Return the input A_ppr of the decoder's layers, computed from answer vectors, (B, n, demb) -> (B, n, d).
 
-        `start` is the position of the first vector in the answer.
+        A model with self-attention adds position encodings to the projected vectors. `start` is the position of the
+        first vector in the answer.
         """
         x = self.embed(vectors)
         if not self.parts.self_attention:
@@ -445,7 +447,7 @@ class Decoder(nn.Module):
         return x + table[start:end]  # Eq. 3
 
     def self_attend(self, x: Tensor, encoded: Encoding) -> Tensor:
-        """Return A_self of all steps, (B, n, d) (Eq. 4-6)."""
+        """Return the output A_self of the decoder's layers for all steps, (B, n, d) (Eq. 4-6)."""
         mask = encoded.context_mask[:, None, None, :]
         for layer, memory in zip(self.layers, encoded.layers, strict=True):
             layer = cast(DecoderLayer, layer)
@@ -460,7 +462,11 @@ class Decoder(nn.Module):
     def step(
         self, a_self: Tensor, encoded: Encoding, state: DecoderState
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
-        """Return h (B, 1, d), c~ (B, 1, d), alpha^C (B, 1, l) and the next state (Eq. 7-9)."""
+        """Take one step of the loop (Eq. 7-9).
+
+        Returns the hidden state h (B, 1, d), the context state c~ (B, 1, d), the attention alpha^C (B, 1, l), and the
+        decoder's next state.
+        """
         given, closed, weights = self._prepare(a_self, encoded)
         before = torch.cat([state.context, state.h], 1)
         made = advance(given[:, 0], before, state.c, encoded.context, closed, weights)
@@ -468,7 +474,10 @@ class Decoder(nn.Module):
         return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 
     def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """Return h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l) of all n steps (Eq. 7-9)."""
+        """Take all n steps of the loop (Eq. 7-9).
+
+        Returns the hidden states h (B, n, d), the context states c~ (B, n, d) and the attention alpha^C (B, n, l).
+        """
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
@@ -480,7 +489,7 @@ class Decoder(nn.Module):
         return cast(Tensor, self.dropout(context))
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """Return the answer's part of the gates, (B, n, 4d), `closed`, (B, l, 1), and the loop's weights."""
+        """Return the answer's part of the gates, (B, n, 4d), and the arguments `closed` and `weights` of `advance`."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
@@ -506,7 +515,11 @@ class Decoder(nn.Module):
         return Decoded(context, attention, alpha, gamma, switch)
 
     def ask(self, h: Tensor, question: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return alpha^Q (B, n, m) and q~ (B, n, d) from h (B, n, d) and Q_fin (B, m, d) (Eq. 8 and 9)."""
+        """Return the attention over the question, alpha^Q, (B, n, m), and the question states, q~, (B, n, d).
+
+        These are Eq. 8 and 9 for the question. `h`, (B, n, d), contains hidden states, and `question` is Q_fin, (B, m,
+        d).
+        """
         scores = self.question_query(h) @ question.transpose(1, 2)  # (B, n, m)
         alpha = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(-1)
         return alpha, self.question_state(torch.cat([alpha @ question, h], -1)).tanh()
@@ -549,7 +562,7 @@ class MQAN(MultitaskNetwork):
         return {"loss": (-self.log_likelihood(batch).sum(), (batch.target != PAD).sum())}
 
     def log_likelihood(self, batch: MQANBatch) -> Tensor:
-        """Return log p(a_t) of the target tokens, (B, n); zero at padding."""
+        """Return the log-probabilities of the target tokens, (B, n); zero at padding."""
         encoded = self.encoder(batch)
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
@@ -559,9 +572,10 @@ class MQAN(MultitaskNetwork):
         return self.log_probability(decoded, batch)
 
     def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """Return log p(a_t), (B, n), without computing a distribution over all v + o words (Eq. 10-13).
+        """Return the log-probabilities of the target tokens, (B, n), given the decoder's output (Eq. 10-13).
 
-        Padding is skipped, and the softmax over the vocabulary is computed for all tokens at once.
+        No distribution over all v + o words is computed. Padding is skipped, and the softmax over the vocabulary is
+        computed for all tokens at once.
         """
         rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
@@ -586,7 +600,7 @@ class MQAN(MultitaskNetwork):
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """Return p(w) for all v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
+        """Return the probabilities of all v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         gamma = decoded.vocabulary_gate.sigmoid()[..., None]
         generated = gamma * self.generate(decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
@@ -597,7 +611,7 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """Return the vectors of output numbers below v + o, (...) -> (..., demb), to use as the next input."""
+        """Return the vectors of words given as output numbers, (...) -> (..., demb), to use as the next input."""
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -643,7 +657,10 @@ class MQAN(MultitaskNetwork):
 
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Add the weights of T positions, (B, n, T), to p at the output numbers of their words, (B, T) (Eq. 10)."""
+    """Add pointer weights to the probabilities of words, `p` (Eq. 10).
+
+    `weights`, (B, n, T), contains the weights of a text's T tokens, and `numbers`, (B, T), their output numbers.
+    """
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
 
@@ -668,7 +685,7 @@ class DecoderPast:
         self.decoded: Decoded | None = None  # the output of the last step
 
     def step(self, last: Tensor) -> Tensor:
-        """Return p(w) of the next words, (B, v + o), given the last words, (B,).
+        """Return the probabilities of the next words, (B, v + o), given the last words, (B,).
 
         Words that can't occur in an answer have probability zero.
         """

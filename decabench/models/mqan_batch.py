@@ -132,7 +132,8 @@ def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
 
     The first key is the length of the answer in powers of two. Each later key alternates between ascending
     and descending order, which keeps neighboring examples similar where a key changes. On SQuAD, 11% of a
-    batch of 10,000 tokens is padding, compared with 19% when sorting by answer // 4 and context.
+    batch of 10,000 tokens is padding, compared with 19% when sorting by the answer's length in steps of four and
+    then by the context's length.
     """
     return _sort_keys(lengths, shortest=1)
 

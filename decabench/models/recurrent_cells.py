@@ -4,8 +4,8 @@ Equation numbers refer to Chen et al. 2018, "Meta Multi-Task Learning for Sequen
 reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero. Padding
 is at the end, so it does not affect the states of tokens. In shapes, B counts examples and T tokens; d is the
 width of the word vectors, h of the states and m of the meta-network's states; z is the rank of the generated
-matrices. Gates are in the order o, i, f, g, so that the three sigmoids are adjacent, and also the three gates
-that affect the cell.
+matrices. Gates are in the order o, i, f, g, so that the three gates with a sigmoid are adjacent, and so are the
+three gates that affect the cell state.
 """
 
 from __future__ import annotations
@@ -118,7 +118,10 @@ def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MetaNetwork(nn.Module):
-    """The 4m (d + h + m + 1) + mz parameters of the meta-network, which all tasks share (Eq. 30)."""
+    """The parameters of the meta-network, which all tasks share (Eq. 30).
+
+    There are 4m (d + h + m + 1) + mz parameters.
+    """
 
     def __init__(self, d: int, h: int, m: int, z: int) -> None:
         super().__init__()
@@ -250,7 +253,7 @@ class MetaRecurrence(torch.autograd.Function):
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
-    """View (T, B, 4m + 4z) as the meta-network's gates (T, B, 4, m) and the products Q [x; h] (T, 4, B, z)."""
+    """Split (T, B, 4m + 4z) into views of the meta-network's gates (T, B, 4, m) and of Q [x; h] (T, 4, B, z)."""
     gates, query = made.tensor_split((4 * m,), 2)
     return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)
 
@@ -258,9 +261,10 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return three derivatives of an LSTM's steps.
 
-    The first contains the derivatives of h by gate o and of c by gates i, f and g, all before their activations.
-    The second is the derivative of h by c. The third is the derivative of c by the previous c, which is f. `gates`
-    contains the four gates along `axis`, after their activations. `cells` begins with the initial c.
+    The first contains the derivatives of h with respect to gate o and of c with respect to gates i, f and g, all before
+    their activations. The second is the derivative of h with respect to c. The third is the derivative of c with
+    respect to the previous c, which is f. `gates` contains the four gates along `axis`, after their activations.
+    `cells` begins with the initial c.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = cells[1:].tanh()

@@ -85,10 +85,10 @@ class RecurrentModulesConfig:
     policy_size: Count = 32
     """p, the width of the policy networks' hidden layer (guess)."""
     gates: Literal["learned", "open", "random", "noise"] = "learned"
-    """How it is decided which connections are open. `learned` uses policy networks. The other values are
-    controls: with `open`, all connections are open. With `random` and `noise`, each is open with the probability
-    `encoder_open` or `decoder_open`. `random` draws them once at the start and gives every reader at least one
-    input; `noise` draws them at every word in training, and answers use the more likely decision."""
+    """How open connections are chosen. `learned` uses policy networks. The other values are controls: with `open`, all
+    connections are open; with `random` and `noise`, each connection is open with the probability `encoder_open` or
+    `decoder_open`. `random` chooses the open connections once at the start and gives every reader at least one input.
+    `noise` chooses them again at every word in training, and uses the more likely choice for answers."""
     encoder_sparsity: Amount = 1.0
     """lambda_1, the weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: Amount = 1.0
@@ -101,11 +101,11 @@ class RecurrentModulesConfig:
     """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 100.0
-    """tau in the first epoch. It is halved in every later epoch (paper)."""
+    """The routers' temperature tau in the first epoch. It is halved in every later epoch (paper)."""
     least_temperature: Annotated[float, Meta(gt=0, le=1e300)] = 0.5
-    """The minimum of tau (guess; the paper states no limit)."""
+    """The minimum temperature (guess; the paper states no limit)."""
     open_bias: float = 1.0
-    """By how much the initial score for opening a connection exceeds the score for closing it (guess)."""
+    """The initial score for opening a connection minus the initial score for closing it (guess)."""
     l2: Amount = 0.0
     """L2 penalty on all weights except embeddings, added to the gradient."""
     dropout: Rate = 0.0
@@ -214,8 +214,8 @@ class GIRNet(TaskEncoder):
     """A gated interleaved network (Gupta et al. 2019), with gates as in the authors' code.
 
     Auxiliary tasks have their own LSTMs. The primary task has a single composite state. At each word, all auxiliary
-    cells take a step from this state. The next h and c are the mean of the old state and the A results, weighted by
-    a softmax.
+    cells take a step from this state. The next h and c are means of the old state and the results of the A cells,
+    weighted by a softmax.
     """
 
     def __init__(self, d: int, auxiliaries: int, gate_size: int) -> None:
@@ -346,7 +346,10 @@ def straight_through(soft: Tensor) -> Tensor:
 
 
 class Router(nn.Module):
-    """Decides whether connections are closed (0) or open (1), (...), from a score for each option, (..., 2)."""
+    """Decides whether connections are closed (0) or open (1).
+
+    A decision depends on the scores of both options, (..., 2) -> (...).
+    """
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -358,7 +361,7 @@ class Router(nn.Module):
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
     def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Decide connections at `count` tokens by their fixed probabilities of being open, (...) -> (N, ...).
+        """Decide which connections are open at N = `count` tokens, given their fixed probabilities, (...) -> (N, ...).
 
         In training, the decisions are drawn at random. Returns the decisions to use and the more likely decisions.
         """

@@ -125,12 +125,12 @@ class MemoryWeights(NamedTuple):
     """A memory, and the layer that emits its key, add and erase vectors, for each task (Eq. 5)."""
 
     initial: Tensor
-    """(G, K, M), the content before the first word."""
+    """The content before the first word, (G, K, M)."""
     weight: Tensor
-    """(G, n, 3M), W_m. It is multiplied by the state that writes, of width n: the LSTM's state, or a read of the
-    local memory."""
+    """The matrix W_m, (G, n, 3M). It is multiplied by a vector of width n: the LSTM's state, or a read of the local
+    memory."""
     bias: Tensor
-    """(G, 1, 3M), b_m."""
+    """The bias b_m, (G, 1, 3M)."""
 
 
 class _Memory:
@@ -181,7 +181,10 @@ class _Memory:
             torch.softmax(cosines, 2, out=self.attentions[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
-        """Compute a read vector, (N, 1, M), from the content at index `at` and attention t (Eq. 6, 16 and 18)."""
+        """Compute a read vector, (N, 1, M), from the attention at index `t` and the content at index `at`.
+
+        This is Eq. 6, 16 and 18. The result is stored in `out`.
+        """
         torch.bmm(self.attentions[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:
@@ -407,7 +410,7 @@ class MemoryRecurrence(torch.autograd.Function):
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
     """Return the reads that enter h_t in ARC-II, as (memory, lag) pairs.
 
-    Memory 0 is local and memory 1 global. A lag of 1 means the read of the step before.
+    Memory 0 is local and memory 1 is global. A lag of 0 means the latest read, and a lag of 1 the read before it.
     """
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
@@ -440,9 +443,9 @@ class AlignWeights(NamedTuple):
     """The weights of an additive alignment, the first form of Eq. 8, for each task."""
 
     matrix: Tensor
-    """(G, 2M, M), W_a, for a segment and the key."""
+    """The matrix W_a, (G, 2M, M), which is applied to a segment and the key."""
     vector: Tensor
-    """(G, M, 1), v."""
+    """The vector v, (G, M, 1), which computes the score."""
 
     def attend(self, content: Tensor, key: Tensor) -> Tensor:
         """Return the attention of Eq. 7 with scores v tanh(W_a [x; y]), (G, B, 1, K).

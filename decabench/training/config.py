@@ -93,7 +93,7 @@ class TrainConfig:
     """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
     or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
     128 batches) by context length, except that examples whose answers have more than 14 words are sorted by answer
-    length first. With `answers`, there is the least padding, but most batches contain only one kind of answer. Other
+    length first. `answers` needs the least padding, but most batches then contain only one kind of answer. Other
     models sort by length in both cases."""
     train_examples: Number = 0
     """Use only the first N training examples of each task; 0 for all."""
@@ -112,7 +112,7 @@ class TrainConfig:
     """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
     """Minimum number of occurrences in the training examples for a word to be in the vocabulary. With 2, words that
-    occur once are unknown words, from which a model can learn the vector that unknown words share."""
+    occur only once are replaced by the unknown word, so that the model can learn its vector."""
     cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this number of tokens, by task, in training and prediction. Ignored by models that
     tag or parse every token or that compare two sentences."""
@@ -151,8 +151,8 @@ class TrainConfig:
     """Number of validation examples per task; 0 for all. If the metric needs whole dialogues, the number is rounded
     up."""
     best_by: str = "decascore"
-    """How the best checkpoint is chosen: by `decascore` (the sum of the scores of all trained tasks), or by the score
-    of the task with this name. `last` chooses the last checkpoint, which avoids selection by validation scores."""
+    """How the best checkpoint is chosen. `decascore` uses the sum of the scores of all trained tasks, and the name of a
+    task uses that task's score. `last` chooses the last checkpoint, which avoids selection by validation scores."""
     patience: Number = 0
     """Stop after this number of validations without a better score; 0 to never stop early."""
     checkpoint_every: Number = 1_000

@@ -374,8 +374,8 @@ class BatchRule:
     budget: int
     """The capacity of a batch. Every batch contains at least one example, even if it exceeds the capacity."""
     counts: str = "sum"
-    """How a batch is measured: `examples` means the number of examples, `sum` the sum of their sizes, and
-    `padded` their number times the largest padded length. The family defines sizes and padded lengths."""
+    """How a batch is measured: `examples` counts its examples, `sum` adds up their sizes, and `padded` multiplies the
+    number of examples by the largest padded length. The family defines sizes and padded lengths."""
     grouping: str = "lengths"
     """Which examples share a batch; see the setting `grouping`."""
     count_marks: bool = False
@@ -397,8 +397,8 @@ def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoc
     """Split one pass over a task into batches of rows.
 
     The same arguments always return the same batches. Unless the rule's grouping is `none`, examples of
-    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is only as large as the
-    family's `pool_share` of a pass if that is smaller, but has at least 8 batches.
+    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is the family's `pool_share` of a
+    pass if that is less than 128 batches, but at least 8 batches.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))

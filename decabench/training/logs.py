@@ -213,7 +213,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Return the running mean of values: at each value, the mean of the last `window` values or all so far."""
+    """Return, for each value, the mean of the last `window` values, or of all values so far if there are fewer."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

@@ -78,7 +78,8 @@ class FinishedRun:
     step: int
     """The last step."""
     best: float | None
-    """The best score according to `best_by`, or the last total if `best_by` is "last"; None if there is no score."""
+    """The best score according to `best_by`. If `best_by` is "last", this is the sum of the last validation's scores.
+    None if there is no score."""
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
     ended: str = ""
@@ -437,7 +438,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _UnreadStep:
-    """A step's row of the log, with values that are still on the device."""
+    """A row of the step log, with values that are still on the device."""
 
     row: Mapping[str, Any]
     """The columns that can be filled in without waiting for the device."""

@@ -1,4 +1,4 @@
-"""Resuming of runs, initialization from other checkpoints, and the compatibility checks for both."""
+"""Resuming runs, initializing networks from other checkpoints, and the compatibility checks for both."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Check that a new length would not have changed the run's completed steps. Raises DecabenchError."""
+    """Check that the completed steps would have been the same with the run's new length. Raises DecabenchError."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -285,8 +285,9 @@ def copy_weights(
         other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
             f"The checkpoint {origin.folder} does not match this model: "
-            f"{'; '.join(other) or 'same model, different sizes'}. These weights are missing or differ in size: "
-            f"{', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with 'init_parts'."
+            f"{'; '.join(other) or 'the settings are the same, but the weights differ'}. These weights are missing or "
+            f"differ in size: {', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with "
+            "'init_parts'."
         )
     old = {word: row for row, word in enumerate(lexicon.words)}
     new = {word: row for row, word in enumerate(words.lexicon.words[: words.lexicon.size])}

@@ -64,8 +64,9 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     begins = tuple(task for task in rounds if task in first)
     if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
-            f"The schedule {config.schedule!r} trains some tasks ({', '.join(first)}) before all others, but the run "
-            f"has {'none of these' if not begins else 'no other tasks'} ({', '.join(config.tasks)}). Set 'first_tasks'."
+            f"The schedule {config.schedule!r} trains some tasks ({', '.join(first)}) before all others, but the "
+            f"tasks of this run ({', '.join(config.tasks)}) include {'no others' if begins else 'none of them'}. "
+            "Set 'first_tasks'."
         )
     if config.epochs:
         raise DecabenchError(f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs'.")

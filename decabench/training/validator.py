@@ -17,7 +17,7 @@ from decabench.training.config import TrainConfig
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """The headline scores of one validation, from 0 to 100 unless a metric has another range."""
+    """The tasks' main scores in one validation, from 0 to 100 unless a metric has another range."""
 
     tasks: Mapping[str, float]
     """The scores, by task."""

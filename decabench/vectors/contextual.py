@@ -54,8 +54,8 @@ class ContextualVectors:
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
         """Create vectors from a transformers model and its fast tokenizer.
 
-        `longest` is the maximum number of pieces and marks. Raises DataError if the encoder can't read a
-        text.
+        `longest` is the maximum number of pieces, including special tokens. Raises DataError if the encoder can't
+        read a text.
         """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""
@@ -67,7 +67,7 @@ class ContextualVectors:
             self._room = longest - len(marks)
             if self._room < 1:
                 raise ValueError(
-                    f"the tokenizer puts {len(marks)} marks around a text, but the model has only {longest} "
+                    f"the tokenizer adds {len(marks)} special tokens to a text, but the model has only {longest} "
                     "positions"
                 )
             self.dimension = int(self._states(tokenizer.encode("film").ids).shape[1])
@@ -77,9 +77,9 @@ class ContextualVectors:
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of one text's words, (words, dimension), with the accuracy of half precision.
 
-        <init> and <eos> get the mean vector of the encoder's own marks at the start or end of a text, or zeros if
-        it has no such marks. Words without any piece also get zeros. Raises DataError if the encoder can't read the
-        text.
+        <init> and <eos> get the mean vector of the special tokens that the encoder's tokenizer adds at the start or end
+        of a text, or zeros if it adds none. Words without any piece also get zeros. Raises DataError if the encoder
+        can't read the text.
         """
         key = tuple(words)
         with self._lock:
@@ -211,7 +211,7 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
-        raise ValueError(f"{len(lacking)} weights are missing in model.safetensors, such as {lacking[0]}")
+        raise ValueError(f"{len(lacking)} weights are missing from model.safetensors, such as {lacking[0]}")
     if odd := sorted(report["mismatched_keys"]):
         key, found, wanted = odd[0]
         raise ValueError(

@@ -226,7 +226,7 @@ def _read_wink(path: Path) -> WordVectors:
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} is not a word-vector file of wink, because it has no number of dimensions or no vectors."
+            f"{path} is not a word-vector file of wink, because its number of dimensions or its vectors are missing."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0
@@ -239,7 +239,7 @@ def _read_wink(path: Path) -> WordVectors:
         raise DataError(f"{path} is truncated after {listed:,} words. Use a complete copy.")
     if not found or (size and listed < int(size.group(1))):
         stated = int(size.group(1)) if size else 1
-        raise DataError(f"{path} has the vectors of {listed:,} of {stated:,} words. Use a complete copy.")
+        raise DataError(f"{path} has vectors for only {listed:,} of {stated:,} words. Use a complete copy.")
     if len({len(row) for row in found.values()}) > 1:
         raise DataError(f"{path} has rows of different lengths. Use an unmodified copy.")
     matrix, width = np.stack(list(found.values())), int(head.group(1))

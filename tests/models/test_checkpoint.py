@@ -79,7 +79,7 @@ def test_one_changed_bit_is_seen_before_anything_is_answered_trained_or_exported
         ("config.model.layers", 1_000_000, "Expected `int` <= 1000"),
         ("step", {}, "Expected `int`"),
         ("outputs", {"sst": 1}, "Expected `object`"),
-        ("outputs", {"sst": {"kind": "none"}}, "is of type 'none'"),
+        ("outputs", {"sst": {"kind": "none"}}, "has the unknown type 'none'"),
         ("outputs", {"sst": {"kind": "label", "names": 1}}, "Expected `array`"),
         ("format", "decabench.checkpoint/9", "its format is 'decabench.checkpoint/9'"),
     ],

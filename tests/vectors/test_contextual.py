@@ -100,7 +100,10 @@ def change(folder, **changes):
             {"attn_implementation": "somebody/kernels"},
             "has the key 'attn_implementation', which may refer to code on the hub",
         ),
-        ({"num_hidden_layers": 3}, r"16 weights are missing in model.safetensors, such as encoder\.layer\.2"),
+        (
+            {"num_hidden_layers": 3},
+            r"16 weights are missing from model.safetensors, such as encoder\.layer\.2",
+        ),
         (
             {"hidden_size": 12},
             r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)",

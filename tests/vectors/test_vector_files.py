@@ -90,7 +90,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
         ),
         ("x.json", '{"dimensions":2}', DataError, "is not a word-vector file of wink"),
         ("x.json", WINK, DataError, "is truncated after 2 words. Use a complete copy"),
-        ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has the vectors of 4 of 5 words"),
+        ("x.json", WINK + ',"unkVector":[0,0],"c":[1,2]}}', DataError, "has vectors for only 4 of 5 words"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
         ("x.npy", "", MissingDataError, "has no index"),
     ],
