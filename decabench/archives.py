@@ -31,7 +31,7 @@ DAMAGE = (
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
-"""How many bytes the headers and padding of a tar file may take, on top of the limit for its members."""
+"""The maximum size of a tar file's headers and padding in bytes, in addition to the limit for its members."""
 
 
 class LargeArchiveError(Exception):
@@ -47,7 +47,7 @@ class Member:
     kind: Literal["file", "folder", "other"]
     """`other` is anything except a regular file or folder, such as a link, a device or an encrypted file."""
     read: Callable[[int], bytes]
-    """Reads up to the given number of bytes. Can only be called until the next member is requested."""
+    """Reads up to the given number of bytes. Can only be called before the next member is requested."""
 
 
 def is_zip(path: Path) -> bool:
@@ -123,7 +123,7 @@ class _TarInfo(tarfile.TarInfo):
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
         if self.type in (*kinds, tarfile.SOLARIS_XHDTYPE) and self.size > _LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+            raise tarfile.ReadError(f"a header is {self.size:,} bytes long")
         return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 

@@ -1,6 +1,6 @@
 """The command-line interface, `decabench COMMAND`.
 
-Errors are printed as one sentence, with a traceback if `--debug` is given.
+Each error is printed as one sentence, with a traceback if `--debug` is given.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _LazyCommands(UserDict[str, click.Command]):
 
 
 def _first_sentence(help_text: str) -> str:
-    """Return the first sentence of a help text, which click would truncate to fit the line."""
+    """Return the first sentence of a help text. By default, click would shorten the text to fit the line."""
     paragraph = " ".join(help_text.partition("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
@@ -378,7 +378,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output. Write errors have `_OUTPUT` as their file name."""
+    """Standard output. The file name in its write errors is `_OUTPUT`, so that they can be recognized."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -388,7 +388,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error. If a message can't be written, as on a full disk, it is lost but the command continues."""
+    """Standard error. If a message can't be written, for example to a full disk, the command continues without it."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

@@ -60,7 +60,7 @@ def install_hint(extra: str) -> str:
 
 
 def require_package(what: str, extra: str, *packages: str) -> None:
-    """Raise DecabenchError if a package that `what` requires is not installed. `extra` contains the packages."""
+    """Raise DecabenchError if a package that `what` requires is not installed. The packages belong to `extra`."""
     from importlib.util import find_spec
 
     if missing := [name for name in packages if find_spec(name) is None]:

@@ -155,7 +155,7 @@ KINDS = {
 
 
 def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> Iterable[tuple[str, Any]]:
-    """Return the keys and values of settings, which are a mapping or texts for `read_setting`."""
+    """Return the keys and values of settings, given as a mapping or as texts in the form `KEY=VALUE`."""
     if isinstance(settings, Mapping):
         return settings.items()
     return [read_setting(text, example) for text in settings]

@@ -21,9 +21,10 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @contextmanager
 def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Provide a pool of `jobs` processes, which are terminated if the block fails, is interrupted or is killed.
+    """Provide a pool of `jobs` processes.
 
-    Terminated workers run their `finally` clauses and print nothing.
+    They are terminated if the block fails, or if this process is interrupted or killed. Terminated workers run their
+    `finally` clauses and print nothing.
     """
     others = active_children()
     with ExitStack() as stack:

@@ -447,7 +447,7 @@ def print_field(out: Console, label: str, text: str) -> None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text, cutting it after `limit` characters and adding its full length if it is longer."""
+    """Return a text. If it has more than `limit` characters, it is cut off and followed by its full length."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
@@ -481,8 +481,8 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
     """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
-    `started` is the `time.monotonic()` at which the run started, and `more` contains further keys. These facts are kept
-    out of results and answers, whose bytes must not depend on times and hardware. Raises StorageError.
+    `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional keys. Results
+    and answers must be the same on all machines, so they don't contain these facts. Raises StorageError.
     """
     import json
     import platform

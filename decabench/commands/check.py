@@ -85,7 +85,7 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
 
 
 class _OnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits, which are read only on access, since few submissions answer every split."""
+    """The ids of prepared splits. Each split is read on first use, since few submissions answer every split."""
 
     def __init__(self, splits: tuple[tuple[str, str], ...], store: Store) -> None:
         self.splits = splits

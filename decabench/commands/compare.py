@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from decabench.scoring import Comparison, Lineup
 
 _MOST_OF_A_TEXT = 300
-"""The maximum number of characters shown of a context or answer."""
+"""The maximum number of characters of a context or answer to show."""
 
 _SUBMISSION = click.Path(path_type=Path, exists=True)
 

@@ -1,4 +1,4 @@
-"""`decabench import`: answers in another program's file become a submission."""
+"""`decabench import`: turn answers from another program into a submission."""
 
 from __future__ import annotations
 

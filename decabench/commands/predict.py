@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class SectionedCommand(click.Command):
     """A command whose help lists its options under headings, in the order in which the headings first occur.
 
-    `options` is called when the options are first needed, and returns decorators for additional options. These can
-    come from dataclass fields (see `options_of`), whose packages are then not loaded each time decabench starts.
+    `options` is called when the options are first needed, and returns decorators for additional options. If these come
+    from dataclass fields (see `options_of`), the dataclasses' modules aren't imported every time decabench starts.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
 """Columns that are shown only if at least one task has a value."""
 _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
-"""Columns that are hidden first in a narrow window."""
+"""Columns that can be hidden in a narrow window. Columns with the highest numbers are hidden first."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:

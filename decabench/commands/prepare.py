@@ -111,7 +111,7 @@ def prepare(
         for absent in (each for each in task.hidden if each not in available_splits(task)):
             note(f"{describe_absent(task, absent)}.")
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
-    note(f"Preparing {what} in {request.home}, data from {_describe_place(chosen, request)}")
+    note(f"Preparing {what} in {request.home} with data from {_describe_place(chosen, request)}")
     preparations = prepare_all(chosen, request, jobs, include, _report)
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
@@ -271,7 +271,7 @@ def _print_table(
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
     """Write the ids of the prepared splits, and return the path.
 
-    If some ids would be missing, an earlier list stays unchanged.
+    An existing list is left unchanged if some ids would be missing from the new list.
     """
     from decabench.submission import write_id_list
     from decabench.tasks import Store

@@ -149,8 +149,8 @@ def show(
         raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
     if hidden and as_page and output is None:
         raise click.UsageError(
-            "A page with hidden labels isn't left in a temporary folder. Choose a folder that no one else can "
-            "read with --output."
+            "A page with hidden labels isn't left in a temporary folder. Use --output to choose a folder that no "
+            "one else can read."
         )
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)

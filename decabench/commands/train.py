@@ -51,8 +51,8 @@ from decabench.models import MODELS
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Checkpoint to start from. For a run's folder, this is its best checkpoint. Weights, model settings and "
-    "vectors are taken from the checkpoint.",
+    help="Checkpoint to start from, or a run's folder to start from its best checkpoint. Weights, model settings "
+    "and vectors are taken from the checkpoint.",
 )
 @click.option(
     "--freeze",

@@ -30,7 +30,7 @@ FINISHES = {
     **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
     **dict.fromkeys(("content_filter", "refusal", "safety", "prohibited_content", "blocklist"), "refused"),
 }
-"""Maps the reasons that other programs and servers report, in lower case, to how an answer ended.
+"""Maps finish reasons of other programs and servers, in lower case, to decabench's own.
 
 All other reasons mean `stop`.
 """
@@ -84,7 +84,7 @@ class Places:
     choice: str = ""
     """The lm-eval filter or Inspect scorer whose answers to use.
 
-    By default, the answers for Inspect come from the scorer `choice` if the log has its scores, and from the
+    By default, answers in an Inspect log are taken from the scorer `choice` if the log has its scores, and from the
     completions otherwise.
     """
     epoch: int = 0
@@ -159,13 +159,13 @@ def as_id(value: Any) -> str | None:
 
 
 def option_letter(at: int) -> str:
-    """Return Inspect's name for the option with an index: A to Z, then 1, 2, and so on."""
+    """Return Inspect's name for the option at an index: A to Z, then 1, 2, and so on."""
     return chr(ord("A") + at) if at < 26 else str(at - 25)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert errors while reading a text file to SubmissionError, and disk errors to StorageError."""
+    """Convert errors while reading a text file to SubmissionError, or to StorageError if the machine is at fault."""
     try:
         yield
     except OSError as error:
@@ -196,7 +196,8 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """Parse JSON from another program, including NaN and Infinity.
 
-    If a key occurs more than once, its last value is used, unless `pairs` is set. Raises ValueError.
+    `pairs` converts the key-value pairs of each object. By default, the last value of a repeated key is used. Raises
+    ValueError.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

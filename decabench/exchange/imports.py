@@ -63,7 +63,7 @@ _PATIENCE = 60.0
 
 _NOTE_LENGTH = 2_000
 _FEW = 5
-"""The minimum number of rows for comparing right answers. In fewer rows, all of them might differ by chance."""
+"""The minimum number of rows for detecting swapped labels. With fewer rows, all labels might differ by chance."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if the right answers in the file are labels of this task but never the example's label."""
+    """Raise SubmissionError if every row's right answer is a label of this task, but not the label of its example."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)

@@ -200,7 +200,7 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""Markdown's special characters within a line, and characters in links.
+"""Characters that are special within a line of Markdown, or that turn a word into a link or a mention.
 
 Parentheses are not escaped, because `\\(` could start a formula.
 """

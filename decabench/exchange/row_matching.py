@@ -64,7 +64,7 @@ class Examples:
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """Example numbers by upstream id, if the prepared data replaced upstream ids that reveal the answer.
+        """Example numbers by upstream id, for datasets whose upstream ids were replaced because they reveal the answer.
 
         Empty if the answers are hidden, because accepting an upstream id would then confirm a guessed answer.
         """
@@ -268,8 +268,8 @@ class _Matching:
     def _by_text(self) -> dict[int, int]:
         """Match each row to the example with the same text.
 
-        If several examples share a text, the row's position decides, provided that all other rows are in
-        order.
+        A row whose text belongs to several examples is matched by its position, provided that all other rows are
+        in order.
         """
         found = self.examples.matcher.find(self.words)
         places = {number: examples[0] for number, examples in found.items() if len(examples) == 1}

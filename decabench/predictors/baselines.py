@@ -29,8 +29,8 @@ def majority(setting: Setting) -> Predictor:
     """Answer with the most common training answer, or with the mean if the answers are numbers.
 
     In tagging tasks, every word gets the most common tag. In trees, every word gets the most common relation.
-    Either each word depends on the previous word and the first word is the root, or each word depends on the
-    next word and the last word is the root, depending on which direction is more common in the training data.
+    Each word depends on the previous word (the first word is the root) or on the next word (the last word is the
+    root), whichever is more common in the training data.
     Ties go to the answer that comes first in the training data.
     """
     match setting.task.output:

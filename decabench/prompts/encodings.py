@@ -144,7 +144,7 @@ def _without_entities(text: str) -> str:
 
 
 def _reread(text: str) -> str:
-    """Repair UTF-8 text that was decoded with another encoding, once or twice."""
+    """Repair UTF-8 text that was decoded with the wrong encoding, even if this happened twice."""
     return _by_word(_reread_word, _by_word(_reread_word, text))
 
 

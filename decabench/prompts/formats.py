@@ -27,19 +27,19 @@ from decabench.text import excerpt
 _SAMPLE = 200
 """The maximum number of answers to check. After a format is found in them, it is counted in all answers."""
 _SCAN = 20_000
-"""The maximum number of answers to check for mistakes in a part of the file."""
+"""The maximum number of answers to check for mistakes that affect only a part of the file."""
 _FEWEST = 5
 """The minimum number of answers for these checks."""
 _LONGEST = 20_000
 """The maximum number of characters to read from each answer."""
 _MOST = 0.5
-"""The fraction of answers that must be in a format if no increase of the score confirms it."""
+"""A format is reported only above this fraction of answers if decoding doesn't raise the score."""
 _GAIN = 1.0
-"""The minimum increase of the score, in points, that confirms a format."""
+"""The minimum increase in the score, in points, that confirms a format."""
 _FEW = 3
-"""The minimum number of answers with a mistake that a model hardly ever makes."""
+"""A mistake that models rarely make is reported only if at least this many answers have it."""
 _PART = 0.02
-"""The minimum fraction of answers with such a mistake."""
+"""A mistake that models rarely make is reported only if at least this fraction of the answers has it."""
 _RIGHT = 95.0
 """Above this score, answers are assumed to be neither mixed up nor truncated."""
 _UNKNOWN = -1e9
@@ -66,7 +66,7 @@ def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
 def describe_format(given: GivenAnswers) -> str:
     """Return a description of the answers' wrong format, or an empty string if nothing is wrong.
 
-    It states how many answers have the format, how to fix them, and the score that they would then have.
+    The description states how many answers have the format, how to fix them, and the score that they would then have.
     """
     found = _describe_most(given)
     fillers = [] if _are_labels(given) else list(describe_fillers(given))
@@ -135,7 +135,7 @@ class _Sample:
 
     @cached_property
     def sources(self) -> Sequence[tuple[str, str]]:
-        """The question and the context of each example, or no examples if these are unknown."""
+        """The question and the context of each example; empty if they are unknown."""
         if self.items is None or self.given.read_prompts is None:
             return ()
         prompts = self.given.read_prompts()
@@ -195,8 +195,8 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    The format must be common in the answers and rare in the gold answers, or the other way round. The score must
-    confirm it.
+    The format must be common in the answers and rare in the gold answers, or the other way round. Decoding must raise
+    the score or, if the score hardly changes, most answers must be in the format and the metric must not ignore it.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))
@@ -272,7 +272,7 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the common prefix of nearly all texts, or of most texts if nearly all have none."""
+    """Return the prefix shared by more than 95% of the texts or, if there is none, by more than half of them."""
     if not texts:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
@@ -340,7 +340,7 @@ def _folded(text: str) -> str:
 
 
 def _columns(sample: _Sample) -> str:
-    """Detect queries with numbers of columns, as in `SELECT col3`, where the gold queries have names."""
+    """Detect queries with column numbers, as in `SELECT col3`, although the gold queries use column names."""
     pattern = re.compile(
         r"\b(?:select(?: (?:max|min|count|sum|avg))?|where|and)[\s(\"'`\[]+(?:c|col|column)_?\d+\b",
         re.IGNORECASE,
@@ -352,9 +352,9 @@ def _columns(sample: _Sample) -> str:
 
 
 def _cut_in_word(sample: _Sample) -> str:
-    """Detect answers whose last word is only the beginning of a word of their example.
+    """Detect answers that end in the middle of a word from their example.
 
-    The words before it and the gold answers show how often that happens by chance.
+    The second-last words and the gold answers show how often this happens by chance.
     """
     if not sample.is_worded or not sample.items:
         return ""
@@ -389,7 +389,8 @@ def _ends_in_word(text: str, known: str) -> bool:
 def _shift(sample: _Sample) -> str:
     """Detect shifted answers, which resemble the gold answers of their neighbors more than their own.
 
-    A lost line shifts only the answers after it. Examples further away, or the deviation, show what chance does.
+    Only a part of the answers may be shifted, for example after a missing line. The resemblance must be too strong to
+    be due to chance, judging by its deviation or by the gold answers of more distant examples.
     """
     references, read = sample.given.references or (), cache(sample.read)
     texts, golds = list(map(read, sample.texts)), [read(item.answers[0]) for item in references]
@@ -416,7 +417,7 @@ def _shift(sample: _Sample) -> str:
 
 
 def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
-    """Return the largest sum of a run of gains, each reduced by 0.1, with the run's start and end."""
+    """Return the sum, start and end of the run of gains with the largest sum, after subtracting 0.1 from each gain."""
     best, total, start = (0.0, 0, 0), 0.0, 0
     for at, gain in enumerate(gains):
         if total <= 0:
@@ -427,7 +428,7 @@ def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
 
 
 def _order(sample: _Sample) -> str:
-    """Detect gold answers to other examples."""
+    """Detect reordered answers: most of them are gold answers to other examples."""
     times = Counter(item.answers[0] for item in sample.given.references or ())
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
@@ -479,7 +480,7 @@ def _numbers(sample: _Sample) -> str:
 
 
 def _cut(sample: _Sample) -> str:
-    """Detect truncated answers: many answers have the same maximum length, and gold answers are longer."""
+    """Detect truncated answers: many have exactly the maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
         lengths, of_gold = (
             [len(text if unit == "characters" else text.split()) for text in each]

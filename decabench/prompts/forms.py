@@ -63,21 +63,21 @@ class FormCounts:
     """Counts of the answers that the metric can't read because of their form."""
 
     total: int
-    """The number of all answers."""
+    """The number of answers in the file, with or without faults."""
     kind: str
     """The kind of answer, such as `number`."""
     advice: str
     """Advice on how to write such an answer."""
     fault: str = "in a form that scores as wrong"
-    """A description of the fault."""
+    """A phrase that describes the fault in a message, after the number and kind of the answers."""
     between: str = " instead of "
-    """The words between an answer and its intended meaning in a message."""
+    """The words between an answer and its meaning in a message, as in `line 3 has '3,5' instead of '3.5'`."""
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
     others: Counter[str] = field(default_factory=Counter)
-    """The number of answers with each of the other faults."""
+    """The number of answers with each other fault, such as `a number outside the scale`."""
     more: list[str] = field(default_factory=list)
-    """Further sentences about the answers."""
+    """More sentences for the description of the answers."""
     strays: str = ""
     """A sentence about answers without any label; empty if there are none."""
     _example: str = ""
@@ -89,13 +89,13 @@ class FormCounts:
         self._example = self._example or f"{place} has {quoted(text)}{self.between}{quoted(meant)}"
 
     def note(self, what: str, place: str, text: str) -> None:
-        """Count an answer with another fault."""
+        """Count an answer with a fault other than an unreadable form, and keep the first such answer as an example."""
         self.others[what] += 1
         self._first.setdefault(what, f"{place} has {quoted(text)}")
 
     @property
     def are_most(self) -> bool:
-        """Whether most answers share the fault."""
+        """Whether most answers are in an unreadable form, or most have the same other fault."""
         return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
 
     def first(self, what: str) -> str:
@@ -137,9 +137,9 @@ def _others(counts: FormCounts) -> Iterator[str]:
 
 
 def takes_label(metric: Metric, text: str, label: str) -> bool:
-    """Whether a metric accepts a text for a reference label.
+    """Whether a metric accepts a text as an answer if the reference is the given label.
 
-    True if the metric fails, because it may need more than the answer.
+    Also true if the metric fails, because it may need more than the answer.
     """
     reference = Item((label,))
     try:

@@ -47,7 +47,7 @@ _HEAD = re.compile(r"(\d{1,6})\s*[:,|\s]\s*([A-Za-z_][\w:.-]*)")
 _PARSED = re.compile(r"\d{1,6}:[A-Za-z_][\w:.-]*(?<!:)")
 """A well-formed pair of head and relation."""
 _MOST_CELLS = 4
-"""The maximum number of cells in a line about a single word: the word, a mark, its head and its relation."""
+"""The maximum number of parts in a line about a word: the word, a separator such as `->`, its head and relation."""
 _AROUND = "*`\"'()[]|"
 _OPENS = " -*•`\"'()[]|_"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
@@ -100,7 +100,7 @@ class _Reading:
         return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def one_line(self, text: str) -> _Items | None:
-        """Return items without numbers, which are on a single line, or on separate lines for each word.
+        """Return unnumbered items, which may be on one line or on several lines.
 
         A single line may have too few or too many items. With several lines, there must be one item for each
         word, because the alignment would otherwise be ambiguous.

@@ -189,7 +189,7 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting contexts into a model's window
 
 NEAR = 64
-"""The maximum length of a word, in characters, that is never cut in the middle."""
+"""Only a word of more than about this many characters may be cut in the middle."""
 
 _WORD = re.compile(r"\S+")
 

@@ -74,7 +74,7 @@ _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "##
 
 
 def _before_stop(text: str, form: AnswerForm) -> str:
-    """Return the text before another example.
+    """Return the text up to the next example that the model invented.
 
     If the text begins by repeating its own prompt, the result starts after the prompt's `Answer:`.
     """
@@ -370,8 +370,9 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the only number in the first or last line that contains any number.
+    """Return the only number in the first and last lines that contain numbers, or None if there are several.
 
+    If the first of these lines has no words, the last one is ignored.
     A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as 1500.
     """
 
@@ -436,7 +437,7 @@ def _find_query(text: str) -> str | None:
 def _state(text: str, slots: Sequence[str]) -> str | None:
     """Return the state change in a text, or None.
 
-    It may be on a single line among others, on several lines with a slot each, or in JSON.
+    The change may be on a single line among others, on several lines with one slot each, or in JSON.
     """
     value = find_json(text)
     if isinstance(value, dict):

@@ -28,7 +28,7 @@ FEW_LABELS = 10
 """The maximum number of different answers that are treated as labels. Shots show each label in turn."""
 
 _Key = tuple[int, int]
-"""The number of characters over the limit, and a digest. Examples with the smallest keys are drawn."""
+"""A sort key: the number of characters over the limit, and a digest. Examples with the smallest keys are drawn."""
 
 
 @dataclass(frozen=True, slots=True)

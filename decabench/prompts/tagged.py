@@ -225,10 +225,10 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
-"""Matches a text that starts with a quotation mark. Its translation starts with one too."""
+"""Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
 _ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:quot|amp|lt|gt|nbsp|#\d+);", re.IGNORECASE)
 _MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
-"""Matches markup. Like an escape, it belongs to an answer only if it also occurs in the context."""
+"""Matches markup. Markup belongs to an answer only if it also occurs in the context."""
 _INTRODUCTION = re.compile(
     r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
     r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)",

@@ -62,7 +62,7 @@ class Tally:
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
-    """Empty answers that were not refused. They include the next two counts."""
+    """Empty answers that were not refused, including those in `cut_reasoning` and `only_reasoning`."""
     cut_reasoning: int = 0
     """Answers that reached the token limit during reasoning."""
     only_reasoning: int = 0
@@ -74,7 +74,7 @@ class Tally:
     other_label: int = 0
     """Answers that are not among the labels offered by the question."""
     other_label_example: str = ""
-    """A message about the first of these answers, with the valid labels and advice."""
+    """A message about the first answer in `other_label`, with the valid labels and advice."""
     answer_format: str = ""
     """A message about the format that most answers seem to use, such as HTML. Empty for plain text."""
     template: int = 0
@@ -306,7 +306,7 @@ class LocalEngine:
 def _without_silent_exit() -> Iterator[None]:
     """Make os._exit() in a predictor's code end this process with an error.
 
-    Forked processes may still call it.
+    Processes forked by the predictor can still exit in this way.
     """
     usual, own = os._exit, os.getpid()
 
@@ -426,7 +426,7 @@ def _stream(
 ) -> Iterator[tuple[str, Outcome]]:
     """Yield a predictor's stream after checking each pair.
 
-    Only errors in the predictor's code are caught, since the consumer may close this generator.
+    Only errors in the predictor's code are caught, not those raised at `yield` when the consumer closes this generator.
     """
     with guard():
         pairs = iter(predictor.stream(questions))

@@ -39,7 +39,7 @@ OLD = ".old"
 _SYNC_SECONDS = 1.0
 """Seconds between syncs.
 
-A killed process loses no written lines, but a power cut may lose this many seconds.
+If the process is killed, no written lines are lost. In a power cut, lines written since the last sync may be lost.
 """
 
 

@@ -203,7 +203,7 @@ class Selection:
             yield Question(row["id"], question, row["context"])
 
     def _draw(self, store: Store, task: str, split: str, count: int) -> set[str]:
-        """Draw whole units of the innermost level until there are enough examples.
+        """Draw whole units, such as dialogues, until there are enough examples. Of nested units, the innermost is used.
 
         Units are sorted by a digest of their first id, so a larger sample always includes the smaller ones.
         """
@@ -499,7 +499,7 @@ class Reading:
     is_opened: bool = False
     """Whether the prompt ends with the opening tag of the answer."""
     choices_by: str = "sum"
-    """The score that decides among labels, from `CHOICES_BY`."""
+    """How labels are scored, as one of `CHOICES_BY`."""
 
 
 @dataclass(frozen=True)
@@ -636,9 +636,9 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """Whether a wording is asked.
+    """Whether to ask questions in a wording.
 
-    `all` skips retired wordings unless the folder already contains answers to them.
+    If all variants are requested, retired wordings are skipped unless the folder already contains answers to them.
     """
     wording = planned.reading.wording
     if run.variant != ALL_VARIANTS or wording is None or not wording.retired:

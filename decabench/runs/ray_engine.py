@@ -51,7 +51,7 @@ _POLL_SECONDS = 0.5
 """Seconds between checks on a worker that is restarting."""
 
 _GPU_BATCH = 256
-"""The minimum number of questions for a worker with a GPU, which creates its own batches."""
+"""The minimum number of questions to send at once to a worker with a GPU. The worker divides them into batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
 """Seconds for workers to close the model at the end of a run, and after an error or Ctrl-C."""
@@ -60,7 +60,7 @@ _BY_VALUE = "decabench_include_"
 """Prefix of modules from --include files, which workers can't import."""
 
 _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
-"""The size of a local cluster's object store, which holds pending batches. Ray requires at least 75 MB."""
+"""Maximum and minimum sizes of a local cluster's object store, which holds pending batches. Ray requires 75 MB."""
 
 
 @dataclass(frozen=True)

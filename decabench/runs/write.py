@@ -102,7 +102,7 @@ NOT_IN_CONTEXT = "not-in-context"
 """Extraction rule for an answer to an extractive task that doesn't occur in its context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml. A server that reports more isn't reporting models."""
+"""The maximum number of models per task in submission.toml. If a server reports more names, they aren't model names."""
 
 _ERROR_LENGTH = 500
 """The maximum length of an error in submission.toml, in characters."""
@@ -294,7 +294,7 @@ def occupied_by(plan: Plan) -> str:
 
 
 def _more_answers(old: SubmissionInfo, plan: Plan) -> str:
-    """Describe answers to the same data that a run would replace with fewer answers, if there are any."""
+    """Describe answers that a run would replace with fewer answers to the same data, or return an empty string."""
     run, fewer = plan.run, []
     if run.selection == Selection():  # a run on all examples keeps everything
         return ""
@@ -562,7 +562,7 @@ def _usage(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
 
 
 def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
-    """Return the seconds of answering and the number of answers, if all journals have them.
+    """Return the answering time in seconds and the number of answers, or nothing if a journal lacks times.
 
     Baselines record no time, so that their submissions are always the same.
     """
@@ -576,7 +576,7 @@ def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
     """Return the marks for files that aren't rewritten.
 
-    For a redone task, marks of other wordings are removed too.
+    If a task is redone, the marks of all its wordings are removed.
     """
     return {
         key: mark

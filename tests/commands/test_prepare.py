@@ -116,7 +116,7 @@ def test_the_heading_names_recorded_mirrors(command, tmp_path):
     done = command(*options)
     said = " ".join(done.stderr.split())
     assert done.exit_code == 0 and "sst: test has been changed or deleted" in said
-    assert f"Preparing sst in {home}, data from recorded mirrors" in said
+    assert f"Preparing sst in {home} with data from recorded mirrors" in said
 
 
 def test_ids_without_data(command, home, tmp_path):

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
 WINDOW = 2048
-"""The maximum number of questions to read and sort by length together, unless a batch is larger."""
+"""The maximum number of questions that are read at once and sorted by length, unless a batch is larger."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class BatchSize:
 
     @property
     def window(self) -> int:
-        """The number of questions to read and sort by length together."""
+        """The number of questions to read at once and sort by length."""
         return max(self.most, min(32 * self.most, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
@@ -109,7 +109,7 @@ class HfPredictor:
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """Yield (id, outcome) pairs after each batch.
 
-        The longest prompts come first, so that a lack of memory is noticed early.
+        The longest prompts come first, so that a batch that doesn't fit in memory is found early.
         """
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []

@@ -20,7 +20,7 @@ from decabench.predictors.protocol import Answer, Choice, best_choice
 @dataclass(frozen=True)
 class _Rows:
     shared: Sequence[int]
-    """The tokens shared by the prompt and all rows."""
+    """The tokens that the prompt and all of `wholes` start with."""
     begin: int
     """The number of tokens in the prompt, after which the label begins."""
     wholes: Sequence[Sequence[int]]
@@ -83,8 +83,8 @@ class ChoiceScorer:
     def _sums(self, rows: Sequence[_Rows]) -> list[list[float]]:
         """Return the log-likelihoods of the labels, as a list for each prompt.
 
-        The tokens that a prompt's labels share are processed once. The other tokens are then processed with the
-        cached keys and values.
+        The tokens in `_Rows.shared` are processed only once for all labels of a prompt. The other tokens are then
+        processed with the cached keys and values.
         """
         import torch
 

@@ -251,7 +251,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""The largest plausible limit. Tokenizers without a limit report a far larger number."""
+"""The upper bound for a plausible sequence length. Tokenizers without a maximum report a far larger number."""
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ def pads_safely(loaded: Loaded) -> bool:
 
 
 def _scores(loaded: Loaded, lengths: list[int]) -> Any:
-    """Return the scores of the first token as float32, of shape (batch, vocabulary)."""
+    """Return the scores for the first generated token as float32, of shape (batch, vocabulary)."""
     import torch
 
     # Any tokens work if all prompts start with the same ones.

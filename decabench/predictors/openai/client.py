@@ -53,8 +53,8 @@ LONGEST_BACK_OFF = 60.0
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
 """Thresholds for warning that a server truncates prompts.
 
-The warning requires CUT_ALIKE prompts that all have the largest token count so far. The longest of them must have
-more than LONG_PROMPT characters, and more than CUT_SPREAD times as many characters as the shortest.
+At least CUT_ALIKE prompts must share the largest token count so far. The longest of these prompts must have more than
+LONG_PROMPT characters, and more than CUT_SPREAD times as many characters as the shortest.
 """
 
 SHOWN_WAIT = 5.0
@@ -284,8 +284,8 @@ class Client:
     def note_length(self, characters: int, tokens: int) -> None:
         """Record a prompt's length, and warn if the server seems to truncate prompts.
 
-        The warning appears if prompts of very different lengths all have the largest token count. Ollama
-        silently truncates prompts at its num_ctx.
+        The warning appears if prompts of very different lengths share the largest token count. Ollama, for example,
+        silently truncates prompts to its num_ctx.
         """
         largest, sizes = self._longest
         if tokens > largest:
@@ -374,7 +374,9 @@ class Client:
                 async with asyncio.timeout(self._limits.timeout):
                     status, headers, received = await self._connections.exchange(method, path, content)
             except TimeoutError:
-                raise _RetryableError(f"sent no complete reply within {self._limits.timeout:g} s") from None
+                raise _RetryableError(
+                    f"did not send a complete reply within {self._limits.timeout:g} s"
+                ) from None
             except (OSError, h11.RemoteProtocolError) as error:
                 unreachable = isinstance(error, UnreachableError)
                 happened = "could not be reached" if unreachable else "closed the connection"

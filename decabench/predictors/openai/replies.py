@@ -101,7 +101,7 @@ _UNSUPPORTED = _any_of(
 )
 
 LONGEST_ERROR = 10_000
-"""The maximum number of characters to read from an error. An error that is longer repeats the request."""
+"""The maximum number of characters to read from an error. Longer errors usually repeat the request."""
 
 _ECHOES = frozenset({"input", "flagged_input", "ctx", "url", "stack", "trace", "user_id"})
 """Keys of an error that repeat the request or contain no information."""

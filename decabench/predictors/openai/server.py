@@ -138,7 +138,7 @@ _WAYS = {
     "choices": ("echo",),
     "json": ("response_format", "json_object", "structured_outputs", "guided_json"),
 }
-"""Ways to enforce answers in each protocol, in order of preference, and the servers that support them.
+"""Ways to enforce valid answers in each protocol, in order of preference, and the servers that support them.
 
 - echo (log-probabilities of the prompt): vLLM, llama-cpp-python.
 - response_format: OpenAI, vLLM, SGLang, llama-server, Ollama.
@@ -261,9 +261,9 @@ class OpenAIPredictor:
     window: int
     """The maximum number of questions in progress, including those waiting for a slot or a retry."""
     ways: list[str] = field(default_factory=list)
-    """Ways to enforce answers that the server hasn't rejected, in the order in which they are tried."""
+    """Ways to enforce valid answers that the server hasn't rejected, in the order in which they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """Ways to enforce answers that the server has accepted."""
+    """Ways to enforce valid answers that the server has accepted."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label without a question, after only the template's `Answer:`."""
 

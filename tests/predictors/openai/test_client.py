@@ -169,7 +169,7 @@ def test_a_server_that_drips_is_given_up(waits):
         assert time.monotonic() - begun < 3
         stop.set()
         thread.join()
-    assert "no complete reply within 0.3 s" in found["q0"].error
+    assert "did not send a complete reply within 0.3 s" in found["q0"].error
 
 
 def test_a_reply_without_end_is_given_up(waits, monkeypatch):
