@@ -325,7 +325,7 @@ class DataLine:
     task: str
     """The task's name."""
     origin: str
-    """`mirror`, `upstream files`, `bundled sample`, …"""
+    """Where the data came from, for example `mirror`, `upstream files` or `bundled sample`."""
     known: str
     """A note on whether the data matches published checksums, or who stated the origin. Can be empty."""
     count: str

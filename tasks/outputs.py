@@ -372,8 +372,9 @@ def require_scheme(names: Sequence[str], scheme: Scheme) -> None:
     letters = _LETTERS[scheme]
     spelled = re.compile(f"[oO]|[{letters}{letters.lower()}](?:-.+)?")
     if strange := [name for name in names if not spelled.fullmatch(name)]:
+        others = [f"{letter}-kind" for letter in letters]
         raise DataError(
-            f"{scheme} allows only the tags O and {', '.join(f'{letter}-kind' for letter in letters)}, but got "
+            f"{scheme} allows only the tags {', '.join(['O', *others[:-1]])} and {others[-1]}, but got "
             f"{', '.join(map(repr, strange[:5]))}. Rename the tags, or choose another scheme."
         )
 

@@ -56,7 +56,7 @@ class AnswerForm:
 def default_form(output: Output, metric: str) -> AnswerForm:
     """Return the default answer form for a task's output. For free text, it depends on the metric.
 
-    Metrics from other packages are not loaded, and use the form `span`.
+    Metrics from other packages are not loaded, so free text scored by them has the form `span`.
     """
     match output:
         case Label(names=names):

@@ -126,13 +126,13 @@ class Chosen:
     """Filters and a sort order for examples."""
 
     right: bool | None = None
-    """True for right answers only, False for wrong answers only, None for both."""
+    """True for right answers only, False for wrong answers only, None for all examples."""
     flags: tuple[str, ...] = ()
-    """Show only examples with one of these flags, in any wording; empty for all."""
+    """Flags to look for. An example matches if its answer to any wording has one of them; empty for all examples."""
     ids: tuple[str, ...] = ()
-    """Show only these ids; empty for all."""
+    """The ids of the examples; empty for all examples."""
     search: str = ""
-    """Show only examples with this text in the question, context, references or answer, ignoring case."""
+    """A text that must occur in the question, context, references or answer, ignoring case; empty for all examples."""
     order: Order = "data"
     """The sort order."""
 

@@ -476,7 +476,10 @@ def _blocks_of(
 
 
 def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return a power of two for each pair. With a single power for all pairs, small effects would be lost."""
+    """Return the exponent of the power of two that each pair's effects are divided by.
+
+    If all pairs had the same exponent, small effects would be lost.
+    """
     import numpy as np
 
     powers: Array = np.zeros(len(others), dtype=int)
@@ -490,10 +493,10 @@ def _resample_pairs(
 ) -> tuple[Array, Array]:
     """Return each pair's squared ratio in every resample, (pairs, resamples), and each pair's variance.
 
-    Differences are in units of the pairs' powers of two, and variances in units of their squares. To impose the null
-    hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their sizes.
-    On a single task with units of equal size, each unit keeps exactly its own difference. The squared ratios are at
-    most `_SURE`, and are overwritten by the next call with the same memory.
+    Differences are divided by the pairs' powers of two, and variances by the squares of these powers. To impose the
+    null hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their
+    sizes. On a single task with units of equal size, each unit keeps exactly its own difference. The squared ratios are
+    at most `_SURE`, and are overwritten by the next call with the same memory.
     """
     import numpy as np
 

@@ -172,7 +172,7 @@ class Sample:
 
     @property
     def varies(self) -> bool:
-        """Whether the score has any variance, which is not the case if all units are equal."""
+        """Whether the score varies between samples; False if all units are equal."""
         low, high = self.metric.range
         least = 1e-12 * (high - low) if math.isfinite(high - low) else 0.0
         return math.sqrt(self.spread.variance) > least

@@ -218,7 +218,7 @@ class Job:
 
 @lru_cache(maxsize=32)
 def _read_references(home: Path, task: str, split: str, digest: str) -> References:
-    """`digest` is part of the cache key, so that changed data is read again."""
+    """Read the references of a split. `digest` is part of the cache key, so that changed data is read again."""
     return Store(home).references(task, split)
 
 
@@ -285,7 +285,7 @@ def _trace(path: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=10_000)
 def _file_digest(path: Path, *trace: int) -> str:
-    """`trace` is part of the cache key, so the digest is recomputed after the file changes."""
+    """Return a file's SHA-256. `trace` is part of the cache key, so a changed file is read again."""
     return file_digest(path)
 
 

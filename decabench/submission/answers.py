@@ -436,9 +436,11 @@ class Marks:
     """The entries in submission.toml for a file that doesn't answer every example."""
 
     partial: Mapping[str, Any] | None = None
-    """`answered`, `of` and `chosen` of a limited run."""
+    """For a limited run: the number of examples that were `answered`, the number in the split (`of`), and how they were
+    `chosen`."""
     incomplete: Mapping[str, Any] | None = None
-    """`failed`, `of` and `error` of a run in which examples failed."""
+    """For a run with failures: the number of examples that `failed`, the number that were asked (`of`), and the most
+    common `error`."""
 
 
 Ids = Sequence[str] | AbstractSet[str]

@@ -81,9 +81,11 @@ class SubmissionInfo:
     data: Mapping[str, str] = field(default_factory=dict)
     """The fingerprint (`sha256:...`) of the data that was answered, by `<task>.<split>`."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`answered`, `of` and `chosen` for each limited run, by `<task>.<split>`."""
+    """For each limited run, by `<task>.<split>`: the number of examples that were `answered`, the number in the split
+    (`of`), and how they were `chosen`."""
     incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`failed`, `of` and `error` for each run in which examples failed and have no line, by `<task>.<split>`."""
+    """For each run with failures, by `<task>.<split>`: the number of examples that `failed`, the number that were asked
+    (`of`), and the most common `error`. Failed examples have no line in the file of answers."""
 
     def described(self) -> dict[str, Any]:
         """Return all fields as JSON values, without `partial` and `incomplete` if they are empty.

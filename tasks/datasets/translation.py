@@ -138,8 +138,8 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
             )
         if source[:2] != target[:2]:
             raise DataError(
-                f"{names} are not aligned: talk {source[0]}, {source[1]}, in one is paired with talk "
-                f"{target[0]}, {target[1]}, in the other."
+                f"{names} are not aligned: talk {source[0]}, {source[1]}, of the first file is paired with talk "
+                f"{target[0]}, {target[1]}, of the second."
             )
         yield source[0], source[2], target[2]
 

@@ -124,7 +124,7 @@ _REMEDY = "Replace the file, or fetch it again with --force if it was downloaded
 
 
 def _require_content(path: Path, name: str) -> Path:
-    """Return the path. Raises DataError if the file is empty, because no published file is."""
+    """Return the path. Raises DataError if the file is empty, because published files never are."""
     if path.exists() and path.stat().st_size == 0:
         raise DataError(f"{name} is empty. {_REMEDY}.")
     return path

@@ -436,7 +436,7 @@ def test_answers_that_are_themselves_when_they_are_written_again(
         ({"metric": '"joint_goal_em"'}, "'units' is missing.* joint_goal_em scores whole dialogues"),
         (
             {"output": '{ kind = "tags", scheme = "IOB2", names = ["O", "B-X", "U-X"] }'},
-            "IOB2 allows only the tags O and B-kind, I-kind, but got 'U-X'",
+            "IOB2 allows only the tags O, B-kind and I-kind, but got 'U-X'",
         ),
         (
             {"output": '{ kind = "label", names = ["US", "us"] }', "metric": '"accuracy"'},
