@@ -241,7 +241,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
     If there are several, this is the one that the Perl script finds: the reference's tokens are the table's rows, and
     if there is a tie, the traceback moves up. A row is an integer (Hyyrö 2004) in which bit j is clear if the length in
     column j + 1 is one more than in column j, so that a cell is a count of bits and computing a row takes one addition.
-    `places` must have the candidate's positions of all tokens in the reference.
+    `places` must contain the result of `_find_places` for the candidate and all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []
@@ -260,7 +260,7 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
 
 
 def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, int]:
-    """Return the columns of each wanted token as a bit mask. Other tokens can't match."""
+    """Return a mapping from each wanted token in a sentence to a bit mask of its positions."""
     places: dict[str, int] = {}
     for column, token in enumerate(sentence):
         if token in wanted:

@@ -108,7 +108,7 @@ class _Beam:
         )  # the greedy answer's position in the beam
 
     def extend(self, p: Tensor, step: int) -> Tensor:
-        """Extend the hypotheses with the most likely words, given p (B, width, words).
+        """Extend the hypotheses with the most likely words, given the words' probabilities, (B, width, words).
 
         Returns, for each new hypothesis, the number of the old hypothesis that it extends, (B, width).
         """

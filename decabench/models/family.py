@@ -199,8 +199,7 @@ class Family:
     """The number of marks, such as <init> and <eos>, that `encode` adds to each text. By default, they don't
     count toward a batch's size."""
     size: Callable[[Lengths], Integers] | None = None
-    """Returns each example's share of a batch's capacity. If None, an example counts as its number of
-    words."""
+    """Returns each example's share of a batch's capacity. If None, the share is its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
     """Returns the length used by `batch_rule = "padded"`. If None, `size` is used."""
     order: Callable[[Lengths], Sequence[Integers]] | None = None

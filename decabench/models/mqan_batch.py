@@ -172,8 +172,8 @@ class MQANBatch:
     target: Tensor
     """(B, n) The decoder's target, which ends with <eos>, as output numbers below v + o; 0 is padding."""
     target_at: Tensor
-    """(2, T) The example and step of each target token. They are computed on the CPU, because a GPU would have
-    to wait for the number of tokens."""
+    """(2, T) The example and step of each target token. They are computed on the CPU, because a GPU
+    would have to wait until the number of tokens is known."""
     others: Tensor
     """(o,) The words outside the vocabulary, as rows of `vectors`."""
     other_words: Tensor

@@ -740,9 +740,9 @@ class RecurrentModules(HeadedNetwork):
 
 
 class _Places:
-    """Selects the states at which an output is computed, (B, T, k) -> (N, k).
+    """Selects the states from which an output is computed, (B, T, k) -> (N, k).
 
-    Selects either the states of all tokens, or the last state of each text. Empty texts get zeros.
+    These are either the states of all tokens, or the last state of each text. Empty texts get zeros.
     """
 
     def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:

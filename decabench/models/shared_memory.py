@@ -136,7 +136,7 @@ class MemoryWeights(NamedTuple):
 class _Memory:
     """A memory over all steps, with a column for each segment.
 
-    Index t of contents and attentions is the value before step t, counted from 0. Each step uses views that
+    At index t, `contents` and `attentions` have the values before step t, counted from 0. Each step uses views that
     `unbind` creates for all steps at once, because slicing at each step would take as long as the computation
     itself.
     """
@@ -696,8 +696,8 @@ class MemoryNetwork(TextClassifier):
 class BagNetwork(TextClassifier):
     """NBOW, which uses the sum of a text's word vectors, and MT-DNN, which has two hidden layers on their mean.
 
-    The first hidden layer of MT-DNN is shared. Its use of the mean is a guess: the sum over a review of 150 words
-    saturates the tanh of nearly all units.
+    The first hidden layer of MT-DNN is shared. Its use of the mean is a guess, because the sum over a review of 150
+    words would saturate the tanh of nearly all units.
     """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:

@@ -97,7 +97,7 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
     Steps and epochs are counted from 1; epoch 0 means that the run is not counted in epochs. `inverse-root` is from
     Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al. 2017 (section 5.2). `cooldown`
-    is in neither paper; it lowers the rate linearly, so that it would reach 0 one step after the last.
+    is in neither paper; it lowers the rate linearly, so that the rate would reach 0 one step after the last.
     """
     rate = config.learning_rate
     match config.rate:

@@ -246,7 +246,7 @@ def copy_weights(
 ) -> None:
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint.
 
-    This is section 4.3 of the decathlon paper. Values used only in training are not copied, because training
+    This follows section 4.3 of the decathlon paper. Values used only in training are not copied, because training
     sets them before using them, and exports don't contain them. In tables with a row for each word or n-gram, only
     the rows that are in both vocabularies are copied. Heads of tasks that are not in the checkpoint keep their random
     values. Raises DecabenchError if the networks differ in size.

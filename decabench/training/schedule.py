@@ -51,8 +51,8 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         return (Phase(rounds, steps, config.epochs, config.order, config.together),)
     if config.together or config.order in ORDERS_BY_PASS:
         raise DecabenchError(
-            f"The schedule {config.schedule!r} can't be combined with 'together', or with the order sequence or "
-            "shuffled. Start several runs instead, each with --init and the checkpoint of the run before."
+            f"The schedule {config.schedule!r} can't be combined with 'together', or with the order 'sequence' or "
+            "'shuffled'. Start several runs instead, each with --init and the checkpoint of the run before."
         )
     if config.schedule == "sequential":
         if config.epochs:

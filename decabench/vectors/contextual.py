@@ -157,8 +157,8 @@ class ContextualVectors:
 def open_contextual(name: str) -> ContextualVectors:
     """Open `contextual:FOLDER`, reading only config.json, tokenizer.json and model.safetensors.
 
-    Raises MissingDataError if the folder or a package is missing, and DataError if it does not contain an
-    encoder whose type is in `KINDS`.
+    Raises MissingDataError if the folder or a package is missing, and DataError if the folder does not
+    contain an encoder whose type is in `KINDS`.
     """
     with _errors(name):
         _, path = split_name(name)
@@ -215,8 +215,8 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
     if odd := sorted(report["mismatched_keys"]):
         key, found, wanted = odd[0]
         raise ValueError(
-            f"model.safetensors and config.json belong to different encoders: {key} is {tuple(found)}, not "
-            f"{tuple(wanted)}"
+            f"model.safetensors and config.json belong to different encoders: the shape of {key} is "
+            f"{tuple(found)} instead of {tuple(wanted)}"
         )
     encoder.eval()
     tokenizer.no_padding()

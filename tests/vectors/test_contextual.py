@@ -106,7 +106,7 @@ def change(folder, **changes):
         ),
         (
             {"hidden_size": 12},
-            r"belong to different encoders: embeddings\.LayerNorm\.bias is \(8,\), not \(12,\)",
+            r"belong to different encoders: the shape of embeddings\.LayerNorm\.bias is \(8,\) instead of \(12,\)",
         ),
         ({"layer_norm_eps": -5.0}, "states are not finite"),
         ({"chunk_size_feed_forward": 3}, "has to be a multiple of the chunk size 3"),
