@@ -48,7 +48,7 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""Command names. Each command is a function in `commands/NAME.py`. `import` is a keyword, so it is `import_` there."""
+"""Command names. Each command is a function in `commands/NAME.py`, where the name of `import` is `import_`."""
 
 _PREFIX = "DECABENCH"
 _INTERRUPTED = 130
@@ -302,7 +302,7 @@ _PLAINER = (
     (r"^Got unexpected extra arguments? \((.*)\)", r"Too many arguments: \1"),
     (r"\(Did you mean one of: (.*)\)", r"Did you mean one of \1?"),
 )
-"""Regular expressions for click's messages, and their plainer replacements."""
+"""Regular expressions that match parts of click's messages, and plainer replacements."""
 
 
 def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 _ERROR_LENGTH = 300
-"""How many characters of an exception's message to show; some messages contain a whole tensor or web page."""
+"""The maximum number of characters of an exception's message to show. Some contain a whole tensor or web page."""
 
 
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))

@@ -1,4 +1,4 @@
-"""The progress of a run: lines in a log, bars on a terminal."""
+"""Show the progress of a run, as lines in a log or as bars on a terminal."""
 
 from __future__ import annotations
 

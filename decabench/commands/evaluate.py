@@ -457,7 +457,7 @@ _ITEM_FORMS = {
     "unknown_items": "unknown",
     "outside_heads": "with a head outside the sentence",
 }
-"""Descriptions of problems with single items in tags and trees."""
+"""Descriptions of problems with individual items in tags and trees."""
 
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:

@@ -30,7 +30,7 @@ _ONLY = {
     "answer": ("--answer", ("csv",)),
     "id_": ("--id", ("csv", "lm-eval")),
 }
-"""Options that work only with some formats: the flag and the formats, by parameter."""
+"""Parameters that work only with some formats, each with its option and these formats."""
 
 
 @click.command("import")

@@ -135,7 +135,7 @@ def prepare(
 def _describe_place(tasks: list[Task], request: Request) -> str:
     """Describe where the data comes from.
 
-    If no source is specified, data that came from a mirror is kept, and the description mentions it.
+    If no source is specified, data that came from a mirror is kept. The description then says so.
     """
     from decabench.tasks import Store, requested_splits
 

@@ -64,9 +64,9 @@ class ForeignAnswer(NamedTuple):
     is_tied: bool = False
     """Whether another choice is equally likely."""
     columns: tuple[str, ...] = ()
-    """The names of the table's other columns."""
+    """The names of the table's columns, without the id and answer columns."""
     cells: tuple[str, ...] = ()
-    """The row's texts in these other columns."""
+    """The row's texts in `columns`."""
     ids_in_quotes: tuple[str, ...] = ()
     """Ids of rows that a stray quotation mark may have merged into this row."""
 

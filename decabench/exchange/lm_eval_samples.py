@@ -157,7 +157,7 @@ def _choose(
 ) -> tuple[list[str], int, bool] | str:
     """Return the choices, the index of the most likely one, and whether it is tied.
 
-    If choices are tied, the first is returned, as in lm-eval's `acc`. If the sample isn't a multiple choice, a
+    If choices are tied, the first is returned, as in lm-eval's `acc`. If the sample isn't multiple-choice, a
     message with the reason is returned instead.
     """
     if requests and all(len(request) == 1 for request in requests):

@@ -1,7 +1,7 @@
 """Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
 
 Prose isn't searched. All other texts are unparseable, and the answer is then empty, because a guess would be worse.
-This includes several tags with different answers, and free text with markup, an introduction or a remark around it.
+For example, several tags have different answers, or free text is surrounded by markup, an introduction or a remark.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _GPU_BATCH = 256
 """The minimum number of questions to send at once to a worker with a GPU. The worker divides them into batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
-"""Seconds for workers to close the model at the end of a run, and after an error or Ctrl-C."""
+"""How many seconds workers have to close the model at the end of a run, and after an error or Ctrl-C."""
 
 _BY_VALUE = "decabench_include_"
 """Prefix of modules from --include files, which workers can't import."""

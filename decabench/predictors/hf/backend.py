@@ -232,7 +232,7 @@ class Facts:
     positions: int | None
     """The maximum sequence length, or None for no limit."""
     advised: int | None
-    """The maximum prompt length according to the tokenizer."""
+    """The maximum length of prompt and answer saved with the tokenizer; None if unknown."""
     adapter: str | None = None
     """The adapter's digest, or None without an adapter."""
 
