@@ -17,7 +17,7 @@ CHARACTERS_A_TOKEN = 4
 """A rough estimate for English text, used for models without a tokenizer."""
 
 _SAMPLE = 500
-"""The number of examples per task whose tokens are counted."""
+"""The maximum number of examples per task whose tokens are counted."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Estimate:
 
 
 def estimate_run(plan: Plan) -> list[Estimate]:
-    """Estimate each task and wording. Token counts are extrapolated from the first 500 examples."""
+    """Estimate each task and wording. Token counts are extrapolated from the first 500 unanswered examples."""
     token_counter = getattr(plan.backend, "token_counter", None)
     counter = token_counter() if token_counter else None
     return [_estimate_task(plan, task, counter) for task in plan.tasks]

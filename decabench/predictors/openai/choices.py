@@ -168,8 +168,8 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
     """Raise an error for a reply without text, unless the answer may really be empty.
 
-    An empty answer is accepted if the model wrote reasoning. It is also accepted if the server sent a
-    finish_reason and didn't report 0 tokens, because a model needs at least one token to end an answer.
+    An empty answer is accepted if the model wrote reasoning. It is also accepted if it ended normally or at the token
+    limit and the server didn't report 0 tokens, because a model needs at least one token to end an answer.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""

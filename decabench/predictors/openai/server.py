@@ -476,8 +476,9 @@ class OpenAIPredictor:
         """Shorten the context after a prompt was too long.
 
         The new length is based on the number of tokens in this prompt and on the limit, if the server reported
-        both. Otherwise the prompt is shortened by a quarter twice, and then by half each time. The lengths of
-        other prompts aren't used, so the order of questions doesn't matter.
+        both. Otherwise the prompt is shortened by a quarter in the first two attempts and then by half, or to the
+        reported limit if that is shorter. The lengths of other prompts aren't used, so the order of questions
+        doesn't matter.
         """
         context, characters = asked.context, asked.size
         if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:
