@@ -210,7 +210,8 @@ def export_tasks(
 
     Prompts are the same as in `decabench predict`, with `shots` worked examples. If `chat` is set, lm-eval doesn't
     end an answer at a blank line, which is necessary for chat models. Inspect never does. Raises MissingDataError
-    if a split has not been prepared, and DecabenchError if the folder contains other files.
+    if a split has not been prepared, DataError if its labels are hidden, and DecabenchError if the folder contains
+    other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
     require_name(split, SPLITS, "split")

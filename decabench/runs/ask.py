@@ -50,9 +50,9 @@ class Tally:
     failed: int = 0
     """Examples that failed in this run."""
     prompt_tokens: int = 0
-    """Number of prompt tokens, if known."""
+    """Number of prompt tokens in this run, where known."""
     completion_tokens: int = 0
-    """Number of generated tokens, if known."""
+    """Number of generated tokens in this run, where known."""
     cut: int = 0
     """Answers with a truncated context, including those from the journal."""
     truncated: int = 0
@@ -64,9 +64,9 @@ class Tally:
     empty: int = 0
     """Empty answers that were not refused, including those in `cut_reasoning` and `only_reasoning`."""
     cut_reasoning: int = 0
-    """Answers that reached the token limit during reasoning."""
+    """Empty answers that reached the token limit, usually during reasoning."""
     only_reasoning: int = 0
-    """Answers that consist only of reasoning."""
+    """Empty answers that ended after the reasoning."""
     not_in_context: int = 0
     """Answers to an extractive task that don't occur in the context."""
     served_by: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Tally:
     template: int = 0
     """Answers from which role headers or chat template tokens were removed."""
     tool_calls: int = 0
-    """Unparseable answers that call a tool."""
+    """Answers that call a tool instead. They are not included in `unparseable`."""
     seconds: float = 0.0
     """Elapsed time in seconds, including loading."""
     commonest_error: str = ""

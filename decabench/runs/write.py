@@ -437,9 +437,9 @@ _AS_IT_IS = Reading()
 def make_line(question: Question, answer: Answer, reading: Reading = _AS_IT_IS) -> dict[str, Any]:
     """Return a line of `predictions/<task>.<split>.jsonl`.
 
-    With a form, the answer is extracted from the text. With a wording, its labels are replaced by the
-    dataset's. A refused answer becomes empty because a filter might cut a text off right after a correct
-    word.
+    If `reading` has a form, the answer is extracted from the text. If it has a wording, the wording's labels are
+    replaced by the dataset's. A refused answer becomes empty because a filter might cut a text off right after a
+    correct word.
     """
     form, wording = reading.form, reading.wording
     text, rules = answer.text, []
