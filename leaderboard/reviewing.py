@@ -303,7 +303,7 @@ def review_submissions(
     Args:
         sent: The folder that contains `path`.
         path: The path in that folder and in the board's folder of submissions: `alice` or `alice/mqan`.
-        submissions: The board's folder of submissions, with scores in the ledger. Faulty ones are left out.
+        submissions: The board's folder of submissions, with scores in the ledger. Faulty submissions are left out.
         split: The split to score.
         options: The suite, data and tasks of the board.
         seconds: The time limit for checking and scoring each submission.

@@ -146,7 +146,7 @@ class Keeper:
 
 
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
-    """Find all submissions in a folder, which can also be a single submission itself.
+    """Find all submissions in a folder. `given` can also be a single submission.
 
     Returns a folder, the submissions' paths relative to it, and refusals of everything that couldn't be
     read. A submission is a folder, an archive, or a single results file. Links directly in `given` are
@@ -397,7 +397,10 @@ def _score_split(
 def _plan_split(
     opened: Submission, split: str, suite: Suite, keeper: Keeper
 ) -> tuple[ScoringOptions | None, dict[str, str]]:
-    """Return options for scoring the tasks that can be scored here, or None, and why the others can't be scored."""
+    """Return options for the tasks that can be scored here, and the reasons why other tasks can't be scored.
+
+    The options are None if no task can be scored here.
+    """
     answered = [task for task in suite.tasks if (task, split) in opened.files]
     why = {task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered}
     tasks = [task for task in answered if not why[task]]

@@ -52,7 +52,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class _Digests:
-    """64-bit digests of a split's texts, unchanged and normalized. Empty texts have 0 and are not compared."""
+    """64-bit digests of a split's texts, unchanged and normalized. Empty texts have digest 0 and are not compared."""
 
     exact: np.ndarray
     normalised: np.ndarray
@@ -67,8 +67,8 @@ def find_overlap(
 ) -> Iterator[Overlap]:
     """Yield the overlap of each prepared split in `splits` with each task's splits in `against`.
 
-    Overlap with the split's own task is always reported. Overlap with another task is reported only if they share a
-    text. Empty texts are not compared. Memory use is 16 bytes per text, plus the ids of one split.
+    Overlap with the split's own task is always reported. Overlap with another task is reported only if the two
+    tasks share a text. Empty texts are not compared. Memory use is 16 bytes per text, plus the ids of one split.
     Raises DataError for damaged data.
     """
     import numpy as np

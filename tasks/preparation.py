@@ -281,7 +281,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dict[str, SplitRecord]:
     """Prepare the splits that are missing or out of date, and return the records of all requested splits.
 
-    Raises MissingDataError, DataError or StorageError. A split that fails keeps its earlier data.
+    Raises MissingDataError, DataError or StorageError if a split can't be prepared. Its earlier data is kept.
     """
     found = found or _find_due(task, request)
     if found.splits:  # otherwise write nothing, because the home folder may be read-only
@@ -304,7 +304,7 @@ def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dic
 
 
 def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
-    """Group the due splits by mirror. An altered split is prepared again from the mirror that it came from."""
+    """Group the splits to prepare by mirror. An altered split is prepared again from the mirror that it came from."""
     records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
     found: dict[str | None, list[str]] = {}
     for split in due.splits:
@@ -318,7 +318,7 @@ class _Due:
     splits: tuple[str, ...]
     """The splits that must be prepared."""
     altered: tuple[str, ...] = ()
-    """The splits that are due only because their prepared files were changed or deleted."""
+    """The splits that must be prepared only because their prepared files were changed or deleted."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:

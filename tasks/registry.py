@@ -115,13 +115,16 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
-    """Return the given tasks, looking up those that are names. Raises UnknownNameError for an unknown name."""
+    """Return the given tasks, looking up tasks that are given by name. Raises UnknownNameError for an unknown name."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 
 
 def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
-    """Return the given suite, or look up a suite by name. None means the decathlon. Raises UnknownNameError."""
+    """Return the given suite, or look it up by name. None means the decathlon.
+
+    Raises UnknownNameError for an unknown name.
+    """
     if isinstance(suite, str):
         return get_suite(suite, known_suites(include))
     return DECATHLON if suite is None else suite
@@ -172,7 +175,7 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
 
 @lru_cache(maxsize=256)
 def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...]:
-    """Load a file once. `place`, its absolute path, and `content`, its digest, are only part of the cache key."""
+    """Load a file once. `place` (its absolute path) and `content` (its digest) are only used as cache keys."""
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":

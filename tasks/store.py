@@ -436,7 +436,7 @@ class References(Sequence[Item]):
 
 
 def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number the units of each level from 0, in order of first occurrence. Returns shape (examples, levels).
+    """Number the units of each level from 0, in order of first occurrence. Returns an array, (examples, levels).
 
     Equal inner units in different outer units get different numbers. If there are no units, each row is its own unit.
     """

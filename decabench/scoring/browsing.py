@@ -158,7 +158,7 @@ class Browsed:
     before: tuple[str, ...] = ()
     """The contexts of earlier examples in the group, such as earlier turns of a dialogue, in order."""
     parted: str = ""
-    """The answer that made the state diverge from the gold state, or `here` if it is this answer."""
+    """The answer that made the state diverge from the gold state, or `here` if it is the answer to this example."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:

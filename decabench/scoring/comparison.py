@@ -113,7 +113,7 @@ class Compared:
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
     of: int | None = None
-    """The number of examples in the split, or in the suite's splits, if only some were answered."""
+    """The number of examples in the split (for a suite, in all of its splits) if only some of them were answered."""
 
     @property
     def gain(self) -> float:
@@ -497,7 +497,7 @@ class Lineup:
     examples: Mapping[str, int]
     """The number of compared examples, by task."""
     of: Mapping[str, int]
-    """The number of examples in the split, for tasks where only some were answered."""
+    """The number of examples in the split, for tasks with answers to only some of the examples."""
     digits: Mapping[str, int]
     """The number of decimals to print, by task."""
     not_compared: Mapping[str, str]
@@ -543,7 +543,7 @@ def _model(results: Results, path: str) -> str:
 
 
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
-    """Return a key that is the same for runs that differ only in their seeds, and the seed of this run.
+    """Return a key that runs share if they differ only in their seeds, and the seed of this run.
 
     For a model trained with `decabench train`, the seed is the training seed, because its answers are not sampled.
     Returns None if the predictor's record doesn't say which model answered.

@@ -301,10 +301,10 @@ def _find_jobs(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a result from the ledger, or None. Its answers and references are read only when needed.
+    """Return a job's result from the ledger. Answers and references are read only when needed.
 
-    Also returns None if the data file doesn't match its record, so that the answers are scored again, which checks
-    every row of the data.
+    Returns None if there is no result or `again` is set. Also returns None if the data file doesn't match its record:
+    the answers are then scored again, which checks every row of the data.
     """
     if options.again or (found := ledger.find(job)) is None:
         return None
@@ -589,7 +589,7 @@ def _sweep(ours: Path) -> None:
 
 
 def results_home(submission: Path) -> Path:
-    """Return the folder for all results of a submission, which is next to the submission if it is an archive."""
+    """Return the folder for all results of a submission. The results of an archive are stored next to the archive."""
     return submission / RESULTS if submission.is_dir() else submission.parent / f"{submission.name}.results"
 
 

@@ -48,7 +48,7 @@ _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
 
 _CELLS = 4_000_000
-"""The maximum number of signs in memory at a time. Each takes four bytes."""
+"""The maximum number of signs in memory at a time. A sign takes four bytes."""
 
 _PAIRS = 64
 """The maximum number of pairs to resample at once. More pairs would not fit into the processor's cache."""

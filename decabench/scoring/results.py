@@ -530,7 +530,7 @@ def _examples_beside(folder: Path, task: str) -> tuple[ExamplesHead, Iterable[Sc
 def read_bounded(path: Path) -> str:
     """Return the text of a results file.
 
-    Raises InvalidResultsError if it is too large, not a regular file or not UTF-8, or can't be read.
+    Raises InvalidResultsError if the file is too large, is not a regular file, is not UTF-8, or can't be read.
     """
     try:
         if path.exists() and not path.is_file():

@@ -33,7 +33,7 @@ ENOUGH = 10
 
 @dataclass(frozen=True)
 class Layout:
-    """How a split's examples are grouped into sampled units, which is the same for all systems."""
+    """The grouping of a split's examples into sampled units. It is the same for all systems."""
 
     unit: Array
     """(examples,): the number of each example's unit."""
@@ -44,7 +44,7 @@ class Layout:
     level: int
     """The level of the units; 0 is outermost."""
     fixed: int
-    """The number of outer units, if they are too few to be resampled; 0 if the units are outermost."""
+    """The number of outer units, if they are too few to be resampled; 0 if the outermost units are resampled."""
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
@@ -72,9 +72,9 @@ class Sample:
     level: int = 0
     """The level of the units; 0 is outermost."""
     fixed: int = 0
-    """The number of outer units, if they are too few to be resampled, such as six relations; otherwise 0."""
+    """The number of outer units, if they are too few to be resampled; 0 if the outermost units are resampled."""
     influence: Array | None = None
-    """(units,): the first-order effect of each unit on the score, if rows don't add up, as for ranks."""
+    """(units,): the first-order effect of each unit on the score, for metrics of ranks, whose rows don't add up."""
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
@@ -179,7 +179,7 @@ class Sample:
 
 
 def _sums_without_each(rows: Array) -> Array:
-    """Return the sum of all other rows for each row. Subtracting rows from the total would lose digits."""
+    """Return, for each row, the sum of all other rows. Subtracting the row from the total would lose digits."""
     import numpy as np
 
     sums: Array = np.zeros(rows.shape)
@@ -241,7 +241,7 @@ class SampledUnits:
     level: str | None = None
     """The name of a unit, such as `article`."""
     fixed: int = 0
-    """The number of outer units, if they are too few to be resampled; 0 if the units are outermost."""
+    """The number of outer units, if they are too few to be resampled; 0 if the outermost units are resampled."""
     within: str | None = None
     """The name of an outer unit, such as `relation`."""
 

@@ -149,7 +149,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """The result's name in the ledger. Empty if it depends on third-party code, whose version is unknown."""
+        """The result's name in the ledger. Empty if third-party code, whose version is unknown, affects it."""
         task, data = self.task, self.data
         metrics = task.metrics
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -582,7 +582,7 @@ class TaskScores:
 
 
 def find_metric(name: str) -> Metric:
-    """Return a built-in metric, a metric from an installed package, or `package.module:object`.
+    """Return a built-in metric, a metric from an installed package, or the metric at `package.module:object`.
 
     Raises UnknownNameError if it can't be found.
     """

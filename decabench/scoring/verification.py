@@ -79,7 +79,7 @@ _MEANINGS = {
     "variants": "the answers to other wordings, or the list of retired wordings, have changed",
     "decabench": "scored by a different version of decabench",
 }
-"""The meaning of a difference in each key. If keys are nested, the outermost key in this list is used."""
+"""The meaning of a difference, by key of the results file. For nested keys, the outermost key listed here is used."""
 _EDITED = "the file was edited, or depends on something that has changed"
 _TOTALS = ("decascore", "interval", "total")
 

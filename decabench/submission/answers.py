@@ -347,7 +347,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label, or None if a probability is invalid. Scores don't depend on them."""
+    """Return the probability of each label, or None if one is invalid. Scores don't depend on probabilities."""
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]

@@ -622,9 +622,9 @@ def write_submission(
 ) -> Submission:
     """Write answers and submission.toml.
 
-    `predictions` maps (task, split) to (id, answer) pairs, or to mappings with at least these keys. Files for other
-    splits are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder can't be
-    written.
+    `predictions` maps (task, split) to (id, answer) pairs, or to mappings with at least the keys `id` and `answer`.
+    Files for other splits are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder
+    can't be written.
     """
     folder = Path(folder)
     info = SubmissionInfo(info) if isinstance(info, str) else info

@@ -233,7 +233,7 @@ def read_folder(
 def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads) -> SourceFiles:
     """Download the files of the splits from the first source that works, unless they already exist.
 
-    Raises MissingDataError with the reason for each source, and StorageError.
+    Raises MissingDataError with the reason for each source, and StorageError if a file can't be written.
     """
     from decabench.tasks.sources.download import TransferError, plain_url
 
@@ -282,7 +282,7 @@ def fetch_from_mirror(
     """Download the files of the splits from `<mirror>/<task>/`, regardless of published digests.
 
     Files listed in `<mirror>/SHA256SUMS` must match it. Raises MissingDataError with the files that the
-    mirror lacks, DataError for a damaged file, and StorageError.
+    mirror lacks, DataError for a damaged file, and StorageError if a file can't be written.
     """
     from decabench.tasks.sources.download import TransferError, plain_url
 
