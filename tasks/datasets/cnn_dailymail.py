@@ -150,8 +150,10 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
         with read_errors(archive), tarfile.open(archive, "r|gz") as tar:
             for member in tar:
                 left -= member.size
-                if member.size > _LONGEST_STORY or left < 0:
-                    raise DataError(f"{archive.name}, {member.name[:80]!r}, is too large for a story.")
+                is_long = member.size > _LONGEST_STORY
+                if is_long or left < 0:
+                    large = f"{member.name[:80]!r} is" if is_long else "all files together are"
+                    raise DataError(f"{archive.name} can't be an archive of stories: {large} too large.")
                 file = tar.extractfile(member) if member.isfile() else None
                 if file is not None and member.name.endswith(".story"):
                     row = (Path(member.name).stem, file.read())
