@@ -40,6 +40,7 @@
 
   // Shows a chart in a figure. `paint` draws the SVG for a given width and returns its height. `table` contains the numbers.
   function show(figure, name, words, paint, table) {
+    figure.hidden = false; // a hidden figure has no width
     const width = Math.max(300, (figure.clientWidth || 900) - 26);
     const picture = document.createElementNS(SPACE, "svg");
     const height = paint(picture, width);
@@ -52,7 +53,6 @@
     const links = element("p", null, "meta downloads");
     links.append(download("SVG", name + ".svg", "image/svg+xml", () => standalone(picture)), download("CSV", name + ".csv", "text/csv", () => table.map((row) => row.map(quoted).join(",")).join("\n") + "\n"));
     figure.replaceChildren(element("figcaption", words), holder, links, asTable(table, words));
-    figure.hidden = false;
   }
 
   // Returns a collapsed table with the numbers of a chart. The table is built when the reader opens it.
@@ -153,11 +153,13 @@
   function grid(figure, name, words, rows, columns, cells, table) {
     const paint = (picture, width) => {
       const room = Math.min(width * 0.3, 220);
-      const each = Math.max(columns.length > 12 ? 14 : 34, Math.min(80, (width - room) / columns.length));
-      const top = 8 + 6.5 * Math.max(...columns.map((column) => Math.min(column.length, 20)));
+      const each = Math.max(columns.length > 12 ? 14 : 34, Math.min(108, (width - room) / columns.length));
+      const longest = 6.5 * Math.max(...columns.map((column) => Math.min(column.length, 20)));
+      const isFlat = longest < each;
+      const top = isFlat ? 20 : 8 + longest;
       columns.forEach((column, index) => {
         const x = room + each * (index + 0.5);
-        label(picture, x, top - 6, cut(column, 20), { transform: "rotate(-60 " + x + " " + (top - 6) + ")", "font-size": 11 });
+        label(picture, x, top - 6, cut(column, 20), { "font-size": 11, ...(isFlat ? { "text-anchor": "middle" } : { transform: "rotate(-60 " + x + " " + (top - 6) + ")" }) });
       });
       rows.forEach((row, index) => {
         const y = top + ROW * index;
@@ -196,11 +198,17 @@
         line(picture, x(to(tick)), 14, x(to(tick)), height - 34, "var(--line)");
         label(picture, x(to(tick)), height - 22, showX(tick), { "text-anchor": "middle", fill: "var(--soft)", "font-size": 11 });
       }
-      for (const item of items) {
+      const placed = []; // the labels so far, from top to bottom; a label that would cover another one moves down
+      for (const item of [...items].sort((a, b) => y(a.y) - y(b.y))) {
         const mark = draw(picture, "g", {});
         const [cx, cy] = [x(to(item.x)), y(item.y)];
         draw(mark, "circle", { cx, cy, r: 5, fill: item.colour, "fill-opacity": 0.8 });
-        if (items.length <= 30) label(mark, cx + (cx > width - 120 ? -8 : 8), cy, cut(item.name, 24), { "font-size": 11, "text-anchor": cx > width - 120 ? "end" : "start" });
+        if (items.length <= 30) {
+          let at = cy;
+          while (placed.some(([left, top]) => Math.abs(left - cx) < 130 && Math.abs(top - at) < 12)) at++;
+          placed.push([cx, at]);
+          label(mark, cx + (cx > width - 120 ? -8 : 8), at, cut(item.name, 24), { "font-size": 11, "text-anchor": cx > width - 120 ? "end" : "start" });
+        }
         tip(mark, item.name + ": " + points(item.y, digits) + ", " + showX(item.x));
       }
       return height;
@@ -211,17 +219,18 @@
   // Draws groups of bars. Each series is { name, values, intervals, colour, colours, isLine }.
   function bars(figure, name, words, labels, series, { fixed = [0], unit = "", digits = 1 } = {}) {
     const paint = (picture, width) => {
-      const tall = Math.max(...labels.map((one) => one.length)) * 5.2 + 12;
-      const height = 300 + tall + 22;
+      const each = (width - 54) / labels.length;
+      const longest = 6.5 * Math.max(...labels.map((one) => one.length));
+      const isFlat = longest < each;
+      const height = 310 + (isFlat ? 6 : 0.65 * longest + 4);
       const values = series.flatMap((one) => [...one.values, ...(one.intervals || []).flat()]);
       const y = scale(values.filter((value) => value !== null), 290, 26, fixed);
       Object.assign(y, { end: 44, far: width - 6 });
       axis(picture, y, y.low, y.high, "y");
-      const each = (width - 54) / labels.length;
       const drawn = series.filter((one) => !one.isLine);
       labels.forEach((text, index) => {
         const middle = 48 + each * (index + 0.5);
-        label(picture, middle, 302, text, { "font-size": 11, "text-anchor": "end", transform: "rotate(-40 " + middle + " 302)" });
+        label(picture, middle, 302, text, { "font-size": 11, ...(isFlat ? { "text-anchor": "middle" } : { "text-anchor": "end", transform: "rotate(-40 " + middle + " 302)" }) });
         series.forEach((one) => {
           const value = one.values[index];
           if (value === null || value === undefined) return;
