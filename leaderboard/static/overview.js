@@ -5,6 +5,7 @@
   const { load, say, state, pairs, points } = decabench;
   const form = document.querySelector("[data-controls]");
   const note = document.querySelector("[data-note]");
+  const COMPARED = ["system", "run", "paper"]; // the kinds of rows that are shaded
   const STEP = 60; // rows drawn at once; more are added as the reader scrolls
   const boxes = [...form.querySelectorAll("[name=task]")];
   const FIELDS = ["q", "size", "year", "evidence", "view"];
@@ -23,10 +24,11 @@
     tables = board.tables.map((table) => {
       const section = document.querySelector('[data-table="' + CSS.escape(table.id) + '"]');
       const body = section.querySelector("tbody");
-      const rows = [...body.rows].map((element, place) => adopt(table, element, place));
+      const groups = Object.fromEntries([...body.querySelectorAll(".group")].map((element) => [element.dataset.kind, element]));
+      const rows = [...body.rows].filter((element) => !element.dataset.kind).map((element, place) => adopt(table, element, place));
       const sentinel = document.createElement("tr");
       for (const row of rows.filter((each) => each.runs)) unite(row, rows);
-      const found = { ...table, section, body, rows, sentinel, heads: [...section.querySelectorAll(".board thead th")], shown: [], drawn: 0 };
+      const found = { ...table, section, body, rows, groups, sentinel, heads: [...section.querySelectorAll(".board thead th")], shown: [], drawn: 0 };
       found.heads.push(...board.more.map((one) => addHead(section, one)));
       found.heads.forEach((head) => makeSortable(head));
       new IntersectionObserver((seen) => seen[0].isIntersecting && drawMore(found), { rootMargin: "600px" }).observe(sentinel);
@@ -44,6 +46,7 @@
   // Returns a row of the page, with its cells and numbers. Its total and rank change with the chosen tasks.
   function adopt(table, element, place) {
     const row = { ...table.rows[place], element, place, isComplete: !["partial", "failed", "nothing"].includes(element.classList[0]) };
+    if (row.kind === "ceiling") row.interval = row.intervals = null; // a perfect score has no useful interval
     const cells = [...element.cells];
     const first = table.total ? 3 : 1;
     Object.assign(row, { cells: cells.slice(first), rankCell: table.total && cells[0], totalCell: table.total && cells[2] });
@@ -166,7 +169,7 @@
     const scales = places.map((place) => board.tasks[place]);
     for (const row of table.rows) {
       const spreads = data.spreads[row.page];
-      const ends = row.total === null || !spreads ? null : pairs.totalInterval(names.map((name) => spreads[name]), scales, board.isMean);
+      const ends = row.total === null || row.kind === "ceiling" || !spreads ? null : pairs.totalInterval(names.map((name) => spreads[name]), scales, board.isMean);
       if (ends) Object.assign(row, { interval: ends });
       showTotal(row);
     }
@@ -240,10 +243,13 @@
     return row.scores[board.tasks.findIndex((task) => task.name === key)] ?? null;
   }
 
+  // Returns the column that the rows are sorted by, or "" for the order of the page, which has a heading above each group.
+  const sortKey = () => sort.key || (isWhole(chosen()) ? "" : "rank");
+
   // Rows without a value come last in both directions.
   function arranged(given) {
     const rows = given.filter((row) => !row.system);
-    const key = sort.key || (isWhole(chosen()) ? "" : "rank");
+    const key = sortKey();
     const sign = sort.dir === "desc" ? -1 : 1;
     const found = rows.map((row) => [row, key ? value(row, key) : 0]);
     const best = (row) => (row.total === null ? Infinity : (board.higherIsBetter ? -1 : 1) * row.total);
@@ -278,6 +284,7 @@
     table.drawn = 0;
     for (const row of table.rows) if (row.button) row.button.setAttribute("aria-expanded", opened.has(row.page));
     table.body.replaceChildren();
+    table.body.classList.toggle("grouped", !sortKey());
     drawMore(table);
     for (const head of table.heads) {
       if (head.dataset.key === sort.key) head.setAttribute("aria-sort", sort.dir === "asc" ? "ascending" : "descending");
@@ -290,8 +297,15 @@
     if (table.drawn && table.drawn >= table.shown.length) return;
     const next = table.shown.slice(table.drawn, table.drawn + most);
     table.sentinel.remove();
-    for (const row of next) dress(table, row);
-    table.body.append(...next.map((row) => row.element));
+    for (const row of next) {
+      const group = table.groups[row.kind];
+      if (group && !group.isConnected && !sortKey()) {
+        group.cells[0].colSpan = table.heads.filter((head) => !head.hidden).length;
+        table.body.append(group);
+      }
+      dress(table, row);
+      table.body.append(row.element);
+    }
     table.drawn += next.length;
     if (table.drawn < table.shown.length) table.body.append(table.sentinel);
   }
@@ -321,7 +335,7 @@
         Object.assign(link, { href: "submissions/" + row.page + ".html#task=" + task.name, tabIndex: -1, textContent: text.data });
         text.replaceWith(link);
       }
-      const tint = row.kind === "apart" || row.kind === "ceiling" ? null : table.scales[index](row.scores[index]);
+      const tint = COMPARED.includes(row.kind) ? table.scales[index](row.scores[index]) : null;
       if (tint !== null) cell.classList.add("h" + tint);
     });
   }
@@ -330,7 +344,7 @@
   // lie within a tenth of the scale, the best score has a lighter tint.
   function scale(table, task, index) {
     const good = (score) => (task.higherIsBetter ? score : -score);
-    const scores = table.rows.filter((row) => ["system", "run", "floor", "paper"].includes(row.kind)).map((row) => row.scores[index]);
+    const scores = table.rows.filter((row) => COMPARED.includes(row.kind)).map((row) => row.scores[index]);
     const known = scores.filter((score) => typeof score === "number").map(good);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const least = task.low === null || task.high === null ? 0 : (task.high - task.low) / 10;

@@ -4,7 +4,7 @@
   const { load, element, points, pairs, charts } = decabench;
   const colour = (row) => ({ floor: "var(--soft)", ceiling: "var(--soft)", paper: charts.COLOURS[1], apart: charts.COLOURS[4] })[row.kind] || charts.COLOURS[0];
   const nothing = (figure, words) => figure.replaceChildren(element("figcaption", words));
-  const about = "Blue: systems; orange: results from papers; grey: baselines and ceilings.";
+  const about = "Blue: systems; orange: results from papers; gray: baselines and ceilings.";
 
   function intervals(figure, { board, rows }) {
     const known = rows.filter((row) => row.total !== null);
@@ -26,13 +26,13 @@
         const at = board.tasks.indexOf(task);
         const score = row.scores[at];
         if (typeof score !== "number") return null;
-        const tint = row.kind === "apart" || row.kind === "ceiling" ? null : table.scales[at](score);
+        const tint = ["system", "run", "paper"].includes(row.kind) ? table.scales[at](score) : null;
         const text = points(score, task.digits);
         return { text, colour: tint === null ? "var(--band)" : "rgb(var(--heat) / " + (0.06 * tint).toFixed(2) + ")", title: row.name + ", " + task.name + ": " + text };
       }),
     );
     const numbers = rows.map((row) => [row.name, ...tasks.map((task) => row.scores[board.tasks.indexOf(task)])]);
-    charts.grid(figure, "heat", "Scores by task, shaded from the worst to the best score of each column.", rows.map((row) => row.name), tasks.map((task) => task.name), cells, [["name", ...tasks.map((task) => task.name)], ...numbers]);
+    charts.grid(figure, "heat", "Scores by task, shaded from the worst to the best score of each column. Baselines, ceilings and rows listed separately are gray.", rows.map((row) => row.name), tasks.map((task) => task.name), cells, [["name", ...tasks.map((task) => task.name)], ...numbers]);
   }
 
   function against(key) {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-ROWS = "section.table:not([hidden]) .board tbody tr"
+ROWS = "section.table:not([hidden]) .board tbody tr:not(.group)"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -225,6 +225,20 @@ def test_only_what_the_overview_shows_is_loaded(page: Page) -> None:
 
 
 @SERVED
+def test_groups_have_headings_unless_the_rows_are_sorted(page: Page) -> None:
+    page.locator(ROWS).first.wait_for()
+    groups = page.locator("section.table:not([hidden]) .group")
+    assert groups.evaluate_all("all => all.map((each) => each.dataset.kind)") == [
+        "floor",
+        "ceiling",
+        "apart",
+        "paper",
+    ]
+    page.click("thead th[data-key=sst] button")
+    assert groups.count() == 0
+
+
+@SERVED
 @pytest.mark.parametrize(("width", "height", "most"), [(1440, 900, 300), (390, 844, 600)])
 def test_the_first_row_is_on_the_first_screen(page: Page, width: int, height: int, most: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
@@ -243,6 +257,6 @@ def test_without_scripts_the_table_is_whole(page: Page, address: str) -> None:
     context = page.context.browser.new_context(java_script_enabled=False)  # type: ignore[union-attr]
     bare = context.new_page()
     bare.goto(f"{address}/index.html")
-    assert bare.locator(".board tbody tr").count() == 23
+    assert bare.locator(".board tbody tr:not(.group)").count() == 23
     assert not bare.locator("form.controls").is_visible()
     context.close()

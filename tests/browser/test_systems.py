@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
-ROWS = ".board tbody tr"
+ROWS = ".board tbody tr:not(.group)"
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def test_pages_say_what_the_kinds_mean(site: Path) -> None:
     text = " ".join(Page(site / "index.html").text.split())
     assert "<strong>verified</strong>: this board computed the scores from the answers." in text
     assert "Only verified results are ranked." in text
-    assert '<span class="mark evidence paper">paper</span>' in text
+    assert '<span class="mark evidence paper group-name">paper</span>' in text
     verified, stated = (
         " ".join(Page(site / "submissions" / f"{name}-validation.html").text.split())
         for name in (SYSTEMS[0], APART[-1])
