@@ -12,6 +12,7 @@ import re
 import stat
 import struct
 import tarfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
@@ -93,7 +94,11 @@ def _zip_members(path: Path, most: int) -> Iterator[Member]:
             elif name.endswith(("/", "\\")):
                 yield Member(name, "folder", _nothing)
             else:
-                with opened.open(info) as file:
+                with warnings.catch_warnings():
+                    # Python 3.14 warns about overlapping members, whose total size is limited here
+                    warnings.simplefilter("ignore", UserWarning)
+                    file = opened.open(info)
+                with file:
                     stream = _Counted(file, most)
                     yield Member(name, "file", stream.read)
                     most = stream.left
@@ -111,10 +116,10 @@ class _TarInfo(tarfile.TarInfo):
     """
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> _TarInfo:
-        """Parse a header. Raises ReadError if the header is damaged or missing."""
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _TarInfo:
+        """Read the next header. Raises ReadError if the header is damaged or missing."""
         try:
-            return super().frombuf(buf, encoding or "utf-8", errors)
+            return super().fromtarfile(tarfile_)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:

@@ -62,8 +62,8 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 """
 
-OURS = {"_typeshed", "compression", "decabench"}
-"""Modules that no package needs to provide: type checkers have `_typeshed`, and Python 3.14 has `compression`."""
+OURS = {"_typeshed", "backports", "compression", "decabench"}
+"""Modules without a package in every environment: Python 3.14 has `compression` instead of `backports.zstd`."""
 
 
 BY_THEIR_OWN_NAME = {"mlflow", "wandb"}
@@ -189,10 +189,8 @@ def test_without_torch_it_says_which_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DecabenchError) as caught:
         make_backend("trained:some/run", ModelOptions())
-    assert str(caught.value) == (
-        "A trained model requires torch, which is not installed. To fix this, run pip install 'decabench[train]', or "
-        "in a clone pip install -e '.[train]'."
-    )
+    assert str(caught.value).startswith("A trained model requires torch")
+    assert "run pip install 'decabench[train]', or in a clone pip install -e '.[train]'." in str(caught.value)
 
 
 def test_the_hint_names_the_extra() -> None:

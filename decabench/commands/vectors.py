@@ -135,7 +135,9 @@ def convert(source: str, output: Path, force: bool) -> None:
     package. The matrix is memory-mapped, not parsed, so all processes that use it share its memory. The vectors stay
     the same, but their digest changes. A checkpoint trained with the old files still needs the old files.
     """
-    from decabench.errors import DataError
+    from decabench.errors import DataError, require_package
+
+    require_package("This command", "train", "safetensors")
     from decabench.vectors import WordVectors, index_path, open_vectors, write_word_vectors
 
     index = index_path(output)

@@ -52,6 +52,7 @@ def test_the_seed_decides(tmp_path):
 
 
 def test_the_tasks_can_be_prepared(command, tmp_path):
+    pytest.importorskip("torch")
     related.main([str(tmp_path), "--texts", "6", "--tasks", "2", "--relatedness", "1,1,1,1,1,1,0"])
     truth = json.loads((tmp_path / "truth.json").read_text())
     assert truth["relatedness"] == [1, 1, 1, 1, 1, 1, 0]

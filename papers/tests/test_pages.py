@@ -245,6 +245,7 @@ def test_a_summary_has_the_figures_of_the_runs():
 
 
 def test_the_page_of_claims(tmp_path):
+    pytest.importorskip("matplotlib")
     done = make_claim(
         difference=0.72,
         over_texts=(0.2, 1.2),

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra train")
+
 import decabench
 from decabench.tasks import SUITES, TASKS, Store, known_suites, known_tasks, prepare
 from decabench.training.config import TrainConfig, combine_settings, read_config

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra train")
+
 from decabench.commands.vectors import ngrams
 from decabench.vectors.vector_files import open_vectors
 

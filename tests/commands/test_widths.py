@@ -134,7 +134,7 @@ def test_tables_fit_and_names_are_whole(command, monkeypatch, place, width):
     name = re.search(r'name = "(.*)"', (place / "own.toml").read_text())[1]
     for case, arguments in cases(place, name).items():
         done = command(*arguments)
-        assert done.exit_code in (0, 1), (case, done.output)
+        assert done.exit_code in (0, 1) or "which is not installed" in done.output, (case, done.output)
         for line in done.stdout.splitlines():
             is_row = re.match(r" \S.* {2,}\S", line)  # sentences, which the terminal wraps, are not indented
             assert len(line.rstrip()) <= width or not is_row, (case, line)

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra hf")
+pytest.importorskip("transformers", reason="needs the extra hf")
+
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import vllm_models
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.wording import AnswerForm
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
-
-pytest.importorskip("transformers", reason="needs the extra hf")
 
 
 class Named(SimpleNamespace):

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra hf")
+pytest.importorskip("transformers", reason="needs the extra hf")
+
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.prompts import extract
@@ -20,8 +23,6 @@ from decabench.prompts.templates import load_template
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-
-pytest.importorskip("transformers", reason="needs the extra hf")
 
 pytestmark = pytest.mark.slow
 

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra hf")
+pytest.importorskip("transformers", reason="needs the extra hf")
+pytest.importorskip("llguidance", reason="needs the extra hf")
+
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.prompts import extract
 from decabench.tasks.example import Question
 from decabench.tasks.wording import AnswerForm
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
-
-pytest.importorskip("transformers", reason="needs the extra hf")
-pytest.importorskip("llguidance", reason="needs the extra hf")
 
 LABELS = AnswerForm("label", ("negative", "positive"))
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra hf")
+pytest.importorskip("transformers", reason="needs the extra hf")
+
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import Answer, Choice, ModelOptions, best_choice
 from decabench.tasks.wording import AnswerForm
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, setting
-
-pytest.importorskip("transformers", reason="needs the extra hf")
 
 LABELS = ("negative", "positive", "pos")
 

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="needs the extra hf")
+pytest.importorskip("transformers", reason="needs the extra hf")
+
 import torch
 from transformers import RwkvConfig, RwkvForCausalLM
 
@@ -16,7 +20,6 @@ from decabench.predictors.hf.weights import Loaded, find_source, load_model, loc
 from decabench.predictors.protocol import ModelOptions
 from tests.predictors.hf.hf_models import asked, save_llama, save_t5, setting
 
-pytest.importorskip("transformers", reason="needs the extra hf")
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
 
