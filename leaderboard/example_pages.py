@@ -459,8 +459,8 @@ def _describe_answer(each: Browsed) -> dict[str, Any]:
 
 
 def _answer(row: ScoredExample) -> dict[str, Any]:
-    found: dict[str, Any] = {"answer": row.prediction or ""}
-    return found if row.raw is None else {**found, "raw": row.raw}
+    more = {"raw": row.raw, "reasoning": row.reasoning}
+    return {"answer": row.prediction or ""} | {name: text for name, text in more.items() if text is not None}
 
 
 def _index_of(rows: Sequence[ScoredExample | None], flags: Mapping[int, Collection[str]]) -> dict[str, Any]:

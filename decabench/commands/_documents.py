@@ -290,6 +290,7 @@ class AnswerFields(Part, frozen=True, omit_defaults=True):
     score: float | None  #: Null if the metric does not score single examples.
     right: bool | None  #: Null if unknown.
     raw: str = ""  #: The model's text, if it differs from the answer.
+    reasoning: str = ""  #: The model's reasoning, if it arrived apart from its text.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
 
 
@@ -314,6 +315,7 @@ class ShownExample(Part, frozen=True, omit_defaults=True):
     score: float | None  #: Null if the metric does not score single examples.
     right: bool | None  #: Null if unknown.
     raw: str = ""  #: The model's text, if it differs from the answer.
+    reasoning: str = ""  #: The model's reasoning, if it arrived apart from its text.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
     course: CourseFields | None = None  #: The state after this turn, if the metric compares states.
     wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by variant number.

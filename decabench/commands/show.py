@@ -191,7 +191,7 @@ def _document(
     )
 
     def answer(row: ScoredExample) -> AnswerFields:
-        return AnswerFields.from_value(row, raw=row.raw or "")
+        return AnswerFields.from_value(row, raw=row.raw or "", reasoning=row.reasoning or "")
 
     def example(each: Browsed) -> ShownExample:
         course = None
@@ -326,6 +326,8 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
     if row.raw is not None:
         name = "extracted" if shown.head.answers == "raw" else "raw"
         _print_line(out, name, row.raw if whole else shortened(row.raw, 300))
+    if row.reasoning is not None:
+        _print_line(out, "reasoning", row.reasoning if whole else shortened(row.reasoning, 300))
     for number, wording in sorted(each.wordings.items()):
         text = f"{wording.prediction or '(empty)'}  ({_verdict(wording, shown)})"
         _print_line(out, f"wording {number}", text)

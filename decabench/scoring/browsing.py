@@ -209,7 +209,8 @@ def _matching(shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExamp
             for each in (row, *(rows[place] for rows in shown.wordings.values()))
         ):
             continue
-        said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
+        own = (row.prediction or "", row.raw or "", row.reasoning or "")
+        said = (text["question"], text["context"], *own, *row.references)
         if not needle or any(needle in each.casefold() for each in said):
             yield place
 

@@ -57,6 +57,8 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The scored answer; None if its text was left out."""
     raw: str | None = None
     """The model's whole output, if it differs from the answer."""
+    reasoning: str | None = None
+    """The model's reasoning, if it arrived apart from the output."""
     references: tuple[str, ...] = ()
     """All references; empty if they were left out."""
     score: float | None
@@ -152,7 +154,7 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
     require_package("A table of examples", "pandas", "pandas")
     import pandas
 
-    names = ("id", "prediction", "raw", "references", "score", "right", "flags", "variant")
+    names = ("id", "prediction", "raw", "reasoning", "references", "score", "right", "flags", "variant")
     columns: dict[str, list[Any]] = {name: [] for name in names}
     numbers: list[tuple[float, ...]] = []
     references: dict[str, tuple[str, ...]] = {}
@@ -206,17 +208,18 @@ def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, I
 def _left_out(task: Task) -> tuple[str, ...]:
     """Return the fields that can't be redistributed, because they contain gold answers or may quote the context."""
     if not task.redistributable:
-        return "prediction", "raw", "references"
+        return "prediction", "raw", "reasoning", "references"
     if task.withhold_texts:
-        return ("raw",) if isinstance(task.output, Label | Number | Tags) else ("prediction", "raw")
+        is_text = not isinstance(task.output, Label | Number | Tags)
+        return ("prediction", "raw", "reasoning") if is_text else ("raw", "reasoning")
     return ()
 
 
 def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iterator[ScoredExample]:
     questions = label_questions(task, Store(options.home), options.split)
     metric, best, is_label = found.sample.metric, head.best, isinstance(task.output, Label)
-    shows_answers, shows_raw, shows_references = (
-        name not in head.left_out for name in ("prediction", "raw", "references")
+    shows_answers, shows_raw, shows_reasoning, shows_references = (
+        name not in head.left_out for name in ("prediction", "raw", "reasoning", "references")
     )
     takes = cache(partial(takes_label, metric))
     for number, rows in ((0, found.rows), *found.variant_rows.items()):
@@ -235,6 +238,7 @@ def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iter
                 variant=number,
                 prediction=text if shows_answers else None,
                 raw=_other_text(line, options.answers) if line is not None and shows_raw else None,
+                reasoning=line.reasoning if line is not None and shows_reasoning else None,
                 references=tuple(item.answers) if number == 0 and shows_references else (),
                 score=score,
                 right=_is_right(score, best, exact),

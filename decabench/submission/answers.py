@@ -228,6 +228,8 @@ class AnswerLine(NamedTuple):
     """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
     """Additional sampled answers to the same question, with None for a refusal."""
+    reasoning: str | None = None
+    """The model's reasoning, if it arrived apart from the answer."""
 
     def text(self, kind: AnswerKind = "extracted") -> str:
         """Return the text to score."""
@@ -236,7 +238,7 @@ class AnswerLine(NamedTuple):
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
 """Matches most lines that `write_answers` writes. This is several times faster than parsing JSON."""
-_NOTHING_MORE = ((), None, "", "stop", None, None, ())
+_NOTHING_MORE = ((), None, "", "stop", None, None, (), None)
 """The default values of `AnswerLine`, starting with `problems`. Passing them explicitly is faster."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -334,6 +336,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     ):
         problems.append(("bad-record", "'samples' must be a list of texts, with null for a refused answer"))
         samples = []
+    reasoning = record.get("reasoning")
     return AnswerLine(
         number,
         id_,
@@ -343,6 +346,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
         **details,
         probabilities=probabilities,
         samples=tuple(samples),
+        reasoning=well_formed(reasoning) if isinstance(reasoning, str) else None,
     )
 
 

@@ -170,6 +170,7 @@
       given.forEach((one, index) => {
         const whose = isOne() ? "" : " of " + names[index];
         if (one.raw !== undefined) body.append(line((option().raw || "Whole output") + whose, folding(one.raw)));
+        if (one.reasoning !== undefined) body.append(line("Reasoning" + whose, folding(one.reasoning)));
         for (const [variant, other] of one.wordings || []) {
           const right = other.right === null ? "-" : String(Number(other.right));
           const shown = element("span");
@@ -258,7 +259,7 @@
         const [text, ...given] = await everything(place);
         if (mine !== turn) return null;
         const all = [texts.ids[place], text.question, text.context, ...text.golds];
-        for (const one of given) all.push(one.answer, one.raw || "", ...(one.wordings || []).map(([, other]) => other.answer));
+        for (const one of given) all.push(one.answer, one.raw || "", one.reasoning || "", ...(one.wordings || []).map(([, other]) => other.answer));
         if (all.some((one) => one.toLowerCase().includes(needle))) hits.push(place);
       }
       return hits;

@@ -294,3 +294,19 @@ def test_answers_without_probabilities_have_no_calibration(
 ) -> None:
     done = command("show", wrong_and_right, "--calibration", "--home", home)
     assert done.exit_code == 2 and "no probabilities. Predict again with --protocol choices" in done.stderr
+
+
+def test_reasoning_that_arrived_apart_is_shown(command: Command, home: Path, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"id": example.id, "answer": example.answers[0]}
+        for example in Store(home).examples("sst", "validation")
+    ]
+    lines[3]["reasoning"] = "The tone is \x1b[31mwarm."
+    write_submission(tmp_path / "mine", "mine", {("sst", "validation"): lines})
+    done = command("show", tmp_path / "mine", "--search", "the tone", "--home", home)
+    assert done.exit_code == 0 and "1/1  " in done.stdout
+    assert "reasoning  The tone is \\u001b[31mwarm." in done.stdout
+    found = shown(command("show", tmp_path / "mine", "--home", home, "--limit", "0", "--json"))["shown"]
+    assert [each["id"] for each in found if each.get("reasoning")] == [lines[3]["id"]]
+    assert command("show", tmp_path / "mine", "--output", tmp_path / "page", "--home", home).exit_code == 0
+    assert any("The tone is" in path.read_text() for path in (tmp_path / "page").rglob("*") if path.is_file())

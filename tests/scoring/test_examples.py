@@ -136,13 +136,24 @@ def published(home: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("task", "left_out"),
-    [("sst", ["raw"]), ("cnn_dailymail", ["prediction", "raw", "references"]), ("squad", [])],
+    [
+        ("sst", ["raw", "reasoning"]),
+        ("cnn_dailymail", ["prediction", "raw", "reasoning", "references"]),
+        ("squad", []),
+    ],
 )
 def test_what_may_not_be_passed_on_stays_out(
     command: Command, published: Path, tmp_path: Path, task: str, left_out: list[str]
 ) -> None:
     lines = answers(
-        published, task, lambda e: {"id": e.id, "answer": e.answers[0], "raw": "SECRET " + e.answers[0]}
+        published,
+        task,
+        lambda e: {
+            "id": e.id,
+            "answer": e.answers[0],
+            "raw": "SECRET " + e.answers[0],
+            "reasoning": "SECRET",
+        },
     )
     write_submission(tmp_path / "s", "s", {(task, "validation"): lines})
     path = tmp_path / f"s/results/validation/examples/{task}.jsonl.gz"
@@ -151,7 +162,8 @@ def test_what_may_not_be_passed_on_stays_out(
     assert head.get("left_out", []) == left_out
     assert all(not set(left_out) & set(row) for row in rows)
     shown = find_examples(tmp_path / "s", task, ScoringOptions(home=published))
-    assert shown.rows[0].raw == lines[0]["raw"] and shown.rows[0].references[0] == lines[0]["answer"]
+    assert shown.rows[0].raw == lines[0]["raw"] and shown.rows[0].reasoning == "SECRET"
+    assert shown.rows[0].references[0] == lines[0]["answer"]
     assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
     head, rows = rows_of(path)
     assert "left_out" not in head and rows[0]["raw"].startswith("SECRET")
@@ -263,7 +275,7 @@ def test_examples_of_results(command: Command, home: Path, submit: Submit) -> No
     results = decabench.evaluate(folder, home=home)
     frame = results.examples("squad")
     assert frame["score"].mean() == pytest.approx(results.tasks["squad"].score, abs=1e-6)
-    assert list(frame.columns[:4]) == ["id", "prediction", "raw", "references"]
+    assert list(frame.columns[:5]) == ["id", "prediction", "raw", "reasoning", "references"]
     command("evaluate", folder, "--home", home)
     read = read_results_file(folder / "results/validation/results.json")
     assert read == replace(read, source=None)  # where examples come from makes no other results
