@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -87,7 +88,16 @@ def results(
 
     if push is not None and form != "model-index":
         raise click.UsageError("--push updates a model card, so --format model-index is required.")
-    text = export_results([find_results(path, split) for path in submissions], form)
+    results = [find_results(path, split) for path in submissions]
+    names = [str(each.submission["name"]) for each in results]
+    if len(set(names)) < len(names):  # the same model in several runs
+        results = [
+            replace(each, submission={**each.submission, "name": f"{name} ({path})"})
+            if names.count(name) > 1
+            else each
+            for each, name, path in zip(results, names, submissions, strict=True)
+        ]
+    text = export_results(results, form)
     if output is not None:
         write_file(output, text, option="--output")
     address = None if push is None else push_card(text, push)
@@ -142,7 +152,7 @@ def tasks(
         raise click.UsageError(
             "--chat is only for lm-eval, because Inspect always uses the chat format. Omit --chat."
         )
-    chosen = names
+    chosen = tuple(name.strip() for given in names for name in given.split(",") if name.strip())
     if suite is not None:
         known = known_tasks(include)
         chosen = tuple(

@@ -400,6 +400,13 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         for kind, sentence in _FORMS.items():
             if number := numbers[kind]:
                 yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
+    # served_by is "model (fingerprint)"; a model's fingerprint may change while it answers
+    served = dict.fromkeys(name.partition(" (")[0] for tally in report.tallies for name in tally.served_by)
+    if len(served) > 1:
+        yield (
+            f"The answers come from {len(served)} models, according to the server: {', '.join(served)}. To ask "
+            "everything again, use --fresh."
+        )
     count = sum(tally.resumed + tally.answered for tally in report.tallies)
     if number := sum(tally.template for tally in report.tallies):
         scheme = predictor.partition(":")[0]

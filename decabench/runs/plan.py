@@ -679,9 +679,11 @@ def _protocol(run: Run, backend: Backend) -> Protocol:
         return "prose"
     asked = "tag" if run.prompts.protocol == AUTO else run.prompts.protocol
     if asked not in ("tag", "prose") and asked not in getattr(backend, "protocols", ()):
+        is_chat = asked == "choices" and run.predictor.startswith("openai:")
+        other = "Add --api completions" if is_chat else "Use --protocol tag"
         raise DecabenchError(
-            f"{run.predictor} cannot use the protocol {asked}. Use --protocol tag, or see docs/prompts.md for the "
-            "requirements."
+            f"{run.predictor} cannot use the protocol {asked}{' with the chat API' * is_chat}. {other}, or see "
+            "docs/prompts.md for the requirements."
         )
     return cast(Protocol, asked)
 

@@ -16,3 +16,11 @@ def test_what_has_no_results_is_no_archive(command, tmp_path):
 def test_only_a_model_index_can_be_pushed(command, tmp_path):
     done = command("export", "results", tmp_path, "--push", "me/mine")
     assert "so --format model-index is required" in done.stderr
+
+
+def test_runs_of_the_same_name_are_told_apart_by_their_folders(command, submit, home, monkeypatch, tmp_path):
+    for folder in ("before", "after"):
+        assert command("evaluate", submit("majority", ["sst"], folder), "--home", home).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    done = command("export", "results", "before", "after")
+    assert done.stdout.startswith("| task | metric | majority (before) | majority (after) |")

@@ -315,6 +315,27 @@ def test_answers_that_are_none_are_counted(counts, sentences):
     assert list(describe_answers(report, "majority")) == [f"sst: {sentence}" for sentence in sentences]
 
 
+@pytest.mark.parametrize(
+    ("served", "said"),
+    [
+        (["m-2024-08-06 (fp_1)", "m-2024-08-06 (fp_2)", "m-2024-08-06"], ""),
+        (
+            ["m-2024-08-06 (fp_1)", "m-2025-04-01"],
+            "from 2 models, according to the server: m-2024-08-06, m-2025-04-01",
+        ),
+    ],
+)
+def test_answers_of_two_models_under_one_name_are_reported(served, said):
+    from decabench.commands.predict import describe_answers
+    from decabench.runs import Report, Tally
+
+    tallies = [
+        Tally(task, 32, answered=32, served_by=[name]) for task, name in zip("abc", served, strict=False)
+    ]
+    assert said in " ".join(describe_answers(Report(Path(), tallies), "openai:http://host"))
+    assert bool(said) is bool(list(describe_answers(Report(Path(), tallies), "openai:http://host")))
+
+
 @pytest.mark.parametrize("wording", ["0", "2", "all"])
 def test_a_limited_run_is_said_to_be_partial_in_every_wording(command, home, tmp_path, wording):
     """Before, the remark was only found for the original wording."""

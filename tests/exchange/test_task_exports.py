@@ -162,10 +162,11 @@ def test_without_inspect_it_says_how_to_install_it(export):
 
 def test_the_command(command, home, tmp_path):
     out = tmp_path / "out"
-    done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", out, "--home", home)
+    done = command("export", "tasks", "sst,schema", "--for", "lm-eval", "--output", out, "--home", home)
     assert done.exit_code == 0
     assert done.stderr.endswith(f"To run the tasks, see {out / 'README.md'}\n")
     head = json.loads(
         gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
     )
     assert (head["format"], head["rows"]) == ("decabench.harness/1", 32)
+    assert (out / "decabench_schema.yaml").exists()

@@ -111,6 +111,6 @@ def test_a_server_without_schemas_is_asked_in_older_ways_and_then_for_a_tag(run,
 def test_chats_have_no_likelihoods(run):
     with (
         serving(lambda seen: chat("positive")) as server,
-        pytest.raises(DecabenchError, match="protocol choices"),
+        pytest.raises(DecabenchError, match=r"protocol choices with the chat API\. Add --api completions"),
     ):
         run(server, "choices", api="chat")
