@@ -282,7 +282,7 @@ def units_data(
 ) -> dict[str, Any]:
     """Return the contribution of each unit to the scores of one row, `table.compared_rows[index]`.
 
-    For tasks with hidden labels, the tests between this row and the other rows are returned instead.
+    For tasks with hidden labels, return the significance tests that compare this row with the others instead.
     Contributions have full precision if a task has at most 256 different values, and single precision
     otherwise.
     """

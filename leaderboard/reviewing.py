@@ -38,7 +38,7 @@ _MOST_FILES = 1_000
 _PLAIN = "send only regular files, without links or Git repositories"
 _REFUSED = ".refused"
 _GRACE = 5.0
-"""Seconds that a process has to exit before it is killed."""
+"""Seconds to wait for a process to exit before killing it."""
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def option_letter(at: int) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert errors while reading a text file to SubmissionError, or to StorageError if the machine is at fault."""
+    """Turn errors in reading a text file into SubmissionError, or StorageError if the disk or memory is to blame."""
     try:
         yield
     except OSError as error:

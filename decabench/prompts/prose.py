@@ -202,7 +202,7 @@ _LEAD_IN = re.compile(
     r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
     re.IGNORECASE,
 )
-"""Matches a line before the answer, such as `Sure!`, but not `Okay.`, which may be a German translation."""
+"""Matches a line before the answer, such as `Sure!`, but not `Okay.`, which can itself be an answer in German."""
 _HERE_IS = re.compile(
     r"(?:(?:sure|certainly|of course)[,.!]+\s+)?here(?:['\u2019]s| is| are)\s[^:\n]{1,80}[:\uff1a]\s+"
     r"|(?:sure|certainly|of course|okay|ok)!\s+",

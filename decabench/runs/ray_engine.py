@@ -282,7 +282,7 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Add a worker that has loaded the model. If loading failed, the other workers do the work."""
+        """Add a worker once it has loaded the model. If it could not load the model, the other workers do its share."""
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
         try:
@@ -376,9 +376,10 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
 
 
 def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
-    """Return the number of workers, by default one per GPU or machine, and the maximum per machine.
+    """Return the number of workers and the maximum number per machine.
 
-    Raises DecabenchError.
+    By default, there is one worker per GPU, or per machine if no GPUs are used. Raises DecabenchError if the cluster
+    has no room for them.
     """
     ray = require_ray()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]

@@ -229,7 +229,7 @@ class SuiteTotal:
     missing: tuple[str, ...]
     """The suite's tasks without a file of answers."""
     failed: tuple[str, ...]
-    """The suite's tasks whose file of answers has faults."""
+    """The tasks in the suite whose answer files have faults."""
     partial: tuple[str, ...] = ()
     """The suite's tasks that were left out of the total because their run was limited."""
     on_subsets: float | None = None

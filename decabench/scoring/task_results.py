@@ -118,7 +118,7 @@ class Job:
     ) -> Job:
         """Collect everything that affects the result.
 
-        Raises SubmissionError if a file of answers is removed in the meantime.
+        Raises SubmissionError if an answer file is removed while this runs.
         """
         files = submission.files_of(task.name, file.split)
         others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
