@@ -246,15 +246,16 @@
         });
       });
       line(picture, 44, y(0), width - 6, y(0), "var(--strong-line)");
-      let x = 50;
-      if (series.length > 1) {
-        for (const one of series) {
-          draw(picture, "rect", { x, y: 4, width: 10, height: 10, fill: one.colour });
-          label(picture, x + 14, 10, cut(one.name, 30), { "font-size": 11 });
-          x += 34 + 6.2 * Math.min(one.name.length, 30);
-        }
+      if (series.length < 2) return height;
+      let [x, below] = [50, height];
+      for (const one of series) {
+        const wide = 34 + 6.2 * Math.min(one.name.length, 30);
+        if (x > 50 && x + wide > width) [x, below] = [50, below + 16];
+        draw(picture, "rect", { x, y: below, width: 10, height: 10, fill: one.colour });
+        label(picture, x + 14, below + 6, cut(one.name, 30), { "font-size": 11 });
+        x += wide;
       }
-      return height;
+      return below + 16;
     };
     const head = ["", ...series.flatMap((one) => (one.intervals ? [one.name, one.name + " low", one.name + " high"] : [one.name]))];
     const rows = labels.map((text, index) => [text, ...series.flatMap((one) => (one.intervals ? [one.values[index], ...(one.intervals[index] || [null, null])] : [one.values[index]]))]);
