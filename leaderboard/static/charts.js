@@ -224,7 +224,7 @@
       const isFlat = longest < each;
       const height = 310 + (isFlat ? 6 : 0.65 * longest + 4);
       const values = series.flatMap((one) => [...one.values, ...(one.intervals || []).flat()]);
-      const y = scale(values.filter((value) => value !== null), 290, 26, fixed);
+      const y = scale(values.filter((value) => value !== null), 290, 12, fixed);
       Object.assign(y, { end: 44, far: width - 6 });
       axis(picture, y, y.low, y.high, "y");
       const drawn = series.filter((one) => !one.isLine);
