@@ -372,7 +372,8 @@ def _cut_in_word(sample: _Sample) -> str:
 
 def _ends_in_word(text: str, known: str) -> bool:
     """Whether the last word of a text occurs in another text only as the beginning of longer words."""
-    last = re.search(r"[^\W_]+\Z", text.casefold())
+    # Numbers are often the beginnings of other numbers by chance. No word is longer than 100 characters.
+    last = re.search(r"(?<![^\W_])[^\W\d_]{2,}\Z", text[-100:].casefold())
     if last is None:
         return False
     word, found = last[0], False
@@ -428,13 +429,23 @@ def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
 
 
 def _order(sample: _Sample) -> str:
-    """Detect reordered answers: most of them are gold answers to other examples."""
+    """Detect reordered answers: most of them are gold answers to other examples.
+
+    A weak model often gives the answer to another question about the same context, so such answers count only if they
+    are the majority.
+    """
     times = Counter(item.answers[0] for item in sample.given.references or ())
     known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
     moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
-    if sample.is_worded and len(known) > 2 * _FEWEST and sum(moved) > 0.7 * len(known):
-        return sample.say(moved, f"are the gold answers to other examples, {_ORDER}")
-    return ""
+    if not sample.is_worded or len(known) <= 2 * _FEWEST or sum(moved) <= 0.7 * len(known):
+        return ""
+    sources = sample.sources or [("", "")] * len(moved)
+    foreign = [
+        seen and text not in own[1] for seen, text, own in zip(moved, sample.texts, sources, strict=True)
+    ]
+    if 2 * sum(foreign) < sum(moved) < 0.5 * len(moved):
+        return ""
+    return sample.say(moved, f"are the gold answers to other examples, {_ORDER}")
 
 
 _ORDER = "so they are in a different order. Make sure that each answer has the id of its example"

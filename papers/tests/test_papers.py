@@ -310,7 +310,7 @@ def test_records_are_whole_or_not_there(tmp_path):
         (["--seeds", "7"], "has no seed 7; its seeds are 0, 1"),
         (["--only", "jiont"], "Unknown run 'jiont': did you mean joint?"),
         (["--only", "single"], "a row, whose runs are one-sst, one-multinli.in.out"),
-        (["--device", "cuda:99", "--only", "joint"], "torch finds no cuda:99"),
+        (["--device", "cuda:99", "--only", "joint"], "torch found no cuda:99"),
         (["--home", "/nowhere", "--only", "joint"], "joint: .*prepared in"),
     ],
 )
@@ -363,7 +363,7 @@ def test_a_plan_that_does_not_hold_together(given, tmp_path, old, new, message):
             'settings = { "model.dimensoin" = 3 }',
             "joint: .*Did you mean model.dimension",
         ),
-        ("settings = { epochs = 3 }", 'config = "jiont.toml"', "joint: .*jiont.toml cannot be read"),
+        ("settings = { epochs = 3 }", 'config = "jiont.toml"', "joint: There is no file .*jiont.toml"),
         (
             "settings = { epochs = 3 }",
             'settings = { best_by = "schema" }',

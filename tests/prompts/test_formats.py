@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -223,6 +224,14 @@ def test_answers_that_end_in_the_middle_of_a_word(task: str, home: Path) -> None
     assert "middle" not in describe_with_prompts(task, home, lambda _, __, context, ___: context[-30:])
 
 
+def test_numbers_that_are_the_beginning_of_other_numbers() -> None:
+    references = [Item((f"{at}9 apples",), id=str(at)) for at in range(10, 40)]
+    prompts = {item.id: ("How many?", f"There are {item.answers[0]}.") for item in references}
+    texts = [item.id for item in references]
+    given = GivenAnswers(Text(), METRICS["em"], texts, texts, references, lambda: prompts)
+    assert "middle" not in describe_format(given)
+
+
 def test_words_without_spaces_between_them() -> None:
     context = "北京市是中华人民共和国的首都"
     references = [Item(("北京",), id=str(at)) for at in range(9)]
@@ -251,6 +260,27 @@ def test_a_part_that_is_shifted(task: str, items: Answers) -> None:
     )
     wrong = [texts[0] if at % 3 else text for at, text in enumerate(texts)]  # a weak model
     assert "example" not in describe(task, references, wrong)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [(4, False), (9, True)])
+def test_answers_to_other_questions_about_the_same_context(wrong: int, said: bool) -> None:
+    words = [f"{letter}{number}" for number in range(20) for letter in "abcdefghij"]
+    contexts = [" ".join(words[at - at % 10 :][:10]) for at in range(200)]
+    references = [Item((word,), id=str(at)) for at, word in enumerate(words)]
+    prompts = {str(at): ("Which?", context) for at, context in enumerate(contexts)}
+    # A weak model confuses some answers, and gives the words of no answer to the other questions.
+    texts = [words[at - at % 10 + at * 7 % 10] if at % 10 < wrong else f"no{at}" for at in range(200)]
+    given = GivenAnswers(Text(), METRICS["em"], words, texts, references, lambda: prompts)
+    assert ("gold answers to other examples" in describe_format(given)) is said
+
+
+def test_a_long_answer_without_spaces_takes_no_time() -> None:
+    references = [Item(("word",), id=str(at)) for at in range(30)]
+    texts = ["x" * 19_990 + "!"] * 30
+    start = time.process_time()
+    given = GivenAnswers(Text(), METRICS["em"], texts, texts, references, dict)
+    assert describe_format(given) == ""
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(("right", "said"), [(0.9, True), (0.5, False)])

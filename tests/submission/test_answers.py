@@ -56,6 +56,16 @@ def test_plain_files_are_read_like_any_other_file(tmp_path, second, is_plain):
         assert plain == AlignedAnswers.read(read_lines(path), ["a", "b"])
 
 
+def test_a_plain_file_that_is_far_larger_than_its_answers_can_be(tmp_path):
+    ids = [f"a{number}" for number in range(40)]
+    lines = "".join(f'{{"id": "{id_}", "answer": "{"x" * 100_000}"}}\n' for id_ in ids)
+    file = prediction_file(tmp_path, lines.encode())
+    reader = AnswerReader(file, ids)
+    list(reader)
+    assert "too-large" in reader.reason
+    assert AlignedAnswers.read_plain(file.path, ids) is None
+
+
 def prediction_file(folder, data, compress=None):
     path = folder / f"squad.validation.jsonl{'.' + compress if compress else ''}"
     path.write_bytes(packed(data, compress))
