@@ -474,7 +474,8 @@ def run_experiment(
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
     _refuse_occupied(plan, experiment.force)
-    say(f"Answers: {experiment.predictor}")
+    name = plan.submission_info().name  # names the model of a server
+    say(f"Answers: {experiment.predictor}{f' ({name})' * (name not in experiment.predictor)}")
     report = run_plan(plan, progress)
     record(plan, report)
     _keep(experiment)

@@ -131,6 +131,7 @@ def test_several_models(command, home, tmp_path):
     done = command("run", path)
     assert done.exit_code == 0, done.output
     assert "2 models, validation" in done.stdout and done.stdout.count("Partial: sst") == 1
+    assert done.stderr.count("Answers: random\n") == 2  # a server's model would be named after its URL
     assert sorted(each.name for each in (tmp_path / "runs").iterdir()) == [
         "majority",
         "random-seed1",
