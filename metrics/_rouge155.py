@@ -180,7 +180,7 @@ def sentence_tokens(text: str, separator: str) -> Sentences:
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
-    """Compute (P, R, F), each rounded to five decimals before the next step, as in the Perl script."""
+    """Compute precision, recall and F1, each rounded to five decimals before it is used, as in the Perl script."""
     precision = round(hits / candidate, 5) if candidate else 0.0
     recall = round(hits / reference, 5) if reference else 0.0
     if precision + recall == 0:
@@ -236,11 +236,12 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Return the reference's positions on its longest common subsequence with the candidate, last position first.
+    """Return the positions of the reference's tokens in its longest common subsequence with the candidate, last first.
 
-    If there are several, this is the one that the Perl script finds: the reference's tokens are the table's rows, and
-    if there is a tie, the traceback moves up. A row is an integer (Hyyrö 2004) in which bit j is clear if the length in
-    column j + 1 is one more than in column j, so that a cell is a count of bits and computing a row takes one addition.
+    If several subsequences are equally long, choose the same one as the Perl script: the rows of the table of lengths
+    are the reference's tokens, and if there is a tie, the traceback moves up. A row is stored as an integer (Hyyrö
+    2004) in which bit j is clear if the length in column j + 1 is one more than in column j. A length is therefore a
+    count of bits, and a row is computed with a single addition.
     `places` must contain the result of `_find_places` for the candidate and all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))

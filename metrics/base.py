@@ -46,7 +46,7 @@ def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def require_name(name: str, known: Iterable[str], kind: str) -> str:
-    """Return `name` if it is known, or raise UnknownNameError. `kind` is the noun for the name in the message."""
+    """Return `name` if it is known, or raise UnknownNameError. `kind` is what the name refers to, such as `task`."""
     names = list(known)
     if name in names:
         return name

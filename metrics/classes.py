@@ -28,7 +28,7 @@ from .base import (
 from .tagging import MISSING, count_faults
 
 _Pair = tuple[str, str]
-"""(gold class, predicted text)."""
+"""A gold class and a predicted text."""
 
 _CLASS_COLUMNS = ("gold", "predicted", "right")
 

@@ -71,7 +71,7 @@ def _row(prediction: str, reference: Reference) -> Row:
 
 _SAME = (1.0, 1.0, 1.0, 1.0, 1.0)
 _SAME_AND_EMPTY = (1.0, 0.0, 1.0, 1.0, 1.0)
-"""The row of an answer such as `the`, which is empty after normalization."""
+"""The row of a right answer that is empty after normalization, such as `the`."""
 
 
 def _score(totals: Totals) -> Scores:

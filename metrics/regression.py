@@ -106,8 +106,9 @@ def _spearman_influence(rows: Any) -> Any:
     """Return how much each example moves Spearman's correlation, through its own ranks and the ranks of others.
 
     With standardized ranks a and b, adding weight to example j changes the correlation r by
-    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's correlation. It also changes each higher rank i
-    by 1 (or 1/2 if it is tied), which changes r by (b_i - r a_i) / (n sd).
+    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's correlation. It also raises the
+    rank of each example i with a higher value by 1 (with an equal value, by 1/2), which changes r by
+    (b_i - r a_i) / (n sd).
     """
     import numpy
 

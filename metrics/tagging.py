@@ -89,10 +89,10 @@ tag_accuracy = Metric(
 
 
 _Tag = tuple[str, str]
-"""(prefix, kind): `B-NP` is ("b", "np")."""
+"""The prefix and kind of a tag: `B-NP` is ("b", "np")."""
 
 _Chunk = tuple[str, int, int]
-"""(kind, first token, last token)."""
+"""The kind of a chunk, and the indexes of its first and last token."""
 
 _OUTSIDE = ("o", "")
 
@@ -289,7 +289,7 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
 
 
 def _parse_row(prediction: str, reference: Reference) -> Row:
-    """Return the number of words, of right heads, and of right heads with right relations, except for punctuation."""
+    """Return the numbers of words, right heads, and right heads with right relations, not counting punctuation."""
     return _parse_ud_row(prediction, reference)[-3:]
 
 

@@ -35,7 +35,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 def _edit_distance(words: list[str], reference: list[str]) -> int:
     """Count insertions, deletions and substitutions, using Myers' algorithm (1999) as described by Hyyrö (2003).
 
-    Bit i of an integer represents word i of the reference, so each of `words` takes a few operations.
+    Bit i of an integer represents word i of the reference, so each word of the answer takes only a few operations.
     """
     if not reference:
         return len(words)

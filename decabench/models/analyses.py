@@ -48,7 +48,7 @@ class Analysis:
 def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
     """Return the analysis with this name from the checkpoint's family.
 
-    The name can also be `package.module:object`. Raises UnknownNameError.
+    The name can also be `package.module:object`. Raises UnknownNameError if there is no such analysis.
     """
     if ":" in name:
         found = load_object(name)
@@ -201,14 +201,17 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """A model's attention for each word of one answer."""
+    """A model's attention for each word of one answer.
+
+    In shapes, n counts steps, l context tokens and m question tokens.
+    """
 
     context: Sequence[str]
-    """The l tokens of the context."""
+    """The tokens of the context."""
     question: Sequence[str]
-    """The m tokens of the question; empty if the model reads the question as part of the context."""
+    """The tokens of the question; empty if the model reads the question as part of the context."""
     answer: Sequence[str]
-    """The n tokens of the answer, including <eos> if the model generated it."""
+    """The tokens of the answer, including <eos> if the model generated it."""
     context_attention: Sequence[Sequence[float]]
     """The attention over the context at each step, (n, l). Each row sums to 1."""
     question_attention: Sequence[Sequence[float]]

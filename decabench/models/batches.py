@@ -116,10 +116,7 @@ class TextReader:
         return self._cut_end(text, self._cut)
 
     def check_question(self, text: str) -> None:
-        """Check that every example asks the same question, for models that don't read questions.
-
-        Raises DataError.
-        """
+        """Raise DataError if a question differs from earlier questions, for models that don't read questions."""
         if self._first_question is None:
             self._first_question = text
         if text != self._first_question:

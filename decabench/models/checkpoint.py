@@ -86,7 +86,7 @@ class TrainedModel:
     """The device the model runs on."""
 
     def check_task(self, task: Task) -> None:
-        """Check that the model can answer a task. Raises DecabenchError."""
+        """Raise DecabenchError if the model can't answer a task."""
         _check_tasks(self.family, self.config.name, self.outputs, [task])
 
     def answer(
@@ -155,7 +155,7 @@ def find_checkpoint(path: Path) -> Path:
     """Return the folder of a checkpoint.
 
     If `path` is a run's folder, this is its best checkpoint, or its latest if there is no best one. Raises
-    MissingDataError or DataError.
+    MissingDataError if there is no checkpoint, and DataError if `path` is a file or the run's record is damaged.
     """
     if path.is_file():
         raise DataError(
@@ -355,7 +355,7 @@ class Checkpoint:
     def open(cls, path: str | Path) -> Checkpoint:
         """Open the folder of a checkpoint, or the best checkpoint in a run's folder.
 
-        Raises MissingDataError or DataError.
+        Raises MissingDataError if there is no checkpoint, and DataError if its record can't be read.
         """
         try:
             folder = find_checkpoint(Path(path).expanduser())
@@ -376,7 +376,7 @@ class Checkpoint:
         return cls(folder, record, config, outputs)
 
     def check_tasks(self, tasks: Sequence[Task]) -> None:
-        """Check that the model can answer the tasks, without loading its weights. Raises DecabenchError."""
+        """Raise DecabenchError if the model can't answer one of the tasks. The weights are not loaded."""
         _check_tasks(self.family, self.config.name, self.outputs, tasks)
 
     @property
@@ -417,7 +417,7 @@ class Checkpoint:
 
         If `optimizer` is true, the optimizer state is checked too. A single changed byte in the weights could
         silently change answers. Checkpoints written by earlier versions have no digests and are not checked.
-        Raises DataError.
+        Raises DataError if a file is missing or has changed.
         """
         files, saved = self._files(), self.record.files
         for path in (*files, *([self.folder / OPTIMIZER] if optimizer else ())) if saved else ():
@@ -429,13 +429,13 @@ class Checkpoint:
                 )
 
     def lexicon(self) -> Lexicon:
-        """Read the checkpoint's vocabulary. Raises DataError."""
+        """Read the checkpoint's vocabulary. Raises DataError if the file is missing or damaged."""
         return Lexicon.read(self.folder / VOCABULARY)
 
     def open_vectors(self) -> JoinedVectors:
-        """Open the checkpoint's word vectors, checking that the model was trained with them.
+        """Open the checkpoint's word vectors.
 
-        Raises DecabenchError.
+        Raises DecabenchError if they are missing or if the model was trained with other vectors.
         """
         if not self.family.has_fixed_vectors(self.config):  # the network has its own table instead
             if self.record.dimension is None:
@@ -454,9 +454,11 @@ class Checkpoint:
         return vectors
 
     def load(self, device: str = "auto", words: WordTable | None = None) -> TrainedModel:
-        """Load the model for answering questions. Raises DataError or DecabenchError.
+        """Load the model for answering questions.
 
-        `words` replaces the checkpoint's vocabulary and vectors. Its lexicon must start with the same words.
+        `words` replaces the checkpoint's vocabulary and vectors. Its lexicon must start with the words of that
+        vocabulary. Raises DataError if a file is missing or damaged, and DecabenchError if the device or the vectors
+        can't be used.
         """
         self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())

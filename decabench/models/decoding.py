@@ -78,7 +78,8 @@ def _collect(outputs: Tensor) -> GeneratedWords:
 def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
     """Return the best answers that beam search finds, by their mean log-probability per token.
 
-    The greedy answer never leaves the beam, so no answer is worse than it. A `width` of 1 is greedy decoding.
+    The beam always contains the greedy answer, so the result never scores lower than that answer. A `width` of 1 is
+    greedy decoding.
     """
     look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     past.select(torch.arange(count, device=device).repeat_interleave(width))

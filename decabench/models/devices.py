@@ -21,7 +21,7 @@ _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_name(device: str) -> None:
-    """Check that a device name is valid. Raises DecabenchError."""
+    """Raise DecabenchError if a device name is invalid."""
     if not _NAME.fullmatch(device):
         raise DecabenchError(f"Unknown device {device!r}. Choose auto, cpu, mps, cuda or cuda:N.")
 
@@ -36,7 +36,7 @@ def first_device() -> str:
 
 
 def require_device(device: str) -> None:
-    """Check that a device is available on this machine. Raises DecabenchError."""
+    """Raise DecabenchError if a device is not available on this machine."""
     import torch
 
     kind, _, number = device.partition(":")
@@ -48,9 +48,10 @@ def require_device(device: str) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device with this name. Raises DecabenchError.
+    """Return the device with this name.
 
-    `auto` selects the first accelerator, or the CPU if there is no accelerator.
+    `auto` selects the first accelerator, or the CPU if there is no accelerator. Raises DecabenchError if the name is
+    invalid or the device is not available.
     """
     import torch
 

@@ -153,7 +153,7 @@ class MultitaskNetwork(nn.Module):
         return [self.losses(batch) for batch in batches]
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch, counted from 1. Not called in runs that are counted in steps."""
+        """Called at the start of an epoch, counted from 1, unless the run's length is set in steps."""
 
     def begin_pass(self, task: str, number: int) -> None:
         """Called at the start of a pass over a task's training data, counted from 1."""
@@ -252,7 +252,7 @@ class Family:
         return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
-        """Check that the model `name` of this family can answer the tasks. Raises DecabenchError."""
+        """Raise DecabenchError if the model `name` of this family can't answer one of the tasks."""
         tasks = list(tasks)
         if wrong := [task for task in tasks if not isinstance(task.output, self.outputs)]:
             can = ", ".join(kind.__name__ for kind in self.outputs)
@@ -274,7 +274,8 @@ def find_family(name: str, said_by: str = "") -> Family:
     """Return the family of a model, given its name or `package.module:object`.
 
     If the name comes from a file, `said_by` must name that file. A custom family is then loaded only if the
-    user has allowed it; see `load_named`. Raises UnknownNameError or DecabenchError.
+    user has allowed it; see `load_named`. Raises DecabenchError if the user has not allowed it, and UnknownNameError
+    if there is no such family.
     """
     if ":" in name:
         found = load_named(name, said_by) if said_by else load_object(name)
@@ -287,7 +288,10 @@ def find_family(name: str, said_by: str = "") -> Family:
 
 
 def read_model_config(table: Mapping[str, Any]) -> Any:
-    """Create a configuration from a `[model]` table of JSON values. Raises ValueError or DecabenchError."""
+    """Create a configuration from a `[model]` table of JSON values.
+
+    Raises ValueError if the table is invalid, and DecabenchError if the model's family can't be loaded.
+    """
     name = table.get("name")
     if not isinstance(name, str):
         raise ValueError("its model has no name")

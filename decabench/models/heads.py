@@ -2,7 +2,7 @@
 
 A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
 columns of an item (TARGETS), `losses` compares states with those columns, and `answers` returns texts.
-`HeadedNetwork` calls both methods.
+`HeadedNetwork` calls `losses` and `answers`.
 
 In shapes, B counts examples, T tokens and C labels; d is the width of the states.
 """

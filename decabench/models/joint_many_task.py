@@ -60,7 +60,7 @@ class JointManyTaskConfig:
     name: str = "jmt"
     """Always `jmt`."""
     hidden: Count = 100
-    """H, the width of a BiLSTM's states in each direction (paper)."""
+    """The width H of a BiLSTM's states in each direction (paper)."""
     word_dimension: Count = 100
     """The total dimension of `vectors` without n-gram vectors (paper: skip-gram, window 1)."""
     ngram_dimension: Annotated[int, Meta(ge=0)] = 100
@@ -86,8 +86,8 @@ class JointManyTaskConfig:
     pieces: Depth = 2
     """The number of linear pieces in a Maxout layer. The layer is as wide as its input (guess)."""
     word_dropout: Amount = 0.25
-    """a, which controls how often words are dropped in training. A word that occurs n times is replaced by the unknown
-    word with probability a / (a + n), but keeps its n-grams (code)."""
+    """The constant a that controls how often words are dropped in training. A word that occurs n times is replaced by
+    the unknown word with probability a / (a + n), but keeps its n-grams (code)."""
     input_dropout: Rate = 0.4
     """Dropout on words and label embeddings in the layers for tags and trees (paper)."""
     pair_input_dropout: Rate = 0.2
@@ -429,7 +429,7 @@ class TagHead(HiddenHead):
 
     @property
     def classes(self) -> int:
-        """C, the number of tags."""
+        """The number of tags."""
         return self.softmax.score.out_features
 
     def hide(self, x: Tensor) -> Tensor:
@@ -494,7 +494,7 @@ class RatingHead(Head):
 
     @property
     def classes(self) -> int:
-        """C, the number of ratings."""
+        """The number of ratings."""
         return self.score.out_features
 
     def log_probabilities(self, x: Tensor) -> Tensor:
@@ -741,7 +741,7 @@ class JointManyTask(HeadedNetwork):
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        """Return the losses without the penalties, which is the first term of Eq. 6-10, summed over tokens or pairs.
+        """Return the losses without the penalties (the first term of Eq. 6-10), summed over tokens or pairs.
 
         The trainer divides the sums by the number of examples, not tokens (code).
         """

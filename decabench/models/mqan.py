@@ -99,7 +99,7 @@ class Decoded:
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """lambda and 1 - lambda, the weights of the context pointer and the question pointer, (B, n) each."""
+        """The weights of the context pointer and the question pointer, lambda and 1 - lambda, (B, n) each."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()

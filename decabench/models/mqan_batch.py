@@ -52,11 +52,11 @@ class MQANConfig:
     name: str = "mqan"
     """`mqan`, or one of its ablations `s2s`, `satt` and `catt`."""
     dimension: EvenWidth = 200
-    """d, the width of all representations. It must be even, because BiLSTMs split it between two directions."""
+    """The width d of all representations. It must be even, because BiLSTMs split it between two directions."""
     hidden: Count = 150
-    """f, the inner width of feed-forward networks."""
+    """The inner width f of feed-forward networks."""
     heads: Count = 3
-    """p, the number of attention heads, each with the full width d (Eq. 23)."""
+    """The number p of attention heads, each with the full width d (Eq. 23)."""
     layers: Depth = 2
     """The number of self-attentive layers in the encoder, which is also the number in the decoder."""
     dropout: Rate = 0.2
@@ -65,7 +65,7 @@ class MQANConfig:
     """The dropout rate on the inputs of the encoder's BiLSTMs; -1 to use the rate of `dropout`. The authors'
     code has no dropout there."""
     vocabulary: Count = 50_000
-    """v, the maximum number of words that the model can generate without a pointer."""
+    """The maximum number v of words that the model can generate without a pointer."""
     max_answer_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 100
     """The maximum number of tokens in an answer."""
     split_heads: bool = False
@@ -120,9 +120,9 @@ def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     """Return the sort keys for batches: the lengths of the context (in steps of eight), question and answer.
 
     Answers of up to 16 tokens, including <init> and <eos>, count as equally long. Sorting by their length
-    would fill nearly every batch with one kind of answer: 71% of WOZ's batches had no `none`, although a third
-    of the answers are `none`. Longer answers are sorted by powers of two, because the decoder's loop runs for
-    the length of a batch's longest answer.
+    would fill nearly every batch with one kind of answer: 71% of WOZ's batches would not contain the answer
+    `none`, although a third of all answers are `none`. Longer answers are sorted by powers of two, because the
+    decoder's loop runs for the length of a batch's longest answer.
     """
     return _sort_keys(lengths, shortest=16)
 

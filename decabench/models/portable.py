@@ -59,7 +59,8 @@ def export_checkpoint(
     use the copy, and their vectors are read in single precision, as in training. This works only for vectors
     from packages. Encoders of contextual vectors are never copied, only named.
 
-    Raises DecabenchError or StorageError.
+    Raises DecabenchError if the checkpoint can't be exported or the folder is not empty, and StorageError if the copy
+    can't be written.
     """
     has_vectors = checkpoint.family.has_fixed_vectors(
         checkpoint.config
@@ -132,7 +133,7 @@ def write_vectors(
 ) -> PortableVectors:
     """Write the vectors of words, and of their character n-grams, to a folder.
 
-    Contextual vectors are left out. Raises DecabenchError.
+    Contextual vectors are left out. Raises DecabenchError if no n-gram of the words has a vector.
     """
     wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
     kind = np.float16 if half else np.float32

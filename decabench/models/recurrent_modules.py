@@ -67,7 +67,7 @@ class RecurrentModulesConfig:
     steps, each pass over this task counts as an epoch for the temperature. If there is no primary task, passes
     over the first task are counted instead."""
     hidden: Count = 100
-    """h, the width of the states (code); an even number for `sluice`."""
+    """The width h of the states (code); an even number for `sluice`."""
     layers: Depth = 1
     """The number of layers in `cross-stitch` and `sluice` (code: 1 or 2)."""
     stitch: Share = 0.9
@@ -75,28 +75,28 @@ class RecurrentModulesConfig:
     gate_size: Count = 32
     """The width, in each direction, of the BiLSTM states that `girnet`'s gates read (code)."""
     cells: Depth = 3
-    """c, the number of recurrent independent cells (paper: 3, out of 2 to 4)."""
+    """The number c of recurrent independent cells (paper: 3, out of 2 to 4)."""
     modules: Count = 3
-    """n, the number of sub-encoders in a layer (as in the paper's figures)."""
+    """The number n of sub-encoders in a layer (as in the paper's figures)."""
     depth: Annotated[int, Meta(ge=2, le=1_000)] = 3
-    """m, the number of layers in the encoder, including the layer of cells (as in the paper's figures)."""
+    """The number m of layers in the encoder, including the layer of cells (as in the paper's figures)."""
     module_size: Count = 100
-    """r, the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
+    """The width r of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
     policy_size: Count = 32
-    """p, the width of the policy networks' hidden layer (guess)."""
+    """The width p of the policy networks' hidden layer (guess)."""
     gates: Literal["learned", "open", "random", "noise"] = "learned"
     """How open connections are chosen. `learned` uses policy networks. The other values are controls: with `open`, all
     connections are open; with `random` and `noise`, each connection is open with the probability `encoder_open` or
     `decoder_open`. `random` chooses the open connections once at the start and gives every reader at least one input.
     `noise` chooses them again at every word in training, and uses the more likely choice for answers."""
     encoder_sparsity: Amount = 1.0
-    """lambda_1, the weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
+    """The weight lambda_1 of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: Amount = 1.0
-    """lambda_2, the weight of the penalty on open connections to the decoders, Eq. 11 (paper)."""
+    """The weight lambda_2 of the penalty on open connections to the decoders, Eq. 11 (paper)."""
     encoder_open: Share = 0.75
-    """gamma_1, the share of connections in the encoder that can be open without a penalty (paper)."""
+    """The share of connections in the encoder that can be open without a penalty, gamma_1 (paper)."""
     decoder_open: Share = 0.75
-    """gamma_2, the share of connections to a decoder that can be open without a penalty (paper)."""
+    """The share of connections to a decoder that can be open without a penalty, gamma_2 (paper)."""
     mean_penalty: bool = True
     """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""
@@ -107,7 +107,8 @@ class RecurrentModulesConfig:
     open_bias: float = 1.0
     """The initial score for opening a connection minus the initial score for closing it (guess)."""
     l2: Amount = 0.0
-    """L2 penalty on all weights except embeddings, added to the gradient."""
+    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each
+    gradient."""
     dropout: Rate = 0.0
     """The dropout rate for words and representations (guess; neither the paper nor the code has dropout)."""
     split: Split = "spaces"

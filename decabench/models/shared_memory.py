@@ -53,11 +53,11 @@ class SharedMemoryConfig:
     """`arc-ii`, `arc-i` or `me-lstm`, or one of the baselines `mt-cnn`, `mt-dnn` and `nbow`. The paper's LSTM
     is the model `lstm` with `model.initial = 0.1`."""
     hidden: Count = 100
-    """d, the width of the states (paper); for mt-cnn, the number of filters (guess)."""
+    """The width d of the states (paper); for mt-cnn, the number of filters (guess)."""
     segments: Count = 50
-    """K, the number of segments in a memory (paper)."""
+    """The number K of segments in a memory (paper)."""
     segment_width: Count = 20
-    """M, the width of a segment (paper)."""
+    """The width M of a segment (paper)."""
     bidirectional: bool = False
     """Whether a second network, with its own memories, reads the text backwards (paper: only for its case
     study)."""
@@ -78,10 +78,11 @@ class SharedMemoryConfig:
     window: Count = 3
     """The number of words that a filter of mt-cnn spans (guess)."""
     initial: Amount = 0.1
-    """All weights except embeddings are initialized uniformly from [-initial, initial] (paper)."""
+    """The range of the initial weights: all weights except embeddings are drawn uniformly from [-initial, initial]
+    (paper)."""
     l2: Amount = 1e-5
-    """L2 penalty on all weights except embeddings, added to the gradient (paper: 1e-5 for products and 0 for
-    films; which weights it covers is a guess)."""
+    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each gradient
+    (paper: 1e-5 for products and 0 for films; which weights it covers is a guess)."""
     dropout: Rate = 0.0
     """The dropout rate for words and representations (guess; the paper mentions no dropout)."""
     split: Split = "spaces"
@@ -445,7 +446,7 @@ class AlignWeights(NamedTuple):
     matrix: Tensor
     """The matrix W_a, (G, 2M, M), which is applied to a segment and the key."""
     vector: Tensor
-    """The vector v, (G, M, 1), which computes the score."""
+    """The vector v, (G, M, 1), by which tanh(W_a [x; y]) is multiplied to get a score."""
 
     def attend(self, content: Tensor, key: Tensor) -> Tensor:
         """Return the attention of Eq. 7 with scores v tanh(W_a [x; y]), (G, B, 1, K).
@@ -573,7 +574,10 @@ class MemoryCell(nn.Module):
 
 
 class DeepFusion(nn.Module):
-    """Deep fusion, with 2dR + d^2 parameters for reads of total width R (Eq. 11 and 12)."""
+    """The weights of deep fusion, which adds reads of the memories to the LSTM's state (Eq. 11 and 12).
+
+    It has 2dR + d^2 parameters for reads of total width R.
+    """
 
     def __init__(self, d: int, reads: int) -> None:
         super().__init__()

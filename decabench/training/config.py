@@ -129,7 +129,7 @@ class TrainConfig:
     momentum: Rate = 0.0
     """SGD's momentum."""
     weight_decay: Amount = 0.0
-    """L2 penalty on all trained weights, which the optimizer adds to the gradient."""
+    """The strength of the L2 penalty on all trained weights, which the optimizer adds to the gradient."""
     rate: Literal["inverse-root", "constant", "epoch-decay"] = "inverse-root"
     """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
     or `epoch-decay` (the rate is divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, and so on)."""
@@ -245,7 +245,7 @@ def to_toml(config: TrainConfig) -> str:
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Return settings in nested tables, as in a file.
 
-    Text values are parsed as TOML if possible. Raises DecabenchError.
+    Text values are parsed as TOML if possible. Raises DecabenchError if a setting is malformed or set in two ways.
     """
     content: dict[str, Any] = {}
     for path, value in read_settings(settings, "model.dimension=100"):
@@ -284,7 +284,8 @@ def combine_settings(
     only make sense together, such as `best_by` and the tasks.
 
     Also returns the names of model settings in the file that were dropped because the named model does not
-    have them. Raises DecabenchError or UnknownNameError.
+    have them. Raises DecabenchError if the file or a setting is invalid or if settings contradict each other, and
+    UnknownNameError if a name is unknown.
     """
     content = {} if path is None else read_toml(path, DecabenchError)
     given = _as_tables(settings)
@@ -327,7 +328,10 @@ def combine_settings(
 
 
 def read_config(path: Path) -> TrainConfig:
-    """Read a TOML file of settings. Raises DecabenchError or UnknownNameError."""
+    """Read a TOML file of settings.
+
+    Raises DecabenchError if the file is missing or invalid, and UnknownNameError if it contains an unknown name.
+    """
     return combine_settings(TrainConfig(), path, {})[0]
 
 
@@ -343,7 +347,10 @@ def _named_by(table: Mapping[str, Any]) -> str:
 
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Return `base` updated with the values in a mapping. Raises DecabenchError or UnknownNameError."""
+    """Return `base` updated with the values in a mapping.
+
+    Raises DecabenchError if a value is invalid, and UnknownNameError if a name is unknown.
+    """
     base, table = base or TrainConfig(), content.get("model", {})
     if isinstance(table, Mapping):
         family = find_family(_read_value(table.get("name", base.model.name), str, "model.name"))
@@ -359,7 +366,8 @@ def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) ->
 def from_record(content: Mapping[str, Any]) -> TrainConfig:
     """Read a complete configuration written by `to_mapping`.
 
-    Its tables replace the defaults instead of updating them. Raises DecabenchError or UnknownNameError.
+    Its tables replace the defaults instead of updating them. Raises DecabenchError if a value is invalid, and
+    UnknownNameError if a name is unknown.
     """
     tables: dict[str, Any] = {key: {} for key in ("skip_context", "cut_context") if key in content}
     return from_mapping(content, replace(TrainConfig(), **tables))

@@ -124,8 +124,9 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     """Encode the tasks' training examples for the model's family.
 
     Tokenizing ten tasks takes minutes, so the result is cached in the home folder under a digest of all inputs.
-    Data for a custom family or target form is never cached, because its code could change. Prepared data that
-    does not match its record is rejected. Raises MissingDataError or DataError.
+    Data for a custom family or target form is never cached, because its code could change. Raises
+    MissingDataError if a task is not prepared or has no training examples, and DataError if prepared data does not
+    match its record or an example can't be encoded.
     """
     _refuse_hidden(store, config, tasks)
     prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}
@@ -235,7 +236,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
 
 
 def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
-    """Check that each task has the target form set for it. Raises DecabenchError or UnknownNameError."""
+    """Raise DecabenchError if a task has no target forms, or UnknownNameError if its target form is unknown."""
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
             raise DecabenchError(f"{name} has no target forms. Leave out target_forms.{name}.")
@@ -277,7 +278,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
 
 
 def require_splits(store: Store, tasks: Collection[Task]) -> None:
-    """Check that all tasks have training and validation data. Raises MissingDataError."""
+    """Raise MissingDataError if the training or validation data of a task is missing."""
     for split in ("train", "validation"):
         for task in tasks:
             if split not in available_splits(task):

@@ -25,7 +25,7 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the rows of a CSV file, or return an empty list if it does not exist. Raises DataError."""
+    """Read the rows of a CSV file, or an empty list if it does not exist. Raises DataError if it can't be read."""
     if not path.exists():
         return []
     try:
@@ -94,7 +94,7 @@ class TrainingLog:
             csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)
 
     def close(self) -> None:
-        """Close the log files. Raises StorageError."""
+        """Close the log files. Raises StorageError if a file can't be written."""
         for name, file in self._files.items():
             with storage_errors(self._output / name):
                 file.close()

@@ -75,7 +75,10 @@ def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
 ) -> None:
-    """Restore an optimizer from the state returned by `optimizer_state`. Raises DataError."""
+    """Restore an optimizer from the state returned by `optimizer_state`.
+
+    Raises DataError if the state contains a parameter that the network does not have.
+    """
     parameters = dict(network.named_parameters())
     counts_on_device = bool(optimizer.defaults.get("fused"))
     for name, value in state.items():
@@ -129,7 +132,10 @@ def is_within(name: str, parts: tuple[str, ...]) -> bool:
 
 
 def require_part(part: str, names: Iterable[str], what: str) -> None:
-    """Check that a network with these parameter names has a part with this name. Raises DecabenchError."""
+    """Raise DecabenchError if a network with these parameter names has no such part.
+
+    `what` is the purpose of the part in the message, such as `to freeze`.
+    """
     names = list(names)
     if not any(is_within(name, (part,)) for name in names):
         tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})

@@ -77,7 +77,10 @@ def plan_training(
     report: Callable[[str], None] = print,
     trackers: Trackers | None = None,
 ) -> TrainingRun:
-    """Return the run described by the arguments of `train`. Raises DecabenchError or UnknownNameError."""
+    """Return the run described by the arguments of `train`.
+
+    Raises DecabenchError if an argument is invalid, and UnknownNameError if a name is unknown.
+    """
     folder, path = Path(output), Path(config) if config else None
     if ":" in (named := named_model(settings, model)):
         find_family(
@@ -136,7 +139,7 @@ def _check_folder(folder: Path, resume: bool) -> None:
 
 
 def check_run(run: TrainingRun) -> None:
-    """Check everything that can be checked without data. Raises DecabenchError."""
+    """Check everything about a run that can be checked without data. Raises DecabenchError if it finds a fault."""
     config, name = run.config, run.config.model.name
     if config.init_parts and not config.init:
         raise DecabenchError(

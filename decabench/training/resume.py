@@ -92,7 +92,10 @@ def describe_run(config: TrainConfig, data: TrainingData, words: WordTable) -> C
 
 
 def config_of(checkpoint: Checkpoint) -> TrainConfig:
-    """Return the configuration that a checkpoint was trained with. Raises DataError."""
+    """Return the configuration that a checkpoint was trained with.
+
+    Raises DataError if this version does not accept its settings.
+    """
     try:
         return from_record(checkpoint.record.config)
     except DecabenchError as error:
@@ -123,7 +126,7 @@ class RunState:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> RunState:
-        """Read the state in a checkpoint. Raises DataError."""
+        """Read the state in a checkpoint. Raises DataError if the state is missing or invalid."""
         try:
             if checkpoint.record.state is None:
                 raise ValueError("the checkpoint's record contains no state")
@@ -142,7 +145,10 @@ class RunState:
 
 
 def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:
-    """Restore the network and optimizer from a checkpoint, bit for bit. Raises DataError."""
+    """Restore the network and optimizer from a checkpoint, bit for bit.
+
+    Raises DataError if the checkpoint is damaged or does not match the network.
+    """
     checkpoint.check_files(optimizer=True)
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
@@ -157,8 +163,9 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
 _MAY_CHANGE = {"steps", "epochs", "cooldown", "patience", "validate_every", "checkpoint_every", "vectors"}
 """Settings that can change when a run is resumed.
 
-They affect only the length of the run and its reports. Whether the length can change is checked by
-`check_same_course`. Vector files may have moved, so `check_vectors` compares their content instead of their names.
+Most of them affect only the length of the run and how often it validates and writes checkpoints. `check_same_course`
+checks whether the length can change. Vector files may have moved, so `check_vectors` compares their content instead of
+their names.
 """
 
 
@@ -178,7 +185,10 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
-    """Check that a resumed run has the same settings, data and vectors. Raises DecabenchError."""
+    """Raise DecabenchError if a resumed run has other settings or data than its checkpoint.
+
+    For settings in `_MAY_CHANGE`, see `check_same_course` and `check_vectors`.
+    """
     old, new = (to_mapping(each) for each in (config_of(checkpoint), config))
     compared = [key for key in new if key not in _MAY_CHANGE]
     if differs := [text for key in compared for text in differences(old[key], new[key], key)]:
@@ -208,7 +218,7 @@ def _version(checkpoint: Checkpoint) -> str:
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Check that the completed steps would have been the same with the run's new length. Raises DecabenchError."""
+    """Raise DecabenchError if the completed steps would have been different with the run's new length."""
     step = checkpoint.record.step
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
@@ -227,7 +237,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
 
 
 def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
-    """Check that a checkpoint was trained with these word vectors. Raises DecabenchError."""
+    """Raise DecabenchError if a checkpoint was trained with other word vectors."""
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(

@@ -1,6 +1,6 @@
 """The schedule, which determines the tasks to train at each step.
 
-A run has one or more phases, which are split into stretches. A step's tasks depend only on its number.
+A run has one or more phases, which are split into stretches. The tasks of a step depend only on the step's number.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run whose tasks are all chosen in the same way. Its length is counted in steps or in epochs."""
+    """A part of a run whose tasks are all chosen in the same way. Its length is set in steps or in epochs."""
 
     tasks: tuple[str, ...]
     """The tasks in round-robin order. A task with several `iterations` occurs several times."""
     steps: int = 0
-    """The length in steps; 0 if the phase is counted in epochs."""
+    """The length in steps; 0 if it is set in epochs."""
     epochs: int = 0
-    """The length in epochs; 0 if the phase is counted in steps."""
+    """The length in epochs; 0 if it is set in steps."""
     order: Order = "turn"
     """How the task of each step is chosen."""
     together: bool = False

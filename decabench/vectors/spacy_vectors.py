@@ -53,7 +53,10 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def open_spacy_vectors() -> WordVectors:
-    """Open the vectors of the installed package. Raises MissingDataError or DataError."""
+    """Open the vectors of the package.
+
+    Raises MissingDataError if it is not installed, and DataError if it does not contain the expected vectors.
+    """
     found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
     if found is None or found.origin is None:
         raise MissingDataError(f"The vectors of en_core_web_md are not installed. Run {_INSTALL}.")
@@ -69,7 +72,7 @@ def open_spacy_vectors() -> WordVectors:
 def read_spacy_vectors(folder: Path) -> WordVectors:
     """Read the vectors of a spaCy vocabulary, scaled to norms of 5 to 6.
 
-    Words are in the order of `key2row`. Raises DataError.
+    Words are in the order of `key2row`. Raises DataError if the folder does not contain a spaCy vocabulary.
     """
     paths = [folder / name for name in ("vectors", "key2row", "strings.json")]
     try:

@@ -153,7 +153,7 @@ class Lexicon:
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """Read a vocabulary written by `write`. Raises DataError."""
+        """Read a vocabulary written by `write`. Raises DataError if the file is missing or damaged."""
         try:
             text = read_text(path, _LIMIT)
             if text.count("[") + text.count("{") > _BRACKETS:  # empty lists can take gigabytes of memory

@@ -45,7 +45,8 @@ def join_vectors(names: Sequence[str]) -> JoinedVectors:
     """Open vectors by their names in a configuration and concatenate them.
 
     Contextual vectors, `contextual:FOLDER`, must come last. At least one name before them must refer to
-    ordinary word vectors, which are needed for answers. Raises MissingDataError or DataError.
+    ordinary word vectors, which are needed for answers. Raises MissingDataError if any vectors are missing, and
+    DataError if the names are in the wrong order or a file is damaged.
     """
     of_words = [name for name in names if not is_contextual(name)]
     contextual = [name for name in names if is_contextual(name)]
@@ -71,7 +72,8 @@ def open_vectors(name: str) -> Vectors:
 
     Supported files are `.npy` with an index of the same name next to it (`.txt` with a word per line, or
     `.parquet`), wink's `.json`, and the `.safetensors` files written by `decabench vectors ngrams`. Files with any
-    other suffix are read as GloVe's text format or fastText's `.vec`. Raises MissingDataError or DataError.
+    other suffix are read as GloVe's text format or fastText's `.vec`. Raises MissingDataError if the
+    package or file is missing, and DataError if it can't be read.
     """
     if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
         return NoVectors(int(name[5:]))
