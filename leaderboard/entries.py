@@ -130,7 +130,7 @@ class Entry:
 
     @property
     def standing(self) -> str:
-        """The kind of evidence. Without scores, `partial` if there is a limited run, and `failed` otherwise."""
+        """The kind of evidence. If there are no scores, `partial` for a limited run, and `failed` otherwise."""
         has_limited = any(task.status == "partial" for task in self.tasks.values())
         return self.kind or ("partial" if has_limited else "failed")
 
@@ -203,7 +203,7 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """The number of decimals shown: 1 for long scales, 3 for short and unbounded scales."""
+        """The number of decimals shown: 1 for wide scales, 3 for narrow and unbounded scales."""
         return 1 if 20 <= self.high - self.low < math.inf else 3
 
     @property
@@ -379,7 +379,7 @@ class Standings:
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     tests: Tests = field(default_factory=Tests)
-    """The tests between the rows."""
+    """The significance tests that compare the rows."""
 
     @property
     def notes(self) -> dict[str, list[str]]:
@@ -409,7 +409,7 @@ class Standings:
 
 
 def runs_of(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Return the rows of the single runs that belong to some rows."""
+    """Return the rows of all runs that belong to the given rows."""
     return tuple(run for row in rows for run in row.runs)
 
 

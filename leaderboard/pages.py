@@ -46,7 +46,7 @@ _LONGEST = 60
 """The maximum length of a page's name, not counting a digest."""
 
 _ANSWER_KINDS = ("unparseable", "refused", "truncated", "context_cut")
-"""The problems with answers that a submission's page counts."""
+"""The problems with answers that are counted on a submission's page."""
 
 _SIZES = (
     ("under 100M", 0, 10**8),

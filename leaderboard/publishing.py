@@ -237,7 +237,7 @@ _NOT_XML = re.compile("[^\\t\\n\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_feed(title: str, builds: Sequence[Build], newest: str) -> bytes:
-    """Return an Atom feed (RFC 4287) with an entry for each build. Without builds, its date is `newest`."""
+    """Return an Atom feed (RFC 4287) with an entry for each build. Without builds, the feed is dated `newest`."""
     feed = Element("feed", xmlns="http://www.w3.org/2005/Atom")
 
     def add(parent: Element, tag: str, text: str = "", **attributes: str) -> None:

@@ -107,7 +107,7 @@ def read_request(
         submissions: The board's folder of submissions, in a clone of its repository.
         commit: The last commit of the pull request, which would be merged into the checked-out commit.
         owner: The only folder that the request may change, or None for any single folder.
-        limits: The maximum size, and how many changes to the same folder may be merged within some days.
+        limits: The maximum size, and the quota of merged changes to the same folder.
 
     Raises DecabenchError if git fails.
     """
@@ -265,7 +265,7 @@ class ReviewedScore:
     difference: str = ""
     """The score minus the best score of the other systems."""
     p: str = ""
-    """The two-sided p value of that difference, adjusted for all pairs on the board."""
+    """The two-sided p-value of that difference, adjusted for all pairs on the board."""
     counts: str = ""
     """The number of scored answers, and how many of them are empty."""
 
@@ -303,7 +303,7 @@ def review_submissions(
     Args:
         sent: The folder that contains `path`.
         path: The path in that folder and in the board's folder of submissions: `alice` or `alice/mqan`.
-        submissions: The board's folder of submissions, with scores in the ledger. Faulty submissions are left out.
+        submissions: The board's folder of submissions. Its faulty submissions are left out.
         split: The split to score.
         options: The suite, data and tasks of the board.
         seconds: The time limit for checking and scoring each submission.

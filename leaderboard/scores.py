@@ -78,7 +78,7 @@ _REPORT_SECONDS = 5.0
 
 
 class _ContradictionError(DecabenchError, ValueError):
-    """The statistics in a submission don't agree with its score."""
+    """Raised if the statistics in a submission don't agree with its score."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Keeper:
     splits: Sequence[str] = RANKED_SPLITS
     """The splits to score."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """Makes the baseline submissions for a suite and split."""
+    """A function that makes the baseline submissions for a suite and split."""
     report: Callable[[str], object] = str
-    """Called with progress messages."""
+    """A function that is called with progress messages."""
 
     @cached_property
     def _records(self) -> dict[str, dict[str, SplitRecord]]:
@@ -502,8 +502,9 @@ def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
     """Replace runs that differ only in their seeds with one entry for the system, which has their mean scores.
 
     A predictor's record is an unverified claim, so only submissions in the same folder and by the same authors are
-    grouped. They must answer the same tasks on the same data. If a server answered, it must have named the same models.
-    If several submissions state the same seed, only the first is grouped, and the others remain separate entries.
+    grouped. They must answer the same tasks on the same data. Servers that gave the answers must have named the same
+    models. If several submissions state the same seed, only the first is grouped, and the others remain separate
+    entries.
     """
     groups: dict[Hashable, dict[str, Entry]] = {}
     for entry in entries:

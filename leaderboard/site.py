@@ -103,7 +103,7 @@ class BoardOptions:
     jobs: int = 1
     """The number of scoring processes."""
     baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """Makes baseline submissions for a suite and split, such as `decabench.runs.floors.make_baselines`."""
+    """A function that makes baseline submissions, such as `decabench.runs.floors.make_baselines`."""
     splits: Sequence[str] = RANKED_SPLITS
     """The splits to score and rank."""
 

@@ -486,7 +486,7 @@ class _SplitFacts:
     task: Task
     split: str
     least: int
-    """The minimum number of examples, or 0 if it is not checked, for example because the files are verified."""
+    """The minimum number of examples, or 0 if the number is not checked, for example because the files are verified."""
     rows: int = 0
     """The number of examples read so far."""
     labelled: bool = True
@@ -587,7 +587,7 @@ def _place(task: Task, request: Request) -> str:
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
     """Return the size and modification time of the files that are read in place.
 
-    A file whose size and time are the same later has not changed, and doesn't have to be read again.
+    If a file still has the same size and time later, it has not changed and doesn't have to be read again.
     """
     folder = request.folder(task)
     if folder is None:

@@ -49,7 +49,7 @@ _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
 _FEW = 50_000
-"""The maximum number of examples in a split whose items are kept in memory by `References`."""
+"""`References` keeps the items of a split in memory if it has at most this many examples."""
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
@@ -79,7 +79,7 @@ class SplitRecord:
     verified: bool
     """Whether every file has its published digest."""
     files: tuple[Mapping[str, Any], ...]
-    """The name, url, sha256, size and status of each file."""
+    """The `name`, `url`, `sha256`, `size` and `status` of each file."""
     version: int
     """The task's version when the split was prepared."""
     note: str = ""
@@ -191,7 +191,7 @@ class Store:
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, with `meta` parsed.
 
-        Raises MissingDataError and DataError.
+        Raises MissingDataError if the split is not prepared, and DataError if it is damaged.
         """
         record = self.record(task, split)
         try:
@@ -208,7 +208,7 @@ class Store:
             ) from error
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
-        """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
+        """Stream the examples of a prepared split. Raises the same errors as `read`."""
         filled = _LISTS if self.record(task, split).labelled else ("units",)
         for row in self.read(task, split):
             for name in filled:
@@ -538,7 +538,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
     """Yield the examples. Raises DataError if an example is invalid.
 
-    Every example must have labels, or, if `may_lack` is set, none may have labels.
+    Every example must have labels. If `may_lack` is set, it is also valid for all examples to lack labels.
     """
     levels, are_bare = 0, False
     seen: dict[bytes, int] = {}  # digests, so that memory use doesn't depend on the length of the ids

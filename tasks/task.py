@@ -1,4 +1,4 @@
-"""The `Task` class, which describes a task as plain data, without subclasses or work at import time."""
+"""The `Task` class, which describes a task as plain data. It needs no subclasses and does no work on import."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ after the call, so copy anything that you want to keep.
 """
 
 Curriculum = Literal["easy", "hard"]
-"""`easy` tasks come first in the paper's curriculum, and `hard` tasks come first in its anti-curriculum."""
+"""`easy` tasks come first in decaNLP's curriculum, and `hard` tasks come first in its anti-curriculum."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Task:
     variants: tuple[Variant, ...] = ()
     """Other wordings of the questions, numbered from 1. Number 0 is the dataset's own wording."""
     curriculum: Curriculum | None = None
-    """`easy` if the paper's curriculum trains this task first, `hard` if its anti-curriculum does, or None."""
+    """`easy` if decaNLP's curriculum trains this task first, `hard` if its anti-curriculum does, or None."""
     target_forms: Mapping[str, TargetForm] = field(default_factory=dict)
     """Functions that rewrite the training answers, by name. They never change the answers used for scoring."""
     context_limit: ContextLimit | None = None
@@ -341,7 +341,7 @@ class Task:
 
 
 def require_metric(name: str) -> str:
-    """Return `name` if it is a built-in metric, a metric of an installed package, or has the form `module:object`.
+    """Return `name` if it names a built-in metric or an installed package's metric, or has the form `module:object`.
 
     The metric is not loaded. Raises UnknownNameError for any other name, listing similar names.
     """

@@ -43,7 +43,7 @@ class AnswerForm:
     unquote: bool = False
     """span, line, text: whether to remove quotation marks around the answer.
 
-    A line or text in a tag loses its quotation marks in any case, except a line whose context is also quoted.
+    A line or text inside a tag always loses its quotation marks, except a line whose context is also quoted.
     """
     stop: tuple[str, ...] = ()
     """Texts that mark the beginning of an invented example after the answer. Copied from the prompt."""

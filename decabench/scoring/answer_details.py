@@ -19,7 +19,7 @@ from decabench.submission import AnswerLine
 # Truncated contexts
 
 _ALWAYS = "unanswerable"
-"""The gold answer in QA-ZRE if the context contains no answer. Truncating the context can't remove it."""
+"""The gold answer in QA-ZRE if the context contains no answer. Truncating the context can't remove this answer."""
 
 
 def context_ceiling(
@@ -61,7 +61,7 @@ def _holds_words(text: str, words: str) -> bool:
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent of the sampled answers to each example, or the earliest of them in case of a tie."""
+    """Return the most frequent of the sampled answers to each example. In case of a tie, the earliest is returned."""
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 
@@ -103,7 +103,7 @@ _SMALLEST = 1e-15
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
     """Return the calibration of label probabilities, or None if no line has probabilities.
 
-    `lines` maps positions in `references` to lines.
+    `lines` maps the position of an example in `references` to the line with its answer.
     """
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]

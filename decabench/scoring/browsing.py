@@ -41,11 +41,11 @@ class Inspected:
     rows: Sequence[ScoredExample]
     """The answers to the dataset's own wording, in the order of the data."""
     wordings: Mapping[int, Sequence[ScoredExample]]
-    """The answers to other wordings, by wording number, in the same order."""
+    """The answers to other wordings, by wording number, in the order of the data."""
     texts: Sequence[Mapping[str, str]]
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
-    """The compared states, by row number, for metrics that compare states instead of answers."""
+    """The compared dialogue states, by row number, for metrics that compare states instead of answers."""
     result: TaskResult
     """The task's result, with its score, counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Inspected:
 
     @property
     def digits(self) -> int:
-        """The number of decimals to print for scores: 2, or 3 if the scale is short or unbounded."""
+        """The number of decimals to print for scores: 2, or 3 if the scale is narrow or unbounded."""
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
@@ -130,7 +130,7 @@ class Chosen:
     flags: tuple[str, ...] = ()
     """Flags to look for. An example matches if its answer to any wording has one of them; empty for all examples."""
     ids: tuple[str, ...] = ()
-    """The ids of the examples; empty for all examples."""
+    """The ids to look for; empty for all examples."""
     search: str = ""
     """A text that must occur in the question, context, references or answer, ignoring case; empty for all examples."""
     order: Order = "data"
@@ -142,7 +142,7 @@ class Browsed:
     """An example and the details to show about it."""
 
     row: ScoredExample
-    """The answer."""
+    """The answer, with its score and flags."""
     question: str
     """The question."""
     context: str

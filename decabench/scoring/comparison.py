@@ -61,7 +61,7 @@ class Flip:
     id: str
     """The example's id."""
     loss: float
-    """The number of points by which B's answer makes the task's score worse than A's answer."""
+    """The number of points that the task's score loses if A's answer is replaced with B's."""
     question: str
     """The question."""
     context: str
@@ -109,11 +109,11 @@ class Compared:
     same: bool = False
     """Whether A and B are equal on every sampled unit, so that no difference can be estimated."""
     digits: int = 2
-    """The number of decimals to print: 2, or 3 if the scale is short or unbounded."""
+    """The number of decimals to print: 2, or 3 if the scale is narrow or unbounded."""
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
     of: int | None = None
-    """The number of examples in the split (for a suite, in all of its splits) if only some of them were answered."""
+    """The number of examples in the split if only some of them were answered; for a suite, the sum over its tasks."""
 
     @property
     def gain(self) -> float:
@@ -293,8 +293,8 @@ def match_tasks(
 ) -> tuple[list[dict[str, ScoredTask]], dict[str, str]]:
     """Return the tasks of each submission that can be compared, and the reasons why other tasks were left out.
 
-    All submissions must have answered the same examples. If a run is limited, full runs are rescored on only its
-    examples.
+    All submissions must have answered the same examples. If a run is limited, full runs are rescored on the
+    examples of that run.
     """
     same: list[dict[str, ScoredTask]] = [{} for _ in scored]
     reasons: dict[str, str] = {}
@@ -372,7 +372,7 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return how many points A's score would gain if only one of A's answers were replaced with B's, (examples,).
+    """Return the points that A's score gains if one answer is replaced with B's, for each answer: (examples,).
 
     If the rows of examples depend on each other, as with ranks, every swap is scored separately. Returns None if there
     are too many swaps.
@@ -454,7 +454,7 @@ def _compared(a: float, b: float, test: PairTests, hidden: Sequence[Sample]) -> 
 
 @dataclass(frozen=True)
 class LineupRow:
-    """A model, which may have been run several times."""
+    """The scores of one model, as means if it was run several times."""
 
     name: str
     """The name of the model's first run."""
@@ -537,7 +537,7 @@ def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[st
 
 
 def _model(results: Results, path: str) -> str:
-    """Return a key that is the same for all runs of a model, whatever their seeds, prompts and wordings."""
+    """Return a key that is the same for all runs of a model, regardless of seeds, prompts and wordings."""
     record = _model_record(results.submission.get("predictor"))
     return path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
 

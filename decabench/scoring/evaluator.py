@@ -332,7 +332,7 @@ def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
     """Return results without the digests of answers to hidden splits.
 
-    The digest of perfect answers would reveal the digest of the labels.
+    If answers are nearly perfect, their digest can be used to check guesses of the labels.
     """
     known, store = known_tasks(include), Store(home)
     tasks = dict(results.tasks)
@@ -352,7 +352,7 @@ def add_intervals(
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
     """Return the results with an interval for each task that has a sample, and the interval of the total.
 
-    Intervals for hidden labels are rounded like their scores.
+    For tasks with hidden labels, intervals are rounded like scores.
     """
     intervals = {name: score_interval(sample) for name, sample in samples.items()}
     spans = {name: samples[name].metric.range for name in samples if name in hidden}

@@ -1,4 +1,4 @@
-"""Scored examples, with a row for each example and wording, and the files that store them next to the results.
+"""Scored examples: a row for each example and wording, stored in files next to the results.
 
 examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
 
@@ -58,7 +58,7 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     raw: str | None = None
     """The model's whole output, if it differs from the answer."""
     reasoning: str | None = None
-    """The model's reasoning, if it arrived apart from the output."""
+    """The model's reasoning, if the model returned it separately from the output."""
     references: tuple[str, ...] = ()
     """All references; empty if they were left out."""
     score: float | None
@@ -69,8 +69,8 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The metric's statistics, in the order of `ExamplesHead.columns`."""
     flags: tuple[str, ...] = ()
     """Notable properties of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
-    `refused`, `cut` (at the limit of new tokens), `context_cut`, `other_label` (not a label), `label_form` (a
-    label in another form)."""
+    `refused`, `cut` (the answer reached the limit of new tokens), `context_cut` (the context was truncated),
+    `other_label` (the answer is not a label), `label_form` (the answer is a label in another form)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
 
 
 _RULES = ("unparseable", "reasoning-only", "cut-in-reasoning", "tool-call", "template", "not-in-context")
-"""Extraction rules that readers of a score should know about."""
+"""Extraction rules that are counted and shown next to a score, because they point to a problem."""
 
 
 def line_flags(line: AnswerLine) -> list[str]:
@@ -445,7 +445,7 @@ def _to_numpy(column: Any) -> Array:
 
 
 _MOST_COLUMNS = 4_000
-"""The maximum number of columns. This is enough for the 1,000 classes that metrics allow, and for units."""
+"""The maximum number of columns. Metrics allow 1,000 classes, with a few columns for each class."""
 
 
 def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:

@@ -155,7 +155,10 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 
 
 def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
-    """Return a block for each stratum. `effects`, (systems, units), are those of systems with the units of `first`."""
+    """Return a block for each stratum.
+
+    `effects`, (systems, units), are the effects for all systems with the same units as `first`.
+    """
     import numpy as np
 
     _, powers = np.frexp(np.abs(effects).max(axis=1))
@@ -278,15 +281,15 @@ class PairTests:
     errors: Array
     """The standard error of the difference."""
     p: Array
-    """The two-sided p-value of each pair alone."""
+    """The two-sided p-value of each pair, without adjustment for other pairs."""
     adjusted: Array
     """The p-value adjusted for all pairs of the leaderboard."""
     reach: Array
-    """The distance from the difference to the near end of its 95% interval, if `p` is below 0.05."""
+    """The distance from the difference to the end of its 95% interval that is closer to 0, if `p` is below 0.05."""
     wide: Array
-    """The distance to the far end of the interval, or to both ends if `p` is not below 0.05."""
+    """The distance to the other end of the interval, or to each end if `p` is not below 0.05."""
     sizes: Array
-    """How much a typical unit changes the difference, among units on which the systems differ; 0 if there are none."""
+    """How much a unit on which the systems differ typically changes the difference; 0 if there are no such units."""
     span: float
     """The largest possible difference."""
     examples: int
@@ -349,7 +352,7 @@ def compare_pairs(
 
     `family` contains the indexes of the systems to adjust p-values for, by default all systems. A pair within the
     family is adjusted for all pairs of the family. Any other pair is adjusted for these pairs and itself.
-    Without `intervals`, which take half of the time, no interval is computed.
+    Intervals take half of the time, and are computed only if `intervals` is true.
     """
     import numpy as np
 
@@ -540,7 +543,7 @@ def _resample_pairs(
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
-    """Return how much a typical unit changes each difference, among units on which the two systems differ.
+    """Return how much a unit on which the two systems differ typically changes their difference.
 
     The sizes have the shape (systems, systems), and are 0 for systems that don't differ on any unit. A size is
     sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all units with a

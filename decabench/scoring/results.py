@@ -117,7 +117,7 @@ class ConfidenceBin:
     n: int
     """The number of answers."""
     confidence: float
-    """The mean of the highest label probability of each answer."""
+    """The mean of the answers' highest label probabilities."""
     accuracy: float
     """The share of right answers, 0–1."""
 
@@ -233,7 +233,7 @@ class SuiteTotal:
     partial: tuple[str, ...] = ()
     """The suite's tasks that were left out of the total because their run was limited."""
     on_subsets: float | None = None
-    """The total including limited runs, which is never ranked; None if there are no limited runs."""
+    """The total including limited runs; None if there are no limited runs. This total is never ranked."""
 
 
 @dataclass(frozen=True)
@@ -403,7 +403,7 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Parse the output of `to_json`. Raises InvalidResultsError, which contains `name`, if the text is invalid."""
+        """Parse the output of `to_json`. Raises InvalidResultsError, which mentions `name`, if the text is invalid."""
         _, file = parse_results(text, name)
         try:
             tasks = {task: parse_task(task, value) for task, value in file.tasks.items()}
@@ -442,7 +442,7 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return the number of decimals to print for a task's score: 3 if its scale is short or unbounded, else `least`."""
+    """Return the number of decimals to print for a score: 3 if the scale is narrow or unbounded, else `least`."""
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 
@@ -504,7 +504,7 @@ def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 class InvalidResultsError(DataError):
-    """A file is not a results file, or contradicts itself."""
+    """Raised if a file is not a results file, or contradicts itself."""
 
     def __init__(self, name: str, reason: str, kind: str = "") -> None:
         super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")

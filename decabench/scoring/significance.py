@@ -74,7 +74,7 @@ class Sample:
     fixed: int = 0
     """The number of outer units, if they are too few to be resampled; 0 if the outermost units are resampled."""
     influence: Array | None = None
-    """(units,): the first-order effect of each unit on the score, for metrics of ranks, whose rows don't add up."""
+    """(units,): the first-order effect of each unit on the score, for rank metrics, whose rows can't be summed."""
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:

@@ -100,7 +100,7 @@ class Job:
     files: Mapping[str, str]
     """The SHA-256 of each file of answers, by path in the submission."""
     marks: Sequence[Marks]
-    """What submission.toml says about missing answers in each file, starting with the dataset's own wording."""
+    """The entries in submission.toml about missing answers, by wording, starting with the dataset's own."""
     answers: AnswerKind
     """Whether to score the extracted answers or the model's raw output."""
     file: PredictionFile
@@ -116,7 +116,7 @@ class Job:
     def of(
         cls, task: Task, file: PredictionFile, store: Store, submission: Submission, answers: AnswerKind
     ) -> Job:
-        """Collect everything that affects the result.
+        """Return a job with everything that affects the result.
 
         Raises SubmissionError if an answer file is removed while this runs.
         """
@@ -149,7 +149,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """The result's name in the ledger. Empty if third-party code, whose version is unknown, affects it."""
+        """The result's name in the ledger, or an empty string if third-party code of unknown version affects it."""
         task, data = self.task, self.data
         metrics = task.metrics
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
@@ -316,7 +316,7 @@ class ScoredTask:
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
     """A function that returns the answers as they were read, by wording number."""
     units: Any = None
-    """(examples, levels): the number of each example's unit; None if the task failed."""
+    """(examples, levels): the numbers of each example's units; None if the task failed."""
     hidden: bool = False
     """Whether the labels are hidden, so that nothing about single examples can be written or shown."""
     key: str = ""
@@ -480,7 +480,7 @@ def _score_variants(
 def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> Counter[str]:
     """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
 
-    If labels are hidden, the only information used about gold answers is their number of items.
+    If labels are hidden, only the number of items in each gold answer is used, not the items themselves.
     """
     output = job.task.output
     counts = Counter[str]()
@@ -547,9 +547,9 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""The minimum work, in seconds, that is divided among processes. Starting a process takes a second."""
+"""Work that is expected to take fewer seconds is not divided among processes. Starting a process takes a second."""
 _WORTH_A_PROCESS = 2_000
-"""The minimum number of examples, over all tasks, for which processes can be started."""
+"""If there are fewer examples than this, over all tasks, no processes are started."""
 
 
 @dataclass(frozen=True)
@@ -659,14 +659,14 @@ def _compute_rows(
 
 
 _MOST_KNOWN = 50_000
-"""How many rows to remember for a split."""
+"""The maximum number of rows to keep in memory for a split."""
 
 _known_rows: WeakKeyDictionary[References, dict[Any, dict[tuple[int, str], Row]]] = WeakKeyDictionary()
-"""The rows that are known for a split's references, by metric function and by (place, answer)."""
+"""The rows that were computed for a split's references, by metric function and by (position, answer)."""
 
 
 def _compute_new_rows(metric: Metric, predictions: Sequence[str], references: References) -> Sequence[Row]:
-    """Compute rows, but only once for the same answer to an example, because systems often give the same answers."""
+    """Compute rows, reusing rows that were computed for another system with the same answer to the same example."""
     known = _known_rows.setdefault(references, {}).setdefault(metric.statistics, {})
     keys, items = list(enumerate(predictions)), list(references)
     new = [key for key in keys if key not in known]

@@ -1,7 +1,7 @@
 """Unpack untrusted .zip and .tar.gz files.
 
 Only regular files and folders are unpacked, inside one folder and up to a size limit. The metadata of an archive is
-not trusted: sizes are counted while unpacking, modes, owners and times are ignored, and links are refused.
+not trusted. Sizes are counted while unpacking. Modes, owners and times are ignored, and links are refused.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def unpack(
 ) -> None:
     """Unpack an archive into a new folder.
 
-    Raises SubmissionError if the archive is damaged, too large or contains links or devices, StorageError if the folder
-    can't be written.
+    Raises SubmissionError if the archive is damaged, is too large, or contains links or devices, StorageError if the
+    folder can't be written.
     """
 
     def refusal(why: str) -> SubmissionError:

@@ -248,7 +248,7 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list (.json or .json.gz). Raises DecabenchError for another suffix."""
+    """Write an id list (.json or .json.gz). Raises DecabenchError for any other suffix."""
     path = Path(path)
     splits = []
     for (task, split), of_split in sorted(
@@ -278,7 +278,7 @@ class _File:
 def read_id_list(path: str | Path) -> IdList:
     """Read an id list.
 
-    Raises MissingDataError if the file doesn't exist, DataError if it is damaged, DecabenchError for another suffix.
+    Raises MissingDataError if the file doesn't exist, DataError if it is damaged, DecabenchError for any other suffix.
     """
     import msgspec
 

@@ -92,14 +92,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FileCount:
-    """The counts of one file of answers."""
+    """The number of lines and answers in one answer file."""
 
     file: str
     """The file's path in the submission."""
     task: str
     """The task's name."""
     split: str
-    """train, validation or test."""
+    """`train`, `validation` or `test`."""
     lines: int
     """The number of lines that are not blank."""
     answers: int

@@ -97,7 +97,7 @@ class SubmissionInfo:
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
     def marks(self, task: str, split: str, variant: int = 0) -> Marks:
-        """Return what submission.toml says about missing answers in a file.
+        """Return the entries in submission.toml about missing answers in a file.
 
         A limit applies to all variants, and failures apply to a single variant.
         """
@@ -318,14 +318,14 @@ Files = dict[tuple[str, str], PredictionFile]
 
 @dataclass(frozen=True)
 class Submission:
-    """A submission's files of answers and metadata."""
+    """A submission's metadata and answer files."""
 
     info: SubmissionInfo
     """The content of submission.toml."""
     files: Mapping[tuple[str, str], PredictionFile]
     """The file of answers for each (task, split)."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
-    """The same for other wordings of the questions, by wording number from 1."""
+    """The files of answers to other wordings of the questions, by wording number from 1."""
     folder: Path | None = None
     """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
@@ -685,7 +685,7 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str, ...]:
-    """Remove a submission's results for some splits, and return their folders. Other files are kept.
+    """Remove a submission's results for some splits, and return the paths of the results folders. Other files are kept.
 
     Raises StorageError if a file can't be removed.
     """

@@ -121,7 +121,7 @@ STORY_FILES = {
 }
 
 Story = tuple[str, list[str], list[str]]
-"""(id, lines of the article, lines of the highlights)"""
+"""A story: (id, lines of the article, lines of the highlights)."""
 
 
 def parse_story(id: str, text: str) -> Story:

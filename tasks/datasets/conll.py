@@ -318,7 +318,7 @@ _ONTONOTES_PLURALS = {  # worded as in decaNLP
 _WORD, _ENTITY, _COLUMNS = 3, 10, 12
 
 _Sentence = tuple[str, str, tuple[str, ...], tuple[str, ...]]
-"""(id, document, words, IOB2 tags)"""
+"""A sentence: (id, document, words, IOB2 tags)."""
 
 
 def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:

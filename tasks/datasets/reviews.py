@@ -48,7 +48,7 @@ SENTIMENT_VARIANTS = (
 """Other wordings of the question."""
 
 _Labelled = tuple[str, str]
-"""(label, text)"""
+"""A review or sentence: (label, text)."""
 
 
 def review_prompt(what: str) -> PromptTemplate:

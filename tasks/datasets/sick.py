@@ -20,7 +20,7 @@ _LABELS = ("entailment", "neutral", "contradiction")
 
 
 class _Pair(NamedTuple):
-    """A pair of sentences with both annotations."""
+    """A pair of sentences with annotations of relatedness and entailment."""
 
     id: str
     first: str

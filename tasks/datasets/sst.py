@@ -22,7 +22,7 @@ _SETFIT_FINE = "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a
 
 
 _Asked = tuple[str, str, tuple[str, ...]]
-"""(task, question, labels)"""
+"""The task, question and labels of examples."""
 
 
 def _read_csv(asked: _Asked, files: Files, split: str) -> Iterator[Example]:

@@ -89,11 +89,11 @@ _OUTER = "2016-01.tgz"
 _TAGS = ("<url", "<keywords", "<talkid", "<description", "<reviewer", "<translator", "<title", "<speaker")
 
 Pair = tuple[str, str, str]
-"""(talk, source, target)"""
+"""A line and its translation: (talk, source, target)."""
 
 
 Line = tuple[str, str, str]
-"""(talk, position in the talk, text). The talk and position of a source line and its translation must be equal."""
+"""A line: (talk, position in the talk, text). A source line and its translation have the same talk and position."""
 
 
 def _segments(path: Path) -> Iterator[Line]:
@@ -134,7 +134,7 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
         if source is None or target is None:
             talk, place, _ = source or target
             raise DataError(
-                f"{names} have different numbers of lines: talk {talk}, {place}, is only in one of them."
+                f"{names} have different numbers of lines: talk {talk}, {place}, occurs in only one of them."
             )
         if source[:2] != target[:2]:
             raise DataError(

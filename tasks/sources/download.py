@@ -108,9 +108,9 @@ class Downloads:
         return self.folder / file.name
 
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> tuple[str, dict[str, str]] | None:
-        """Return the URL and digests of a downloaded file, or None.
+        """Return the URL and digests of a downloaded file.
 
-        The file must exist, be intact, and have come from one of the given URLs.
+        Returns None unless the file exists, is intact, and came from one of the given URLs.
         """
         path = self.path(file)
         try:
@@ -219,7 +219,8 @@ class _Transfer:
     def complete(self) -> bool:
         """Receive all bytes, resuming after interruptions, and return whether the server marked the end of the file.
 
-        The end is not marked if the server just closes the connection after the last byte. Raises TransferError.
+        The end is not marked if the server just closes the connection after the last byte. Raises
+        TransferError if the download fails.
         """
         while True:
             try:

@@ -187,8 +187,8 @@ def read_folder(
 
     If no source is complete, the first source with all files of at least one split is opened, and the other
     splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`. If a SHA256SUMS
-    file exists next to the task's folder in a mirror, the files must match it. Raises MissingDataError, and
-    DataError for a damaged file.
+    file exists next to the task's folder in a mirror, the files must match it. Raises MissingDataError if no source
+    has all files of a split, and DataError for a damaged file.
     """
     listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
@@ -378,7 +378,7 @@ def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
 def _parse_checksums(content: bytes, name: str) -> dict[str, str]:
     """Parse the output of `sha256sum */*` in a mirror into a mapping from `<task>/<name>` to digest.
 
-    Raises DataError.
+    Raises DataError if a line is invalid or contradicts an earlier line.
     """
     listed: dict[str, str] = {}
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
