@@ -138,7 +138,7 @@
     const cells = chosen.map((row, index) => {
       const cell = element("th", null, "num");
       cell.scope = "col";
-      cell.append(link(row), element("span", index ? "difference, 95%, p" : "score", "aside"));
+      cell.append(link(row), element("span", index ? "difference (95% interval), p" : "score", "aside"));
       return cell;
     });
     const first = element("th", "Task");
