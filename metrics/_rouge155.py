@@ -123,12 +123,15 @@ _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
-"""Lowercases ASCII letters, keeps digits and replaces all other bytes with spaces. The Perl script reads bytes."""
+"""A table for `bytes.translate` that lowercases ASCII letters, keeps digits and turns all other bytes into spaces.
+
+The text is translated as bytes because the Perl script reads bytes.
+"""
 _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
 }
-"""The same translation, except that the character that ends a sentence is kept."""
+"""For each character that can end a sentence, the same table, except that it keeps this character."""
 
 
 @cache
@@ -141,9 +144,9 @@ def _irregular_forms() -> dict[str, str]:
 
 
 _MOST_WORDS = 200_000
-"""The maximum number of cached words, because answers may have millions of words.
+"""The maximum number of cached words, a few times the size of CNN/DailyMail's vocabulary.
 
-It is a few times the size of CNN/DailyMail's vocabulary.
+The cache needs a limit because answers may contain millions of distinct words.
 """
 
 

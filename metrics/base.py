@@ -71,8 +71,9 @@ Scores = dict[str, Any]
 
 
 Form = Literal["span", "text", "label", "sql", "state", "tags", "tree", "number"]
-"""The form of an answer. span: words on a single line. text: one or more lines. label: a label. sql: a SELECT
-statement. state: `slot: value; request`. tags and tree: an item for each word. number: a number."""
+"""The form of an answer: a `span` of words on a single line, a `text` of one or more lines, a `label`, a SELECT
+statement (`sql`), a dialogue `state` such as `slot: value; request`, `tags` or a `tree` with an item for each word, or
+a `number`."""
 
 
 class Reference(Protocol):
@@ -183,9 +184,9 @@ class Metric:
     metric compares single answers. States explain why an answer that equals the gold answer can count as wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """Takes a reference, and returns why its first answer would be altered by parsing it and writing it again, or an
-    empty string if it would not. The reason completes a sentence that begins with `It has`. Used to check gold answers.
-    None for metrics that compare texts unchanged.
+    """Takes a reference, and returns the reason why its first answer would change if it were parsed and written again,
+    or an empty string if it would stay the same. The reason completes a sentence that begins with `It has`. Used to
+    check gold answers. None for metrics that compare texts unchanged.
     """
 
     about: str = ""

@@ -116,7 +116,7 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Return a value without its final `and`. `Col` and `Cond` marks are turned back into the original words."""
+    """Return a value without its final `and`. Marks such as `Col2` and `Cond0` become the original words again."""
     words = text.split()
     if words[-1] == "and":
         words.pop()

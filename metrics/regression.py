@@ -151,7 +151,7 @@ _ROUNDING = 1e-13
 
 
 def _correlation(totals: Totals) -> Any:
-    """Compute 100 times the correlation from moments, or 0 if either side is constant."""
+    """Compute 100 times the correlation from moments, or 0 if all predictions or all gold values are equal."""
     n = totals["n"]
     covariance = n * totals["xy"] - totals["x"] * totals["y"]
     left, right = (_scatter(n, totals[side], totals[2 * side]) for side in "xy")

@@ -36,7 +36,7 @@ class ItemFaults:
     """How many items of a prediction are malformed. Wrong tags, heads and relations are not counted."""
 
     missing: int
-    """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is, too)."""
+    """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is `_` too)."""
     extra: int
     """Items beyond the last token."""
     unknown: int

@@ -201,7 +201,7 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """A model's attention for each word of one answer.
+    """A model's attention at each step of one answer.
 
     In shapes, n counts steps, l context tokens and m question tokens.
     """
@@ -221,7 +221,7 @@ class AttentionMap:
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
-    """Return the model's attention at each word while it answers one example."""
+    """Answer one example greedily, and return the model's attention at each step."""
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)

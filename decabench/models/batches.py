@@ -34,7 +34,7 @@ _WORD = re.compile(r"\S+")
 
 
 class TooLongError(Exception):
-    """Raised by `encode` if a context is longer than `skip_context`. The trainer skips the example."""
+    """Raised by `encode` if a context is longer than `skip_context`. The trainer then skips the example."""
 
 
 class TextReader:
@@ -145,7 +145,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels seen so far, in numeric order; empty if the task lists its labels."""
+        """The labels seen so far, in the order of their numbers; empty if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 

@@ -32,7 +32,8 @@ class GeneratedWords:
     """The generated answers to a batch."""
 
     outputs: Tensor
-    """(B, n) The model's word numbers, on the CPU. <eos> ends an answer and fills the rest of its row."""
+    """(B, n) The generated words, as numbers of the model's outputs, on the CPU. <eos> ends an answer and fills the
+    rest of its row."""
     finished: list[bool]
     """Whether each answer reached <eos> within the limit."""
 

@@ -62,7 +62,7 @@ Rate = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 
 class ModelConfig(Protocol):
-    """The `[model]` table of a family, a frozen dataclass with defaults that validates its values.
+    """The `[model]` table of a family: a frozen dataclass that has defaults and validates its values.
 
     Optional fields:
 
@@ -194,7 +194,7 @@ class Family:
     losses: tuple[str, ...] = ("loss",)
     """The names of the losses. If there is only one, it is logged as `loss`."""
     measures: tuple[str, ...] = ()
-    """Losses that are logged but not part of the total, such as the share of open gates."""
+    """The names of losses that are logged but not added to the total, such as the share of open gates."""
     marks: int = 0
     """The number of marks, such as <init> and <eos>, that `encode` adds to each text. By default, they don't
     count toward a batch's size."""

@@ -82,7 +82,7 @@ class JointManyTaskConfig:
     vertical: bool = True
     """Whether a layer reads the states of the layer below (paper, section 6.3: w/o VC)."""
     ratings: Annotated[int, Meta(ge=2)] = 5
-    """The number of rating classes. A predicted number is their expected value (paper: 1 to 5)."""
+    """The number of rating classes. A predicted number is the expected value over these classes (paper: 1 to 5)."""
     pieces: Depth = 2
     """The number of linear pieces in a Maxout layer. The layer is as wide as its input (guess)."""
     word_dropout: Amount = 0.25
@@ -93,9 +93,9 @@ class JointManyTaskConfig:
     pair_input_dropout: Rate = 0.2
     """Dropout on words and label embeddings in the layers for labels (paper)."""
     rating_input_dropout: Rate = 0.0
-    """Dropout on words and label embeddings in the layers for numbers (the paper mentions none). If the sentences
-    of a pair have separate masks, they look less similar in training than they are. With a rate of 0.2, predicted
-    ratings are too high by 0.27 on SICK's scale of 1 to 5."""
+    """Dropout on words and label embeddings in the layers for numbers (the paper mentions no such dropout). If the
+    sentences of a pair have separate masks, they look less similar in training than they are. With a rate of 0.2,
+    predicted ratings are too high by 0.27 on SICK's scale of 1 to 5."""
     shared_masks: bool = False
     """Whether both sentences of a pair, and all their words, share one dropout mask on words and label
     embeddings (guess)."""

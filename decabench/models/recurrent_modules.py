@@ -63,9 +63,9 @@ class RecurrentModulesConfig:
     extension: Literal["none", "rmn", "rrn", "direct", "shared"] = "none"
     """The extension: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
     primary: str = ""
-    """The primary task, which is required for `girnet`; all other tasks are auxiliary. In runs counted in
-    steps, each pass over this task counts as an epoch for the temperature. If there is no primary task, passes
-    over the first task are counted instead."""
+    """The primary task, which is required for `girnet`; all other tasks are auxiliary. If the
+    run's length is set in steps, each pass over this task counts as an epoch for the temperature. If there is no
+    primary task, passes over the first task are counted instead."""
     hidden: Count = 100
     """The width h of the states (code); an even number for `sluice`."""
     layers: Depth = 1
@@ -409,7 +409,8 @@ class Networks(nn.Module):
 
 
 class Policies(nn.Module):
-    """Policy networks with one hidden layer. Each network scores all possible inputs of one reader."""
+    """Policy networks with one hidden layer. Each network scores all possible inputs of one reader, which is a
+    sub-encoder or sub-decoder."""
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()

@@ -335,9 +335,9 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
-        If a validation or checkpoint comes first, returns None, and the batches are built later. Validations and
-        checkpoints need the current words and stream positions. The same applies to custom families, whose batches
-        may draw random numbers.
+        Returns None if the batches must be built later. This is the case if a validation or checkpoint comes first,
+        because it needs the current words and stream positions, and for custom families, because their batches may
+        draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:

@@ -19,8 +19,11 @@ from decabench.untrusted import parse_json, read_text
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""If there is no space between two tokens, the token with the higher priority gets a half-space. Invisible
-characters (line breaks, control characters) never get one."""
+"""The priority of each kind of token, by the letter of its Unicode class.
+
+If there is no space between two tokens, the token with the higher priority gets a half-space. Invisible characters
+(line breaks, control characters) never get a half-space.
+"""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
 _HALVES = re.compile(" +")
@@ -85,7 +88,7 @@ Ids = npt.NDArray[np.int32]
 """Word numbers, in the order of the text."""
 
 SPECIALS = ("<pad>", "<unk>", "<init>", "<eos>")
-"""Words that can't occur in a text, because the tokenizer would split each of them into three."""
+"""Words that can't occur in a text, because the tokenizer would split each of them into three tokens."""
 PAD, UNKNOWN, INIT, EOS = range(4)
 
 FORMAT = "decabench.vocabulary/1"
