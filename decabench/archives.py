@@ -148,7 +148,7 @@ def _tar_members(path: Path, most: int) -> Iterator[Member]:
                     most = counted.left
         while left := opened.fileobj.read(_BUFFER):  # read to the end, where the checksum is
             if left.strip(b"\0"):
-                raise tarfile.ReadError("trailing data after the end")
+                raise tarfile.ReadError("there is data after its end")
 
 
 def _decompressed(path: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:

@@ -378,7 +378,7 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output. The file name in its write errors is `_OUTPUT`, so that they can be recognized."""
+    """Standard output. Its write errors have the file name `_OUTPUT`, which tells them apart from errors in files."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

@@ -248,7 +248,7 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""The maximum number of bytes of a file's name in its temporary name, which can have at most 255 bytes."""
+"""The maximum number of bytes of a file's name in its temporary name. A file name can have at most 255 bytes."""
 
 _OLD_SECONDS = 24 * 3600
 """The age at which a temporary file counts as abandoned if files can't be locked."""
@@ -526,7 +526,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a rename to disk. Folders can't be opened on Windows, which makes renames durable by itself."""
+    """Flush a rename to disk. This does nothing on Windows, where renames are durable and folders can't be opened."""
     with _opened(folder, os.O_RDONLY) as descriptor:
         if descriptor is not None:
             _sync(descriptor)

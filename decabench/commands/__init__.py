@@ -1,1 +1,1 @@
-"""The commands, one file each. Heavy imports are inside the functions, so that help and listings are quick."""
+"""The commands, one per file. Heavy imports are inside the functions, so that help and listings are quick."""

@@ -205,7 +205,8 @@ def split_option(
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
     """Return the task names chosen by `--tasks` and `--suite`, or None for all tasks.
 
-    If both are given, `--tasks` chooses from the suite. Raises UnknownNameError and UsageError.
+    If both are given, `--tasks` chooses from the suite. Raises UnknownNameError for an unknown task or suite, and
+    UsageError if `--tasks` is empty or lists a task outside the suite.
     """
     from decabench.tasks import get_suite, get_task, known_suites, known_tasks
 
@@ -447,7 +448,7 @@ def print_field(out: Console, label: str, text: str) -> None:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return a text. If it has more than `limit` characters, it is cut off and followed by its full length."""
+    """Cut off a text after `limit` characters and append its full length. Shorter texts are returned unchanged."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
@@ -482,7 +483,8 @@ def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None 
     """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
     `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional keys. Results
-    and answers must be the same on all machines, so they don't contain these facts. Raises StorageError.
+    and answers must be the same on all machines, so they don't contain these facts. Raises StorageError if the
+    file can't be written.
     """
     import json
     import platform

@@ -140,7 +140,7 @@ class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
 
 
 class ConfusionCount(Part, frozen=True):
-    """How often one class was predicted for another, or for itself."""
+    """How often one class was predicted where another class, or the same class, is correct."""
 
     gold: str
     predicted: str  #: Empty if there was no answer.
@@ -148,7 +148,7 @@ class ConfusionCount(Part, frozen=True):
 
 
 class EvaluationDocument(Document, tag="decabench.evaluation/1", frozen=True):
-    """The scores of `evaluate`."""
+    """The scores that `evaluate` computed."""
 
     results: ResultsDocument  #: The content of the results file.
     path: str  #: The results file.
@@ -215,7 +215,7 @@ class PredictionDocument(Document, tag="decabench.prediction/1", frozen=True):
 
 
 class EstimateDocument(Document, tag="decabench.estimate/1", frozen=True):
-    """The estimate of `predict --dry-run`."""
+    """The estimate that `predict --dry-run` made."""
 
     tasks: Sequence[Estimate]
 
@@ -266,7 +266,7 @@ class PreparationDocument(Document, tag="decabench.preparation/1", frozen=True):
 
 
 class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
-    """The scores and comparisons of `run`."""
+    """The scores and comparisons that `run` computed."""
 
     submission: str  #: The submission's folder.
     results: ResultsDocument
@@ -277,7 +277,7 @@ class OutcomeDocument(Document, tag="decabench.outcome/1", frozen=True):
 
 
 class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
-    """The plan of `run --dry-run`."""
+    """The plan that `run --dry-run` made."""
 
     to_prepare: Mapping[str, Sequence[str]]  #: The splits that would be prepared, by task.
     tasks: Sequence[Estimate]  #: Empty if data is missing.

@@ -62,7 +62,7 @@ class Lines:
             note(f"{_line(tally)}, {clock_time(seconds)} left")
 
     def end(self, tally: Tally) -> None:
-        """Print the task's last line."""
+        """Print the task's final progress line."""
         if tally.answered or tally.failed:
             note(_line(tally))
 
@@ -119,7 +119,7 @@ class Bars:
             self.close()
 
     def begin(self, tally: Tally) -> None:
-        """Replace the bar with a bar for this task, which counts answers in the journal as completed."""
+        """Start a bar for this task. Answers that are already in the journal count as completed."""
         if self._bars is not None:
             for old in self._bars.task_ids:
                 self._bars.remove_task(old)
@@ -156,7 +156,7 @@ def _join(*parts: str) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """Return the speed of this run, such as `12.3 examples/s, 456 tokens/s`, or an empty string."""
+    """Return the speed of this run, such as `12.3 examples/s, 456 tokens/s`; empty before the first answer."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens

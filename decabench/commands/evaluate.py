@@ -206,7 +206,10 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`, a partial total, or an empty string."""
+    """Return a line such as `decaScore: 590.5 (95%: 588.1 to 592.7)`, or an empty string if there is no total.
+
+    If some tasks have no complete score, the line shows a partial total or says that there is none.
+    """
     from decabench.scoring import show_interval
 
     total, suite = results.total, results.suite

@@ -30,7 +30,7 @@ _ONLY = {
     "answer": ("--answer", ("csv",)),
     "id_": ("--id", ("csv", "lm-eval")),
 }
-"""Parameters that work only with some formats, each with its option and these formats."""
+"""Parameters that apply only to some formats, each with its command-line option and the names of the formats."""
 
 
 @click.command("import")

@@ -192,7 +192,7 @@ def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
 _OF_COMMAND = frozenset(
     {"tasks", "suite", "split", "output", "force", "home", "include", "dry_run", "show_prompt"}
 )
-"""Options that aren't passed unchanged to `make_run`."""
+"""Options that the command uses itself, instead of passing their values to `make_run` unchanged."""
 
 
 def _run(given: dict[str, Any]) -> Run:
@@ -372,7 +372,7 @@ _FORMS = {
     "empty": "{} are empty.",
     "not_in_context": "{} do not occur in the context, as the task requires.",
 }
-"""Warnings about answers that don't show what the model can do, some with advice."""
+"""Warnings by the `Tally` field that counts the answers. `{}` stands for a phrase such as `3 of 20 answers`."""
 
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",
@@ -530,7 +530,7 @@ class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versi
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A parameter type whose values are parsed by a function. If it raises a ValueError, the message is shown."""
+    """A parameter type whose values are parsed by a function. The message of a ValueError is shown to the user."""
 
     name = "text"
 

@@ -197,7 +197,7 @@ def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
     """Parse JSON from another program, including NaN and Infinity.
 
     `pairs` converts the key-value pairs of each object. By default, the last value of a repeated key is used. Raises
-    ValueError.
+    ValueError for invalid JSON.
     """
     try:
         return json.loads(text, object_pairs_hook=pairs)

@@ -216,10 +216,10 @@ def _score(given: Any) -> float | None:
 
 
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
-    """Return the option texts for the letters.
+    """Return the text of each option, in the order of the letters.
 
-    The doc must contain exactly one list with as many texts as there are letters. Otherwise the options are
-    unknown and the result is empty.
+    The options are the only list in a sample's `doc` that contains as many texts as there are letters. If there is
+    no such list, or more than one, the options are unknown and the result is empty.
     """
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]

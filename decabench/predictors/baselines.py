@@ -87,7 +87,7 @@ class _Chain:
     """A tree in which every word depends on the previous or the next word."""
 
     step: int
-    """-1 if each word depends on the previous word, 1 for the next word."""
+    """The position of a word's head relative to the word: -1 for the previous word, 1 for the next word."""
     root: str
     """The most common relation of a root."""
     relation: str

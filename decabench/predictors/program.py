@@ -330,7 +330,7 @@ STDERR_KEPT = 2048
 """The number of bytes of stderr to keep for error messages."""
 
 GRACE = 5.0
-"""The time in seconds that a program has to exit after its last answer, or after SIGTERM."""
+"""How long to wait for a program to exit after its last answer or after SIGTERM, in seconds."""
 
 TICK = 0.2
 """The number of seconds between checks for a timeout or the end of a program.

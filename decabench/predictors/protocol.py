@@ -357,7 +357,7 @@ class OptionInfo:
     unset: str = ""
     """The default as shown on the help page, such as `the template's`, if the field's default is None."""
     parse: Callable[[str], Any] | None = None
-    """Converts the typed text to a value. Raises ValueError."""
+    """Converts the typed text to a value. Raises ValueError if the text is invalid."""
 
     @property
     def bounds(self) -> str:
@@ -415,7 +415,7 @@ OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
 
 
 def parse_batch_size(text: str) -> int | None:
-    """Parse a batch size, which is a positive number, or `auto` for None. Raises ValueError."""
+    """Parse a batch size: a positive number, or `auto`, which becomes None. Raises ValueError for any other text."""
     if text == "auto":
         return None
     if text.isdecimal() and int(text) > 0:
@@ -445,7 +445,7 @@ def parse_header(text: str) -> Header:
 
 
 def parse_body(text: str) -> str:
-    """Parse a JSON object and return its canonical text. Raises ValueError."""
+    """Parse a JSON object and return its canonical text. Raises ValueError for any other text."""
     example = """such as '{"top_k": 1}'"""
     try:
         value = parse_json(text)

@@ -59,7 +59,7 @@ SCHEMES: dict[str, str] = {
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
 }
-"""The module for each `SCHEME:TARGET`, imported on use. Each module provides `backend(target, options)`."""
+"""The module of each scheme, imported on first use. Each module provides `backend(target, options)`."""
 
 GROUP = "decabench.predictors"
 """The entry-point group for packages that provide predictors."""
@@ -84,7 +84,7 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
 
 
 def find_predictor(name: str) -> Any:
-    """Look up a predictor or predictor factory by name. Raises UnknownNameError."""
+    """Look up a predictor or predictor factory by name. Raises UnknownNameError if there is none."""
     if name in PREDICTORS:
         return PREDICTORS[name]
     if _ADDRESS.match(name):
@@ -141,7 +141,7 @@ def predictor_names() -> list[str]:
 
 @dataclass(frozen=True)
 class PythonBackend:
-    """A Python object with `predict` or `stream`, or a class or function that creates one.
+    """A Python object with a method `predict` or `stream`, or a class or function that creates such an object.
 
     A class or function is called with the Setting if it accepts an argument.
     """

@@ -33,7 +33,7 @@ _FEWEST = 5
 _LONGEST = 20_000
 """The maximum number of characters to read from each answer."""
 _MOST = 0.5
-"""A format is reported only above this fraction of answers if decoding doesn't raise the score."""
+"""If decoding hardly changes the score, a format is reported only if more than this fraction of answers are in it."""
 _GAIN = 1.0
 """The minimum increase in the score, in points, that confirms a format."""
 _FEW = 3
@@ -418,7 +418,7 @@ def _shift(sample: _Sample) -> str:
 
 
 def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
-    """Return the sum, start and end of the run of gains with the largest sum, after subtracting 0.1 from each gain."""
+    """Subtract 0.1 from each gain, and return the sum, start and end of the slice with the largest sum."""
     best, total, start = (0.0, 0, 0), 0.0, 0
     for at, gain in enumerate(gains):
         if total <= 0:

@@ -55,7 +55,7 @@ class GivenAnswers:
     read_form: Callable[[], AnswerForm] = AnswerForm
     """Returns the form of the task's answers, which may include special words such as `None`."""
     questions: Mapping[str, str] = field(default_factory=dict)
-    """The questions by place, if they name the labels."""
+    """The question for each of `places`; empty unless questions name the labels."""
 
 
 @dataclass
@@ -75,9 +75,9 @@ class FormCounts:
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
     others: Counter[str] = field(default_factory=Counter)
-    """The number of answers with each other fault, such as `a number outside the scale`."""
+    """The number of answers with each of the other faults, such as `a number outside the scale`."""
     more: list[str] = field(default_factory=list)
-    """More sentences for the description of the answers."""
+    """Additional sentences for the description of the answers."""
     strays: str = ""
     """A sentence about answers without any label; empty if there are none."""
     _example: str = ""
@@ -95,7 +95,7 @@ class FormCounts:
 
     @property
     def are_most(self) -> bool:
-        """Whether most answers are in an unreadable form, or most have the same other fault."""
+        """Whether most answers are in forms that the metric can't read, or most share one of the other faults."""
         return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
 
     def first(self, what: str) -> str:

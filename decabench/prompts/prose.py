@@ -370,9 +370,9 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the only number in the first and last lines that contain numbers, or None if there are several.
+    """Return the number that a text states, or None if there is no number or there are different numbers.
 
-    If the first of these lines has no words, the last one is ignored.
+    Only the first and the last line with a number are read, or just the first of them if it contains no words.
     A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as 1500.
     """
 

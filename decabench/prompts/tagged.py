@@ -1,7 +1,7 @@
 """Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
 
 Prose isn't searched. All other texts are unparseable, and the answer is then empty, because a guess would be worse.
-For example, several tags have different answers, or free text is surrounded by markup, an introduction or a remark.
+Examples are several tags with different answers, and free text with markup, an introduction or a remark around it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _DENIES = re.compile(
     r"(?: \w+ly)?[ \t*:]*\Z",
     re.IGNORECASE,
 )
-"""Matches words before a tag, in the same clause, that show that it isn't the answer: `It is not <answer>…`."""
+"""Matches words in the same clause before a tag that show that it isn't the model's answer: `It is not <answer>…`."""
 _RUNS_ON = re.compile(
     r"[ \t*`\"'\u201d,;()\u2013\u2014-]*(?:[?/]|[.,]\d|(?:\.\.\.|\u2026)\s*\w|\w+n['\u2019]t\b"
     r"|(?:but|while|whereas|n?or|only|if|unless|assuming|provided|once|in case|(?:would|could|may|might) be)\b"

@@ -125,7 +125,7 @@ def sha256_of(value: Any) -> str:
 def load_template(name_or_path: str | Path) -> TemplateSet:
     """Load a built-in template set or a TOML file.
 
-    Raises TemplateError listing every fault, or UnknownNameError.
+    Raises TemplateError with all faults of an invalid file, or UnknownNameError if there is no such template set.
     """
     if (name := str(name_or_path)) in BUILT_IN:
         read = _read(parse_toml(shipped_text(name)), name, name)

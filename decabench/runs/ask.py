@@ -306,7 +306,7 @@ class LocalEngine:
 def _without_silent_exit() -> Iterator[None]:
     """Make os._exit() in a predictor's code end this process with an error.
 
-    Processes forked by the predictor can still exit in this way.
+    Processes forked by the predictor can still call os._exit() as usual.
     """
     usual, own = os._exit, os.getpid()
 

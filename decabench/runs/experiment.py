@@ -112,7 +112,7 @@ class Experiment:
     force: bool = False
     """Replace another predictor's submission in the folder."""
     board: Path | None = None
-    """A folder for the submission's page and board. It is written only by the command."""
+    """A folder for a leaderboard of all submissions next to `output`. Only the command `decabench run` writes it."""
     log: tuple[str, ...] = ()
     """Trackers to send scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
@@ -221,7 +221,8 @@ def read_experiment(
 
     `settings` is a mapping from names to values, or a list of strings such as `predict.limit=20`, whose values
     are TOML or plain text. All faults are reported together. Paths are relative to the working directory, and
-    a predictor's module may also be next to the file. Raises DecabenchError.
+    a predictor's module may also be next to the file. Raises DecabenchError if the file can't be read or a setting
+    is missing or invalid.
     """
     content: dict[str, Any]
     if isinstance(source, str | Path):
@@ -279,7 +280,8 @@ def read_experiments(
 
     Each `[[models]]` table defines an experiment and overrides the file's settings. `seeds` in this table
     adds an experiment for each seed. Results are written to the file's `output` folder, in a subfolder named
-    after the model. Raises DecabenchError.
+    after the model. Raises DecabenchError if the file can't be read, a setting is invalid, or several models would
+    write to the same folder.
     """
     content = _read_file(Path(source)) if isinstance(source, str | Path) else dict(source or {})
     models = content.pop("models", None)
@@ -440,7 +442,8 @@ def run(
     tables: `run(predictor="majority", tasks=["sst"], output="runs/majority", predict={"limit": 20},
     baselines=["random"])`.
 
-    Raises DecabenchError or a subclass. Answers are kept in the folder's journal.
+    Raises DecabenchError or a subclass if a setting is invalid, or if a step other than a comparison fails.
+    Earlier answers are kept in the folder's journal.
     """
     if isinstance(experiment, Experiment):
         if settings:
@@ -460,7 +463,7 @@ def run_experiment(
     """Run an experiment, skipping completed steps.
 
     `say` is called with the name of each step. `record` is called after the model has answered, before the
-    answers are scored. Raises DecabenchError.
+    answers are scored. Raises DecabenchError if a step other than a comparison fails.
     """
     suite, tasks = _chosen(experiment)
     _require_places(experiment)
@@ -499,7 +502,7 @@ def run_experiment(
 def forecast(experiment: Experiment) -> Forecast:
     """Return the data and questions that an experiment needs, without writing anything.
 
-    Raises DecabenchError.
+    Raises DecabenchError if the experiment can't be run.
     """
     _, tasks = _chosen(experiment)
     _require_places(experiment)
@@ -540,7 +543,7 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
 def _require_places(experiment: Experiment) -> None:
     if experiment.board is not None and experiment.board.exists() and not experiment.board.is_dir():
         raise DecabenchError(
-            f"'board' is {experiment.board}, which is a file. Specify a folder for the page instead."
+            f"'board' is {experiment.board}, which is a file. Specify a folder for the board instead."
         )
     for baseline in experiment.baselines:
         if not Path(baseline).exists() and baseline not in PREDICTORS:

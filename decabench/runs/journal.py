@@ -117,12 +117,12 @@ class Journal:
                 self._synced = time.monotonic()
 
     def read(self) -> dict[str, Outcome]:
-        """Return the last outcome for each id, without writing anything. Raises DataError."""
+        """Return the last outcome for each id, without writing anything. Raises DataError if the file is damaged."""
         self._read()
         return self.outcomes
 
     def set_aside(self) -> None:
-        """Rename the file so that all questions are asked again. Raises StorageError."""
+        """Rename the file so that all questions are asked again. Raises StorageError if that fails."""
         with storage_errors(self.path), suppress(FileNotFoundError):
             os.replace(self.path, self._aside)
 

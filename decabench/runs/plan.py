@@ -63,7 +63,7 @@ AUTO = "auto"
 def read_ids(path: str | Path) -> frozenset[str]:
     """Read ids from a file with one id per line, or from `decabench prepare --export-ids`.
 
-    Raises DecabenchError.
+    Raises DecabenchError if the file can't be read or contains no ids.
     """
     path = Path(path)
     if path.name.endswith((".json", ".json.gz")):
@@ -289,7 +289,7 @@ ALL_VARIANTS = -1
 
 
 def parse_variant(text: str) -> int:
-    """Parse a variant number or `all`. Raises ValueError."""
+    """Parse a variant number or `all`. Raises ValueError for any other text."""
     if text == "all":
         return ALL_VARIANTS
     if text.isdecimal():
@@ -447,7 +447,10 @@ def make_run(**settings: Any) -> Run:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """The training data that a predictor may read: the training split, unless that split is being evaluated."""
+    """The training data that a predictor may read: the training split, unless that split is being evaluated.
+
+    Reading raises MissingDataError if the split isn't prepared or is being evaluated, and DataError if it is damaged.
+    """
 
     store: Store
     """The prepared data."""
@@ -457,11 +460,11 @@ class TrainingSplit:
     """The evaluated split."""
 
     def answers(self) -> Iterator[str]:
-        """Yield the first answer of every example. Raises MissingDataError or DataError."""
+        """Yield the first answer of every example."""
         return (row["answers"][0] for row in self._read("answers"))
 
     def examples(self) -> Iterator[tuple[Question, str]]:
-        """Yield the question and first answer of every example. Raises MissingDataError or DataError."""
+        """Yield the question and first answer of every example."""
         return (
             (Question(row["id"], row["question"], row["context"]), row["answers"][0])
             for row in self._read("id", "question", "context", "answers")
@@ -752,7 +755,7 @@ def _plan_task(
 def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Protocol = "prose") -> Prompting:
     """Build the prompts of a task in the given wording, which also applies to shots and labels.
 
-    Raises DecabenchError.
+    Raises DecabenchError if there is no template for the task or there are too few examples for the shots.
     """
     store, count = run.store, run.prompts.shots
     seed = run.options.seed if run.prompts.shots_seed is None else run.prompts.shots_seed

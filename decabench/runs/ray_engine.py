@@ -54,7 +54,7 @@ _GPU_BATCH = 256
 """The minimum number of questions to send at once to a worker with a GPU. The worker divides them into batches."""
 
 _CLOSE_SECONDS, _ABORT_SECONDS = 30.0, 3.0
-"""How many seconds workers have to close the model at the end of a run, and after an error or Ctrl-C."""
+"""How long to wait for workers to close the model at the end of a run, and after an error or Ctrl-C, in seconds."""
 
 _BY_VALUE = "decabench_include_"
 """Prefix of modules from --include files, which workers can't import."""
@@ -175,7 +175,7 @@ def unpickle_error(data: bytes) -> DecabenchError:
 class _Batch:
     questions: Sequence[Question]
     deaths: int = 0
-    """The number of workers that died while they had this batch."""
+    """The number of workers that died while answering this batch."""
 
     def after_death(self) -> list[_Batch]:
         """Return the batches to retry: the whole batch first, then single examples, and finally nothing."""
@@ -355,7 +355,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     """Connect to a cluster, and shut it down afterwards if it was started here.
 
     If the caller already has a Ray session, it is used and left running. `address` is a Ray address: `auto`,
-    `host:6379`, or None for RAY_ADDRESS or else a cluster on this machine. Raises DecabenchError.
+    `host:6379`, or None for RAY_ADDRESS or else a cluster on this machine. Raises DecabenchError if Ray isn't
+    installed, or if the cluster can't be started or reached.
     """
     ray = require_ray()
     if ray.is_initialized():

@@ -159,7 +159,7 @@ def predict(
     `predictor` is a name as in `decabench predict --predictor`. `tasks` contains task names or tasks, by
     default those of the decathlon, and `include` contains files that define tasks. All other settings are
     fields of `decabench.runs.Run`. Answers of the same predictor to other tasks and splits are kept, and
-    those of another predictor are replaced. Raises DecabenchError.
+    those of another predictor are replaced. Raises DecabenchError if the run can't start or is stopped by an error.
     """
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
@@ -171,8 +171,8 @@ def predict(
 def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     """Answer the questions missing from the journals, and write the submission.
 
-    After an error, the journals keep all earlier answers, and the same run can be resumed. Raises
-    DecabenchError.
+    Raises DecabenchError if an error stops the run. The journals then keep all earlier answers, and the same run
+    can be resumed.
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
@@ -351,7 +351,7 @@ def _remove_stale_results(
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return the folder number: 0 for scored answers, or the variant when running all wordings."""
+    """Return the number of the answers' folder: the variant if all wordings are run, or 0 for answers to be scored."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 

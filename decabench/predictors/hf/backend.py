@@ -397,7 +397,10 @@ class HfBackend:
 
 
 def inspect_model(source: ModelSource, options: ModelOptions) -> Facts:
-    """Return facts about a model, read from its configuration and tokenizer. Raises DecabenchError."""
+    """Return facts about a model, read from its configuration and tokenizer.
+
+    Raises DecabenchError if the files can't be loaded, or if `options` requires a chat template and there is none.
+    """
     folder = local_folder(source, weights=False)
     config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
     device = chosen_device(options)
@@ -434,7 +437,7 @@ _known: dict[tuple[str, int, int, int, int], str] = {}
 def folder_digest(folder: Path, gguf: str | None) -> str:
     """Return a digest of the names and contents of all files that affect answers, or of the GGUF file.
 
-    Raises DecabenchError.
+    Raises DecabenchError if a file can't be read.
     """
     try:
         if gguf is not None:

@@ -11,7 +11,7 @@ from decabench.errors import DecabenchError
 from decabench.predictors.hf.weights import Loaded
 
 _SPACES: Any = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""Whitespace as written by `json.dumps`, which the examples in the prompt also use.
+"""The whitespace that `json.dumps` writes. The examples in the prompt have the same whitespace.
 
 If whitespace were optional, some models would never finish their answers.
 """

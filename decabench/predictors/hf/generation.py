@@ -437,10 +437,11 @@ class _Watch:
 
 
 class _Gumbel:
-    """Samples tokens by adding Gumbel noise to the scores. The largest sum is then a draw from the softmax.
+    """Samples tokens by adding Gumbel noise to the scores.
 
-    With transformers' `do_sample`, all rows share a random generator. This class uses a separate generator for
-    each row, so an answer depends only on the seed and the example.
+    The token with the largest sum is then a draw from the softmax. With transformers' `do_sample`, all rows share a
+    random generator. This class uses a separate generator for each row, so an answer depends only on the seed and
+    the example.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:

@@ -56,7 +56,7 @@ class ModelSource:
 def find_source(target: str, revision: str | None) -> ModelSource:
     """Find the model named by `target`, resolving a name on the Hub to its commit.
 
-    Raises DecabenchError.
+    Raises DecabenchError if there is no such model, or if it is incomplete or requires code from the Hub.
     """
     path = Path(target).expanduser()
     if target and path.is_file():
@@ -114,7 +114,7 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
     """Return a model's folder, downloading missing files from the Hub.
 
     Without `weights`, only small files are downloaded, but a GGUF file is always downloaded completely.
-    Raises DecabenchError.
+    Raises DecabenchError if the folder or a file is missing, or if a download fails.
     """
     if source.folder is not None:
         folder = Path(source.folder)
@@ -134,7 +134,7 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
 
 
 def read_config(name: str, folder: Path) -> dict[str, Any]:
-    """Read the model's config.json. Raises DecabenchError."""
+    """Read the model's config.json. Raises DecabenchError if the file is missing or can't be read."""
     try:
         return read_json(folder / "config.json")
     except FileNotFoundError:
@@ -273,7 +273,7 @@ class Loaded:
 
 
 def load_config(source: ModelSource, folder: Path) -> Any:
-    """Load the model's configuration. Raises DecabenchError."""
+    """Load the model's configuration. Raises DecabenchError if that fails."""
     with _errors(source.name, "configuration"):
         from transformers import AutoConfig
 
@@ -281,7 +281,7 @@ def load_config(source: ModelSource, folder: Path) -> Any:
 
 
 def load_tokenizer(source: ModelSource, folder: Path) -> Any:
-    """Load the model's tokenizer. Raises DecabenchError."""
+    """Load the model's tokenizer. Raises DecabenchError if that fails, or if its chat template can't be inspected."""
     with _errors(source.name, "tokenizer"):
         from transformers import AutoTokenizer
 

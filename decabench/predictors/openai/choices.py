@@ -137,7 +137,7 @@ def parse_likelihoods(
 def _label_values(logprobs: object, label: str) -> list[float]:
     """Return the log-probabilities of a label's tokens at the end of the prompt.
 
-    A token generated after the label is ignored. Raises UnreadableReplyError.
+    A token generated after the label is ignored. Raises UnreadableReplyError if log-probabilities are missing.
     """
     record = logprobs if isinstance(logprobs, dict) else {}
     tokens, values = record.get("tokens"), record.get("token_logprobs")

@@ -217,7 +217,7 @@ class ServerReply:
         )
 
     def find_refused(self, sent: Sequence[str]) -> str:
-        """Return the parameter rejected by the error, or an empty string."""
+        """Return the parameter in `sent` that the error rejects, or an empty string if there is none."""
         if not sent or self.status not in (400, 422) or not _UNSUPPORTED.search(self._said):
             return ""
         located = [self.error.get("param"), *_locations(self._json)]

@@ -54,7 +54,7 @@ _OWN = {
     "n": "--samples",
     "stream": "not supported",
 }
-"""Parameters that --body can't set, each with the option that controls it or another explanation."""
+"""Parameters that --body can't set, each with the option to use instead or the reason."""
 
 CHARACTERS_PER_TOKEN = 4
 """Used to estimate the number of tokens in a prompt until the server has counted them."""
