@@ -69,7 +69,7 @@ class Entry:
     name: str
     """The submission's name."""
     split: str
-    """`validation` or `test`."""
+    """The split: `validation` or `test`."""
     tasks: Mapping[str, TaskResult]
     """The results by task, in the order of the suite. Tasks without answers are left out."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
@@ -357,7 +357,7 @@ class Standings:
     id: str
     """A unique id for the suite, split, data and metrics."""
     split: str
-    """`validation` or `test`."""
+    """The split: `validation` or `test`."""
     heading: str
     """A short description of the data."""
     counted: int

@@ -289,9 +289,9 @@ def hub_file(repository: str, commit: str, path: str) -> RemoteFile:
 def listed_files(url: str, listed: str) -> dict[str, tuple[RemoteFile, ...]]:
     """Parse a list of files, and return the files of each split.
 
-    Each line contains the split, digest, size and name of a file. The digest is
-    a sha256 or a git blob id, and `-` means that the digest or size is unknown. `url` is the folder that contains
-    the files, or an empty string for files that users supply themselves.
+    Each line contains the split, digest, size and name of a file. The digest is a sha256 or a git blob id. A digest or
+    size of `-` is unknown. `url` is the folder that contains the files, or an empty string for files that users supply
+    themselves.
     """
     found: dict[str, tuple[RemoteFile, ...]] = {}
     for line in listed.split("\n"):

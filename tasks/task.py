@@ -169,7 +169,7 @@ class ContextLimit:
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """`skip` leaves examples with longer contexts out of training. `cut` shortens contexts, also when answering."""
+    """`skip` leaves out training examples with longer contexts. `cut` shortens contexts, in training and answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:

@@ -35,7 +35,7 @@ from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
-    """Open a file of answers.
+    """Open an answer file.
 
     Raises UnknownNameError for an unknown format and SubmissionError for an unreadable file.
     """

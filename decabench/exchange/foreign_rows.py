@@ -93,7 +93,7 @@ class Places:
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """An open file of answers whose rows have not been read yet."""
+    """An open answer file whose rows have not been read yet."""
 
     rows: Iterable[ForeignAnswer]
     """The rows, read lazily."""

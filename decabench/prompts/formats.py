@@ -1,4 +1,4 @@
-"""Detect mistakes that affect a whole file of answers, such as a wrong format, a wrong order or swapped labels.
+"""Detect mistakes that affect a whole answer file, such as a wrong format, a wrong order or swapped labels.
 
 With such a mistake, a score near 0 tells little about the model. These checks explain low scores and never change
 them. A format is reported if many answers are in it, the gold answers are not, and the metric scores the answers

@@ -1,4 +1,4 @@
-"""Select and sort scored examples to show, by correctness, flag, id or text."""
+"""Select scored examples by correctness, flag, id or text, and sort them for display."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ class Compared:
     difference: float
     """B minus A in points. `gain` tells whether B is better."""
     interval: tuple[float, float] | None
-    """The 95% interval of the difference. It excludes 0 if `p` is below 0.05, and is None if it has no bounds or if
-    `same` is True."""
+    """The 95% interval of the difference, which excludes 0 if `p` is below 0.05; None if the interval would be
+    unbounded, or if `same` is True."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None
@@ -463,7 +463,7 @@ class LineupRow:
     scores: Mapping[str, float]
     """The mean scores over all runs, by task and for the suite's total."""
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and highest scores, if there are several runs."""
+    """The lowest and highest score, by task, if there are several runs."""
 
 
 @dataclass(frozen=True)
@@ -477,7 +477,7 @@ class ComparedPair:
     difference: float
     """The second row's score minus the first row's score."""
     interval: tuple[float, float] | None
-    """The 95% interval of the difference; None if it has no bounds."""
+    """The 95% interval of the difference; None if the interval would be unbounded."""
     p: float | None
     """The two-sided p-value of the difference; None if there is only one unit."""
     p_holm: float | None

@@ -47,7 +47,7 @@ _LIMITS = Limits(line_bytes=1 << 26)
 
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """An answer with its score and the details that explain it."""
+    """An answer with its score and the details that explain the score."""
 
     id: str
     """The example's id."""
@@ -116,7 +116,7 @@ class ExamplesHead:
     task: str
     """The task's name."""
     split: str
-    """`validation` or `test`."""
+    """The split: `validation` or `test`."""
     metric: str
     """The metric's name."""
     headline: str
@@ -132,7 +132,7 @@ class ExamplesHead:
     data: str
     """The fingerprint of the data."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file of answers, by path in the submission."""
+    """The SHA-256 of each answer file, by path in the submission."""
     answers: str = "extracted"
     """Which texts were scored: `extracted` or `raw`."""
     left_out: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ Part = TypeVar("Part")
 Found = TypeVar("Found")
 
 RESAMPLES = 1_999
-"""The number of resamples: 2,000, counting the data itself."""
+"""The number of resamples. With the data itself, a p-value is a share of 2,000."""
 
 LEVEL = 0.05
 """The two-sided significance level, which corresponds to 95% intervals."""
@@ -60,8 +60,8 @@ _TIE = 1e-4
 """The relative rounding error of single precision. Values this close count as equal."""
 
 _SURE = 1e6
-"""The upper limit of squared ratios, which corresponds to a thousand standard errors. In a larger ratio, the variance
-differs from 0 only by rounding errors."""
+"""The upper limit of squared ratios, which corresponds to a thousand standard errors. If a ratio is larger, its
+variance is 0 except for rounding errors."""
 
 _LARGE = 20
 """Effects larger than 2 to the power of this number are scaled down, because their squares would overflow single

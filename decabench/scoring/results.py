@@ -51,7 +51,7 @@ class DataUsed:
     fingerprint: str
     """The `sha256:` digest of the split's examples."""
     origin: str
-    """`upstream`, `mirror`, `sample` or `user`."""
+    """Where the data came from: `upstream`, `mirror`, `sample` or `user`."""
     verified: bool
     """Whether the checksums of all files matched the published checksums."""
     rows: int
@@ -162,7 +162,7 @@ class TaskResult:
     """The result of one task. Failed tasks have a reason instead of a score."""
 
     status: Literal["scored", "failed", "partial"]
-    """`partial` is a limited run, which is scored on the answered examples and never part of a total."""
+    """Whether the task was scored. `partial` is a limited run, which is never part of a total."""
     metric: str
     """The metric's name."""
     headline: str
@@ -188,7 +188,7 @@ class TaskResult:
     reason: str = ""
     """The reason why the task failed."""
     faults: int = 0
-    """The number of faults in the file of answers."""
+    """The number of faults in the answer file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """The number of answers with each problem; zeros are left out.
 
@@ -227,7 +227,7 @@ class SuiteTotal:
     text: str
     """The total as text: `590.5`, `412.3 of 700 (7 of 10 tasks)` or `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
-    """The suite's tasks without a file of answers."""
+    """The suite's tasks without an answer file."""
     failed: tuple[str, ...]
     """The tasks in the suite whose answer files have faults."""
     partial: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class Results:
     submission: Mapping[str, Any]
     """The submission's metadata."""
     split: str
-    """`validation` or `test`."""
+    """The split: `validation` or `test`."""
     tasks: Mapping[str, TaskResult]
     """Results by task, starting with the suite's tasks in order."""
     interval: tuple[float, float] | None = None

@@ -232,7 +232,7 @@ def _effective(sizes: Array) -> float:
 
 @dataclass(frozen=True)
 class SampledUnits:
-    """The sampled units that intervals resample."""
+    """A description of the units that intervals resample."""
 
     number: int
     """The number of units."""

@@ -1,4 +1,4 @@
-"""Score one task: read and check a file of answers, and apply metrics to it on the prepared data."""
+"""Score one task: read and check an answer file, and apply metrics to it on the prepared data."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Deferred(Sequence[Value]):
 
 @dataclass(frozen=True)
 class Job:
-    """A file of answers to score, with everything that affects the result except the code."""
+    """An answer file to score, with everything that affects the result except the code."""
 
     task: Task
     """The task."""
@@ -98,13 +98,13 @@ class Job:
     split: str
     """The split."""
     files: Mapping[str, str]
-    """The SHA-256 of each file of answers, by path in the submission."""
+    """The SHA-256 of each answer file, by path in the submission."""
     marks: Sequence[Marks]
     """The entries in submission.toml about missing answers, by wording, starting with the dataset's own."""
     answers: AnswerKind
     """Whether to score the extracted answers or the model's raw output."""
     file: PredictionFile
-    """The file of answers to the dataset's own wording."""
+    """The answer file for the dataset's own wording."""
     traces: Sequence[tuple[int, ...]]
     """Values that change whenever one of the files is written or replaced."""
     store: Store
@@ -205,7 +205,7 @@ class Job:
         return replace(found, scores=cut)
 
     def read(self, file: PredictionFile) -> AlignedAnswers:
-        """Read a file of answers. Raises _FaultyFileError if it has faults."""
+        """Read an answer file. Raises _FaultyFileError if it has faults."""
         marks, ids = self.submission.info.marks(file.task, file.split, file.variant), ids_of(self.references)
         if marks == Marks() and (plain := AlignedAnswers.read_plain(file.path, ids)):
             return plain
@@ -302,7 +302,7 @@ class ScoredTask:
     result: TaskResult
     """The task's entry in the results."""
     references: Sequence[Item]
-    """The scored examples, in the order of the data."""
+    """The references of the scored examples, in the order of the data."""
     predictions: Sequence[str] = ()
     """The answer to each example; empty if the task failed."""
     sample: Sample | None = None
@@ -310,7 +310,7 @@ class ScoredTask:
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file of answers, including other wordings, by path in the submission."""
+    """The SHA-256 of each answer file, including files for other wordings, by path in the submission."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example for other wordings, by wording number."""
     aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
@@ -324,7 +324,7 @@ class ScoredTask:
 
 
 def score_job(job: Job, pool: Executor | None) -> ScoredTask:
-    """Score a file of answers.
+    """Score an answer file.
 
     Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
     """
@@ -572,7 +572,7 @@ class TaskScores:
 
     @classmethod
     def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
-        """Compute scores from each metric's rows. If metrics have a score with the same name, the first is used."""
+        """Compute scores from each metric's rows. If metrics share the name of a score, the first metric is used."""
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
         for name, rows in statistics.items():

@@ -1,4 +1,4 @@
-"""Read files of answers line by line, check them against the ids of a split, and write them.
+"""Read answer files line by line, check them against the ids of a split, and write them.
 
 Each line is an object with an id and an answer, {"id": "...", "answer": "..."}. Files may be compressed (.gz, .zst).
 """
@@ -31,7 +31,7 @@ from decabench.text import excerpt, kind_of, printable, quoted, well_formed
 from decabench.untrusted import parse_json
 
 FOLDER = "predictions"
-"""The folder for files of answers."""
+"""The folder for answer files."""
 
 VARIANTS = "variants"
 """The folder for answers to other wordings of the questions: `variants/<K>/predictions/`, K from 1."""
@@ -51,7 +51,7 @@ class PredictionFile:
     task: str
     """The name of the task, taken from the file name."""
     split: str
-    """`train`, `validation` or `test`."""
+    """The split: `train`, `validation` or `test`."""
     variant: int = 0
     """The wording of the questions; 0 is the dataset's own."""
 
@@ -68,7 +68,7 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for reading a file of answers. They apply to the decompressed content."""
+    """Limits for reading an answer file. They apply to the decompressed content."""
 
     file_bytes: int = 1 << 32
     """The maximum number of bytes in the file."""
@@ -206,7 +206,7 @@ Problems = tuple[tuple[str, str], ...]
 
 
 class AnswerLine(NamedTuple):
-    """A line of a file of answers."""
+    """A line of an answer file."""
 
     number: int
     """The line number, from 1, counting blank lines."""
@@ -450,9 +450,9 @@ class Marks:
 Ids = Sequence[str] | AbstractSet[str]
 
 _ANSWER_BYTES = 1 << 16
-"""The number of bytes that a file may have for each id."""
+"""The number of bytes allowed for each id. A file may have `_SLACK_BYTES` more."""
 _SLACK_BYTES = 1 << 20
-"""The number of bytes that a file may have in addition to `_ANSWER_BYTES` for each id."""
+"""The number of bytes by which a file may exceed `_ANSWER_BYTES` times the number of ids."""
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 """Limits for files of splits whose ids are unknown. All ids in such a file are kept in memory."""
 _UNMARKED = Marks()
@@ -483,7 +483,7 @@ def describe_other_form(id_: str, known: Container[str]) -> str:
 
 
 class AnswerReader:
-    """A reader that checks every line of a file of answers against the ids of its split.
+    """A reader that checks every line of an answer file against the ids of its split.
 
     Iterating yields the lines that answer an example. Afterwards, `faults` contains the first 20 faults of each code,
     and `unlisted` counts the other faults.
@@ -544,12 +544,12 @@ class AnswerReader:
 
     @property
     def fault_count(self) -> int:
-        """The number of faults without warnings, including faults that are not in `faults`."""
+        """The number of faults, including faults that are not listed in `faults`. Warnings are not counted."""
         return sum(count for code, count in self._counts.items() if code not in WARNINGS)
 
     @property
     def reason(self) -> str:
-        """The most important fault: a failed run, then ids from other data, then the first fault found.
+        """The most important fault: a failed run, otherwise ids from other data, otherwise the first fault found.
 
         It is an empty string if there are no faults.
         """

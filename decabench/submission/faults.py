@@ -32,7 +32,7 @@ CODES: dict[str, str] = {
     "missing-id": "An example of the split has no answer.",
     "no-data": "The ids of this split are unknown. Prepare the data or specify an id list.",
     "no-label": "Answers are not among the task's labels.",
-    "no-predictions": "There are no files of answers.",
+    "no-predictions": "There are no answer files.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
@@ -99,11 +99,11 @@ class FileCount:
     task: str
     """The task's name."""
     split: str
-    """`train`, `validation` or `test`."""
+    """The split: `train`, `validation` or `test`."""
     lines: int
     """The number of lines that are not blank."""
     answers: int
-    """The number of examples of the split with a readable answer."""
+    """The number of the split's examples that have a readable answer."""
     expected: int | None
     """The number of examples in the split; None if its ids are unknown."""
     empty: int

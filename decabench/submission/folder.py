@@ -85,7 +85,7 @@ class SubmissionInfo:
     (`of`), and how they were `chosen`."""
     incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """For each run with failures, by `<task>.<split>`: the number of examples that `failed`, the number that were asked
-    (`of`), and the most common `error`. Failed examples have no line in the file of answers."""
+    (`of`), and the most common `error`. Failed examples have no line in the answer file."""
 
     def described(self) -> dict[str, Any]:
         """Return all fields as JSON values, without `partial` and `incomplete` if they are empty.
@@ -313,7 +313,7 @@ RESULTS = "results"
 """The name of the folder in a submission where `decabench evaluate` writes results."""
 
 Files = dict[tuple[str, str], PredictionFile]
-"""The file of answers for each (task, split)."""
+"""The answer file for each (task, split)."""
 
 
 @dataclass(frozen=True)
@@ -323,9 +323,9 @@ class Submission:
     info: SubmissionInfo
     """The content of submission.toml."""
     files: Mapping[tuple[str, str], PredictionFile]
-    """The file of answers for each (task, split)."""
+    """The answer file for each (task, split)."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
-    """The files of answers to other wordings of the questions, by wording number from 1."""
+    """The answer files for other wordings of the questions, by wording number from 1."""
     folder: Path | None = None
     """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
@@ -394,7 +394,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
         raise SubmissionError(f"There is no {path}. Specify a folder or one of {kinds}.")
     elif _NAME.fullmatch(path.name):
         raise SubmissionError(
-            f"{printable(path.name)} is a file of answers, not a submission. Move the file to "
+            f"{printable(path.name)} is an answer file, not a submission. Move the file to "
             f"DIR/{FOLDER}/TASK.SPLIT.jsonl, write DIR/{METADATA_NAME} with the lines format = "
             f'"{FORMAT}" and name = "my model", and then specify DIR.'
         )
@@ -463,7 +463,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         return None, [Fault("unreadable-file", f"it can't be read: {error.strerror}", METADATA_NAME)]
 
 
-# Finding the files of answers by their names
+# Finding the answer files by their names
 
 
 @dataclass(frozen=True)
@@ -499,7 +499,7 @@ def file_name(task: str, split: str) -> str:
 
 
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
-    """Find the files of answers in `predictions/`, sorted by name, and report unknown files."""
+    """Find the answer files in `predictions/`, sorted by name, and report unknown files."""
     faults = [
         Fault("unknown-file", f"predictions belong in {FOLDER}/; move the file there", printable(path.name))
         for path in sorted(root.iterdir())
@@ -640,7 +640,7 @@ def write_predictions(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> None:
-    """Write files of answers to `predictions/`, replacing each file atomically.
+    """Write answer files to `predictions/`, replacing each file atomically.
 
     Raises SubmissionError for invalid answers, StorageError if a link leads out of the folder.
     """

@@ -33,7 +33,7 @@ The official files list no answers for these questions, and the official scorer 
 
 
 class _Paragraphs:
-    """Numbers the paragraphs of each article. A new context under the same title starts a new paragraph."""
+    """A counter for the paragraphs of each article. A new context under the same title starts a new paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""

@@ -1,4 +1,4 @@
-"""Recognizing the form of a file of answers: gold answers are given back in another form, or for another example.
+"""Recognizing the form of an answer file: gold answers are given back in another form, or for another example.
 
 Every score in a message is the metric's score for gold answers in that form.
 """

@@ -1,4 +1,4 @@
-"""Files of answers as dicts."""
+"""Answer files as dicts."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_opening_what_is_not_there_or_another_file(tmp_path):
             pass
     (tmp_path / "x.jsonl").write_text("")
     with pytest.raises(
-        SubmissionError, match=r"x\.jsonl is a file of answers, not a submission\. Move the file to DIR/"
+        SubmissionError, match=r"x\.jsonl is an answer file, not a submission\. Move the file to DIR/"
     ):
         with open_submission(tmp_path / "x.jsonl"):
             pass
