@@ -34,7 +34,7 @@ _CLASS_COLUMNS = ("gold", "predicted", "right")
 
 
 def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
-    """Return a list of one pair. Its gold class is the reference that equals the prediction, or else the first one."""
+    """Return a single pair. The gold class is the reference that equals the prediction, or else the first reference."""
     predicted, answers = fold_label(prediction), [fold_label(answer) for answer in reference.answers]
     return [(predicted if predicted in answers else answers[0], predicted)]
 

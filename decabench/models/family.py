@@ -145,7 +145,7 @@ class MultitaskNetwork(nn.Module):
         raise NotImplementedError
 
     def forward(self, *batches: Any) -> list[Losses]:
-        """Return the losses of several batches, one for each task trained in the same step.
+        """Return the losses of several batches, which belong to different tasks trained in the same step.
 
         Override this method if the network can process several batches together, for example in a single recurrent
         loop.

