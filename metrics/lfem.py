@@ -178,7 +178,7 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value. For a `real` column, this is the text or, failing that, its first number.
+        """Return a condition's value. For a `real` column, this is the text as a number, or the first number in it.
 
         Raises IndexError if the text contains no number.
         """

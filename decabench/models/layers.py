@@ -84,7 +84,7 @@ class WordEmbedding(nn.Module):
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
     """Return a mask, (B, T), that is True at tokens and False at padding.
 
-    T and the device are those of `like`, (B, T, ...).
+    T and the device are taken from `like`, (B, T, ...).
     """
     return (
         torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]

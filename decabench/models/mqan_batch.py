@@ -58,7 +58,7 @@ class MQANConfig:
     heads: Count = 3
     """The number p of attention heads, each with the full width d (Eq. 23)."""
     layers: Depth = 2
-    """The number of self-attentive layers in the encoder, which is also the number in the decoder."""
+    """The number of self-attentive layers in the encoder, and also in the decoder."""
     dropout: Rate = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0

@@ -55,7 +55,7 @@ class RecurrentModulesConfig:
     """Configuration of a multi-task encoder and its extension.
 
     Values marked *paper* are stated in the paper's text. *Code* refers to GIRNet's public code. *Guess* means
-    that neither states the value.
+    that neither the paper nor the code states the value.
     """
 
     name: Literal["ns-mtl", "cross-stitch", "sluice", "girnet"] = "ns-mtl"

@@ -1,4 +1,4 @@
-"""Encoding of data, schedules, the training loop and exact resumption of runs. Requires the extra `train`.
+"""Schedules, the encoding of data, the training loop, and the exact resumption of runs. Requires the extra `train`.
 
 The public names are listed in `__init__.pyi` and loaded on first use, because most of them need torch.
 """

@@ -124,9 +124,10 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     """Encode the tasks' training examples for the model's family.
 
     Tokenizing ten tasks takes minutes, so the result is cached in the home folder under a digest of all inputs.
-    Data for a custom family or target form is never cached, because its code could change. Raises
-    MissingDataError if a task is not prepared or has no training examples, and DataError if prepared data does not
-    match its record or an example can't be encoded.
+    Data for a custom family or target form is never cached, because its code could change.
+
+    Raises MissingDataError if a task is not prepared or has no training examples, DataError if prepared data does not
+    match its record or an example can't be encoded, and DecabenchError if the labels of a split to read are hidden.
     """
     _refuse_hidden(store, config, tasks)
     prints = {**fingerprints(store, config.tasks, "train"), **fingerprints(store, config.tasks, "validation")}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
 _USUAL_DIMENSION = 300
-"""The dimension of word vectors to assume if only the size of a network matters, because opening vector files is
+"""The dimension of word vectors that is assumed when the size of a network is checked, because opening vector files is
 slow."""
 
 
