@@ -16,6 +16,7 @@
 
   const label = (parent, x, y, text, more = {}) => draw(parent, "text", { x, y, "font-size": 12, fill: "var(--ink)", "dominant-baseline": "middle", ...more }, text);
   const line = (parent, x1, y1, x2, y2, stroke, more = {}) => draw(parent, "line", { x1, y1, x2, y2, stroke, ...more });
+  const turned = (angle, x, y, anchor = "start") => ({ "font-size": 11, "text-anchor": angle ? anchor : "middle", transform: "rotate(" + [angle, x, y] + ")" });
   const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
   const tip = (mark, text) => draw(mark, "title", {}, text);
 
@@ -159,7 +160,7 @@
       const top = isFlat ? 20 : 8 + longest;
       columns.forEach((column, index) => {
         const x = room + each * (index + 0.5);
-        label(picture, x, top - 6, cut(column, 20), { "font-size": 11, ...(isFlat ? { "text-anchor": "middle" } : { transform: "rotate(-60 " + x + " " + (top - 6) + ")" }) });
+        label(picture, x, top - 6, cut(column, 20), turned(isFlat ? 0 : -60, x, top - 6));
       });
       rows.forEach((row, index) => {
         const y = top + ROW * index;
@@ -230,7 +231,7 @@
       const drawn = series.filter((one) => !one.isLine);
       labels.forEach((text, index) => {
         const middle = 48 + each * (index + 0.5);
-        label(picture, middle, 302, text, { "font-size": 11, ...(isFlat ? { "text-anchor": "middle" } : { "text-anchor": "end", transform: "rotate(-40 " + middle + " 302)" }) });
+        label(picture, middle, 302, text, turned(isFlat ? 0 : -40, middle, 302, "end"));
         series.forEach((one) => {
           const value = one.values[index];
           if (value === null || value === undefined) return;
