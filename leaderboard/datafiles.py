@@ -222,7 +222,7 @@ def _paper(row: PublishedRow, board: Board) -> dict[str, Any]:
 def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: Hides) -> dict[str, Any]:
     """Return the data that browsers need, in addition to `units_data`, to compute totals, intervals, ranks and tests.
 
-    It consists of the units of each task, the variance of each score, and the highest test statistic of any
+    The data consists of the units of each task, the variance of each score, and the highest test statistic of any
     pair in each resample. Tasks with hidden labels are left out.
     """
     names = [name for name in board.public(table.split) if not hides(name, table.split)]

@@ -65,7 +65,7 @@ class Entry:
     """A submission's results on one split, for one suite."""
 
     path: str
-    """A unique path such as `mqan/validation`. On all boards except the first, the suite is appended."""
+    """A unique path such as `mqan/validation`. On all boards except the first, the suite's name is appended."""
     name: str
     """The submission's name."""
     split: str
@@ -136,7 +136,7 @@ class Entry:
 
     @property
     def failure(self) -> str:
-        """The reasons why tasks failed, if no task has a score. Otherwise empty."""
+        """The reasons why tasks failed, if no task has a score; an empty string otherwise."""
         if self.standing != "failed":
             return ""
         return "; ".join(f"{name}: {printable_line(task.reason, 100)}" for name, task in self.tasks.items())

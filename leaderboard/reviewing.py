@@ -30,7 +30,7 @@ from decabench.tasks import Store, known_tasks
 from decabench.workers import process_pool
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""Matches the folder names that are accepted. They never need to be quoted in a shell."""
+"""Matches the folder names that are accepted, which never need to be quoted in a shell."""
 _NAMING = (
     "may contain only letters, digits, dots, hyphens and underscores, and must start with a letter or digit"
 )

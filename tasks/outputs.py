@@ -324,9 +324,9 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return the number of a word that never reaches the root, or 0 if every word does.
+    """Return the number of a word in a loop of heads, or 0 if every word reaches the root.
 
-    A word never reaches the root if its heads form a loop, or if one of them is not a word of the sentence.
+    If a head is not a word of the sentence, the number of the last word is returned.
     """
     seen = [0] * (len(heads) + 1)  # for each word, the word where the walk that first reached it started
     seen[0] = -1

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from decabench.tasks.sources.published import SourceFiles
 
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
-"""The bundled sample. It is a mirror, with one folder per task and files under their published names."""
+"""The bundled sample, a mirror with one folder per task and files under their published names."""
 
 
 def sample_sources() -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Request:
     def keeps(self, record: SplitRecord, task: Task) -> bool:
         """Whether to keep a split that was prepared from a mirror.
 
-        It is kept if the request doesn't name another source and the task's reader hasn't changed.
+        The split is kept if the request doesn't name another source and the task's reader hasn't changed.
         """
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
@@ -281,7 +281,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
 def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dict[str, SplitRecord]:
     """Prepare the splits that are missing or out of date, and return the records of all requested splits.
 
-    Raises MissingDataError, DataError or StorageError if a split can't be prepared. Its earlier data is kept.
+    Raises MissingDataError, DataError or StorageError if a split can't be prepared. Earlier data of that split is kept.
     """
     found = found or _find_due(task, request)
     if found.splits:  # otherwise write nothing, because the home folder may be read-only

@@ -192,7 +192,7 @@ def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
 
 
 def line_record(line: str | bytes, name: str, number: int) -> Record:
-    """Parse a line of JSON as a record. Raises DataError, naming the line."""
+    """Parse a line of JSON as a record. Raises DataError, naming the line, if it is not valid JSON."""
     try:
         text = line.decode() if isinstance(line, bytes) else line
         return Record(parse_json(text, surrogates=True), name, "line", number)
@@ -234,7 +234,7 @@ def column_blocks(
     """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
 
     Every line must have `columns` cells, except that a line beginning with `comment` is a single cell. The
-    first `skip` lines are ignored. Raises DataError, naming the line.
+    first `skip` lines are ignored. Raises DataError, naming the line, if a line has a different number of cells.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
@@ -263,7 +263,10 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 
 
 def one_token(record: Record, column: int) -> str:
-    """Return a cell that must be a single word, because answers have one item per word. Raises DataError otherwise."""
+    """Return a cell that must be a single word, because answers have one item per word.
+
+    Raises DataError if the cell is not a single word.
+    """
     cell: str = record.value[column]
     if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be a single word, not {cell[:40]!r}")

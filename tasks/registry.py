@@ -89,7 +89,7 @@ Brought = TypeVar("Brought", Task, Suite)
 
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """Return a task by name. Raises UnknownNameError, listing similar names."""
+    """Return a task by name. Raises UnknownNameError for an unknown name, listing similar names."""
     if name not in tasks and name in SUITES:
         raise UnknownNameError(
             f"{name} is a suite, not a task. Choose the tasks in the suite with --suite {name}."
@@ -101,7 +101,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
-    """Return a suite by name. Raises UnknownNameError, listing similar names."""
+    """Return a suite by name. Raises UnknownNameError for an unknown name, listing similar names."""
     if name not in suites and name in TASKS:
         raise UnknownNameError(f"{name} is a task, not a suite. Choose the task with --tasks {name}.")
     return suites[_require(name, suites, "suite")]

@@ -315,7 +315,7 @@ class Store:
             )
 
     def require(self, tasks: Iterable[str | Task], split: str) -> None:
-        """Raise MissingDataError, naming every task whose split is not prepared.
+        """Raise MissingDataError if the split of any task is not prepared, naming all of these tasks.
 
         A user's own task must be passed as a `Task`, because its name alone can't be looked up.
         """

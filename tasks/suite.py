@@ -135,7 +135,7 @@ _ROW_KEYS = ("name", "training", "total", "source", "scores")
 
 
 def suite_from_toml(content: Mapping[str, Any], path: Path) -> Suite:
-    """Return the suite that a TOML file describes. Raises DataError, listing every fault in the file."""
+    """Return the suite that a TOML file describes. Raises DataError if the file has faults, listing all of them."""
     file = TomlTable(content)
     file.refuse_unknown((*_KEYS, "source", "source_url", "notes", "published"))
     rows = []

@@ -127,7 +127,7 @@ class Source:
     read: Reader
     """The function that yields examples from the files."""
     members: tuple[str, ...] = ()
-    """The archive members that the reader opens. It opens `data/train.txt` by its file name, `train.txt`.
+    """The archive members that the reader opens. The member `data/train.txt` is opened as `train.txt`.
 
     `inner.tgz!train.txt` is a member of `inner.tgz`, which is itself a member of the archive.
     """
@@ -217,7 +217,7 @@ class Task:
     gold_score: str = ""
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below 100.
 
-    It is a key of the metric's `details`.
+    The score is named by its key in the metric's `details`.
     """
     output: Output = field(default_factory=Text)
     """The type of the answers.

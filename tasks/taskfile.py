@@ -69,7 +69,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
 def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
-    """Return the task that a TOML file describes. Raises DataError, listing every fault in the file."""
+    """Return the task that a TOML file describes. Raises DataError if the file has faults, listing all of them."""
     file = TomlTable(content)
     file.refuse_unknown(_KEYS)
     name = file.string("name")

@@ -105,7 +105,7 @@ class PromptTemplate:
     """The form of the answer. None means that it is derived from the task's output."""
 
     def layout(self, question: str, context: str) -> str:
-        """Return an example as text. If there is no context, the lines for it are left out."""
+        """Return an example as text. If there is no context, the lines for the context are left out."""
         layout = self.input if context else _without_context(self.input)
         values = {"question": question, "context": context}
         if "{words}" in layout:
@@ -252,7 +252,7 @@ class Variant:
     name: str
     """A short name, for example `happy-angry`."""
     rewrite: Rewrite
-    """The function that rewords a question. It must be picklable and deterministic."""
+    """The function that rewords a question, which must be picklable and deterministic."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """A mapping from label words to the dataset's labels. Empty if the words are unchanged."""
     retired: bool = False

@@ -128,7 +128,7 @@ class Chosen:
     right: bool | None = None
     """True for right answers only, False for wrong answers only, None for all examples."""
     flags: tuple[str, ...] = ()
-    """Flags to look for. An example matches if its answer to any wording has one of them; empty for all examples."""
+    """Flags to look for; empty for all examples. One of the flags on the answer to any wording is enough."""
     ids: tuple[str, ...] = ()
     """The ids to look for; empty for all examples."""
     search: str = ""
@@ -139,7 +139,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Browsed:
-    """An example and the details to show about it."""
+    """An example with the details that are shown."""
 
     row: ScoredExample
     """The answer, with its score and flags."""

@@ -372,7 +372,7 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return the points that A's score gains if one answer is replaced with B's, for each answer: (examples,).
+    """Return the points that A's score gains if one of A's answers is replaced with B's, by example: (examples,).
 
     If the rows of examples depend on each other, as with ranks, every swap is scored separately. Returns None if there
     are too many swaps.

@@ -105,7 +105,7 @@ class ScoringOptions:
     answers: AnswerKind = "extracted"
     """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
-    """The suite whose total to compute."""
+    """The suite whose total is computed."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The ids of examples to leave out, by task. A task with such examples has a partial result."""
     all_texts: bool = False

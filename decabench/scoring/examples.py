@@ -179,7 +179,7 @@ def examples_path(folder: Path, task: str) -> Path:
 
 
 _EXACT = 0.005
-"""The largest distance from the best possible score at which an answer counts as right."""
+"""An answer is right if its score is at most this far from the best possible score."""
 
 
 def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:

@@ -168,7 +168,7 @@ _WRONG = "wrong values score low"
 
 
 def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
-    """Check that answers made of other examples' values score low.
+    """Check that answers made up of values from other examples score low.
 
     Tags, trees, states and queries with no correct value must score the same as empty answers. Labels, numbers and
     answers to third-party metrics must score no better than shuffled gold answers.

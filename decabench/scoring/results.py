@@ -515,7 +515,7 @@ class InvalidResultsError(DataError):
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json`. The scored examples next to it are read on request.
+    """Read a `results.json`. The scored examples, which are stored next to the file, are read on request.
 
     Raises InvalidResultsError if the file is invalid.
     """

@@ -29,7 +29,7 @@ class Discrepancy:
     stated: str = ""
     """The value in the file."""
     found: str = ""
-    """The value found by scoring again. Both values are empty if they must not be shown."""
+    """The value found by scoring again. Both `stated` and `found` are empty if they must not be shown."""
 
     def __str__(self) -> str:
         values = f": the file says {self.stated}, scoring gives {self.found}"

@@ -237,7 +237,7 @@ class AnswerLine(NamedTuple):
 
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""Matches most lines that `write_answers` writes. This is several times faster than parsing JSON."""
+"""Matches most lines that `write_answers` writes. Matching is several times faster than parsing JSON."""
 _NOTHING_MORE = ((), None, "", "stop", None, None, (), None)
 """The default values of `AnswerLine`, starting with `problems`. Passing them explicitly is faster."""
 
@@ -551,7 +551,7 @@ class AnswerReader:
     def reason(self) -> str:
         """The most important fault: a failed run, otherwise ids from other data, otherwise the first fault found.
 
-        It is an empty string if there are no faults.
+        An empty string if there are no faults.
         """
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:

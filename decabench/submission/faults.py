@@ -79,7 +79,7 @@ class Fault:
     code: str
     """A key of `CODES`."""
     message: str
-    """A description of the fault, with the given value and advice on how to fix it."""
+    """A description of the fault, with the given value and advice."""
     file: str = ""
     """The file's path in the submission; empty if the fault is not in a file."""
     line: int | None = None

@@ -658,7 +658,7 @@ def write_predictions(
 def changed_answers(
     old: tuple[Path, SubmissionInfo], new: tuple[Path, SubmissionInfo], pairs: Iterable[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Return the (task, split) pairs whose answers, data, or entries about missing answers differ between folders."""
+    """Return the (task, split) pairs for which two folders differ in answers, data or entries about missing answers."""
     (folder, info), (other, other_info) = old, new
     return {
         (task, split)

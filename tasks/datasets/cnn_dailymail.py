@@ -1,4 +1,4 @@
-"""CNN/DailyMail: summarization of news articles whose names are not anonymized.
+"""CNN/DailyMail: summarization of news articles in which names are not anonymized.
 
 The data is published in two forms: as parquet on the hub, and as the original archives of stories with a list
 of URLs for each split.

@@ -76,8 +76,8 @@ class Sentence:
 def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, or of a CoNLL-X file, which has the same columns.
 
-    Raises DataError, naming the line. With `has_ids`, every sentence must have a `sent_id`; with `has_heads`,
-    no head can be `_`.
+    With `has_ids`, every sentence must have a `sent_id`. With `has_heads`, no head can be `_`. Raises DataError, naming
+    the line, if the file has a fault.
     """
     document = ""
     for block in column_blocks(path, 10, "\t", comment="#"):

@@ -1,4 +1,4 @@
-"""Natural language inference: MultiNLI (matched, then mismatched) and SNLI, with the same form of question."""
+"""Natural language inference: MultiNLI (matched, then mismatched) and SNLI, with questions of the same form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) ->
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""Matches upstream pairIDs whose last letter stands for the label that the hypothesis was written for."""
+"""Matches upstream pairIDs whose last letter is the initial of the label that the author was asked to write for."""
 
 
 def _id(pair: str, part: str, number: int) -> str:

@@ -242,7 +242,7 @@ _IMDB_FILES = {
 _IMDB_LABEL = 12_500
 """The number of training reviews for each label. Reviews are grouped by label, with negative reviews first."""
 _IMDB_VALIDATION = 1_250
-"""The number of reviews from the end of each label's group that are used for validation.
+"""The number of reviews for each label that are used for validation, taken from the end of the label's group.
 
 Reviews of the same film are next to each other, so they mostly stay in the same split.
 """
