@@ -256,7 +256,7 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe the fault if a gold query isn't parsed into its gold form. It is still scored as in the 2018 scorer."""
+    """Describe the fault if a gold query isn't parsed into its gold form. decaNLP 2018 scores such queries too."""
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 

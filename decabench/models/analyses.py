@@ -1,7 +1,7 @@
 """Analyses of trained models for `decabench analyze`.
 
 Each analysis writes a JSON file of numbers and a figure. The `pointers` and `attention` analyses work only with
-MQAN. They show where it copies words from (Figure 3 of the decathlon paper) and what it attends to (Figures 6
+MQAN. They show where MQAN copies words from (Figure 3 of the decathlon paper) and what it attends to (Figures 6
 and 7).
 """
 

@@ -203,7 +203,7 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
     """Return the distinct words in a batch's arrays, PAD first.
 
-    Also returns each array with its words replaced by indexes into that list.
+    Also returns each array with its words replaced by indexes into the distinct words.
     """
     flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
     distinct, rows = np.unique(flat, return_inverse=True)

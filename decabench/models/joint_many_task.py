@@ -242,7 +242,8 @@ class WordParts:
 class WordRepresentation(nn.Module):
     """The representation x_t of a word (section 2.1).
 
-    This is the word's vector, concatenated with the mean vector of its distinct n-grams. Both tables are trained.
+    This is the word's vector, concatenated with the mean vector of its distinct n-grams. The table of words and the
+    table of n-grams are both trained.
     """
 
     def __init__(self, config: JointManyTaskConfig, words: WordTable) -> None:

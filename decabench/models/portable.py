@@ -55,9 +55,10 @@ def export_checkpoint(
     vectors, no vector files are written.
 
     If `half` is true, weights and vectors are stored in half precision and converted back when loaded. If
-    `copy_vectors` is false, the copy only names the packages that contain the vectors. They must be installed to
-    use the copy, and their vectors are read in single precision, as in training. This works only for vectors
-    from packages. Encoders of contextual vectors are never copied, only named.
+    `copy_vectors` is false, the copy only names the packages that contain the vectors. These packages must
+    be installed to use the copy, and their vectors are read in single precision, as in training. `copy_vectors` can be
+    false only if all word vectors come from packages or are random (`none:DIMENSION`). Encoders of contextual vectors
+    are never copied, only named.
 
     Raises DecabenchError if the checkpoint can't be exported or the folder is not empty, and StorageError if the copy
     can't be written.

@@ -576,7 +576,7 @@ class MemoryCell(nn.Module):
 class DeepFusion(nn.Module):
     """The weights of deep fusion, which adds reads of the memories to the LSTM's state (Eq. 11 and 12).
 
-    It has 2dR + d^2 parameters for reads of total width R.
+    There are 2dR + d^2 weights for reads of total width R.
     """
 
     def __init__(self, d: int, reads: int) -> None:

@@ -1,7 +1,7 @@
 """The training loop. It trains, validates with the tasks' own metrics, and writes checkpoints.
 
-The random numbers of a step depend only on the seed and the step. Its batches depend only on each task's
-position in its data. A resumed run therefore ends with the same weights as an uninterrupted run, bit for bit on
+The random numbers of a step depend only on the seed and the step. The step's batches depend only on each
+task's position in its data. A resumed run therefore ends with the same weights as an uninterrupted run, bit for bit on
 a CPU.
 """
 
