@@ -66,7 +66,7 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
     """
     from decabench.commands._progress import show_progress
     from decabench.commands.predict import write_record
-    from decabench.runs import forecast, read_experiments, run_experiment
+    from decabench.runs import forecast, read_experiments, require_settings, run_experiment
 
     if file is None and not settings:
         raise click.UsageError("There is nothing to run. Specify a file, or settings with --set KEY=VALUE.")
@@ -75,6 +75,8 @@ def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dr
         for experiment in experiments:
             _print_forecast(experiment, forecast(experiment))
         return
+    for each in experiments:  # a mistake for the last model is reported before the first one answers
+        require_settings(each)
     started = time.monotonic()
 
     def record(plan: Plan, report: Report) -> None:

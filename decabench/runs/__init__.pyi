@@ -9,6 +9,7 @@ from .experiment import find_setting as find_setting
 from .experiment import forecast as forecast
 from .experiment import read_experiment as read_experiment
 from .experiment import read_experiments as read_experiments
+from .experiment import require_settings as require_settings
 from .experiment import run as run
 from .experiment import run_experiment as run_experiment
 from .floors import make_baselines as make_baselines

@@ -577,14 +577,27 @@ def _request(experiment: Experiment) -> Request:
     return Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
 
 
+def require_settings(experiment: Experiment) -> None:
+    """Check an experiment's settings before any model answers. Raises DecabenchError if a setting is wrong."""
+    _, tasks = _chosen(experiment)
+    _require_places(experiment)
+    _ = _run_of(experiment, tasks).tariff
+
+
 def _plan(
     experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
 ) -> Plan:
+    return plan_run(_run_of(experiment, tasks, predictor, output))
+
+
+def _run_of(
+    experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
+) -> Run:
     given = experiment.predict
     if predictor:  # a baseline answers the same questions
         names = {each.name for each in fields(Selection)}
         given = {name: value for name, value in given.items() if name in names}
-    run = make_run(
+    return make_run(
         **given,
         predictor=predictor or experiment.predictor,
         tasks=list(tasks),
@@ -592,7 +605,6 @@ def _plan(
         output=output or experiment.output,
         store=Store(experiment.home),
     )
-    return plan_run(run)
 
 
 def _refuse_occupied(plan: Plan, force: bool) -> None:

@@ -141,3 +141,16 @@ def test_several_models(command, home, tmp_path):
     assert command("run", tmp_path / "runs" / "majority" / "run.toml").exit_code == 0  # the run's own file
     path.write_text(path.read_text() + '\n[[models]]\npredictor = "majority"')
     assert "Several models would write to" in command("run", path).stderr
+
+
+def test_a_price_that_the_last_model_lacks_is_reported_before_the_first_answers(command, home, tmp_path):
+    (tmp_path / "prices.toml").write_text("[first-choice]\nin = 1\nout = 2\n")
+    path = tmp_path / "models.toml"
+    path.write_text(
+        f"""output = "{tmp_path / "runs"}"\ntasks = ["sst"]\nhome = "{home}"
+        predict = {{ prices = "{tmp_path / "prices.toml"}", max_cost = 3 }}
+        [[models]]\npredictor = "first-choice"
+        [[models]]\npredictor = "random" """
+    )
+    done = command("run", path)
+    assert done.exit_code != 0 and "random" in done.stderr and not (tmp_path / "runs").exists(), done.output
