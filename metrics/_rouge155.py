@@ -239,13 +239,14 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Return the positions of the reference's tokens in its longest common subsequence with the candidate, last first.
+    """Return the reference's positions that are on its longest common subsequence with the candidate, last first.
 
-    If several subsequences are equally long, choose the same one as the Perl script: the rows of the table of lengths
-    are the reference's tokens, and if there is a tie, the traceback moves up. A row is stored as an integer (Hyyrö
-    2004) in which bit j is clear if the length in column j + 1 is one more than in column j. A length is therefore a
-    count of bits, and a row is computed with a single addition.
-    `places` must contain the result of `_find_places` for the candidate and all tokens in the reference.
+    If several subsequences are equally long, this function chooses the same one as the Perl script. The rows of the
+    table of lengths are the reference's tokens, and if there is a tie, the traceback moves up.
+
+    A row is stored as an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1 is one more than in
+    column j. A length is therefore a count of bits, and a row is computed with a single addition. `places` must
+    contain the result of `_find_places` for the candidate and all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []

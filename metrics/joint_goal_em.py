@@ -279,9 +279,9 @@ def dialogue_f1(
 ) -> Score:
     """Compute slot F1, 0-100, over the pairs of slots and values that the turns change.
 
-    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1 (for
-    the slots that the user asks for) and state_f1 (for the pairs in the accumulated states, where an error stays until
-    it is corrected), and the precision and recall of each. References, turns and errors are the same as in
+    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1, for
+    the slots that the user asks for, and state_f1, for the pairs in the accumulated states, where an error stays until
+    it is corrected. It also has the precision and recall of each F1. References, turns and errors are the same as in
     `joint_goal_em`.
     """
     return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))

@@ -476,10 +476,12 @@ def lfem(
 
     A query is right if its selected column, aggregator and ordered conditions equal the gold form (Zhong et al. 2017;
     decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
-    `tables`, or lists that contain a single {sql, header, answer}. `details` also has lfem_unordered, which ignores the
-    order of conditions; lfem_corrected, which also accepts the text of the gold query, because three gold queries of
-    the test set can't be parsed; and, if tables have rows, execution, the share of queries that return the same values
-    as the gold query. Raises MetricError for an example without a form or header.
+    `tables`, or lists that contain a single {sql, header, answer}.
+
+    `details` also has two variants of the score: lfem_unordered ignores the order of conditions, and lfem_corrected
+    also accepts the text of the gold query, because three gold queries of the test set can't be parsed. If tables have
+    rows, `details` also has execution, the percentage of queries that return the same values as the gold query, out of
+    those whose gold query can be executed. Raises MetricError for an example without a form or header.
     """
     if tables is None:
         return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])

@@ -62,9 +62,9 @@ class SharedMemoryConfig:
     """Whether a second network, with its own memories, reads the text backwards (paper: only for its case
     study)."""
     reads: MemoryReads = "both"
-    """Which reads of `arc-ii`'s memories enter a state: `both`, the local read at the previous word and the
-    global read at this word (guess); `global`, only the global read; or `late`, both reads at the previous
-    word."""
+    """Which reads of `arc-ii`'s memories enter a state. With `both`, these are the local read at the previous word and
+    the global read at this word (guess). With `global`, only the global read enters, and with `late`, both reads at the
+    previous word enter."""
     align: Literal["cosine", "additive"] = "cosine"
     """How a memory's segments are compared with the key (Eq. 8): by their `cosine` similarity (paper), or by the
     `additive` score v tanh(W_a [x; y]) with trained weights, which takes three times as long."""

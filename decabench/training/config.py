@@ -44,9 +44,10 @@ class TrainConfig:
     schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
-    """How the task of each step is chosen: in `turn`; at `random`; at random in proportion to the task's
-    `size`, its number of batches (see `temperature`); in `sequence`, one whole pass after another, which requires
-    `epochs`; or `shuffled`, like `sequence` but with a new order of tasks in each epoch."""
+    """How the task of each step is chosen. With `turn`, tasks take turns. With `random`, they are drawn at random, and
+    with `size`, at random in proportion to their number of batches (see `temperature`). With `sequence`, each task
+    trains for a whole pass before the next task; `shuffled` is the same with a new order of tasks in each epoch. Both
+    require `epochs`."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
@@ -92,9 +93,9 @@ class TrainConfig:
     grouping: Literal["answers", "lengths", "none"] = "lengths"
     """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
     or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
-    128 batches) by context length, except that examples whose answers have more than 14 words are sorted by answer
-    length first. `answers` needs the least padding, but most batches then contain only one kind of answer. Models
-    other than MQAN sort by length in both cases."""
+    128 batches) by context length. Examples whose answers have more than 14 words are sorted by answer length first.
+    `answers` needs the least padding, but most batches then contain only one kind of answer. Models other than MQAN
+    sort by length in both cases."""
     train_examples: Number = 0
     """The number of training examples to use from the start of each task's data; 0 for all."""
     learn_validation: bool = False
@@ -131,8 +132,9 @@ class TrainConfig:
     weight_decay: Amount = 0.0
     """The strength of the L2 penalty on all trained weights, which the optimizer adds to the gradient."""
     rate: Literal["inverse-root", "constant", "epoch-decay"] = "inverse-root"
-    """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
-    or `epoch-decay` (the rate is divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, and so on)."""
+    """The learning rate schedule. With `inverse-root`, the rate rises for `warmup` steps, then falls as 1 / sqrt(step).
+    With `constant`, it stays the same. With `epoch-decay`, it is divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in
+    epoch 3, and so on."""
     learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
     warmup: Count = 800

@@ -335,9 +335,8 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
-        Returns None if the batches must be built later. This is the case if a validation or checkpoint comes first,
-        because it needs the current words and stream positions, and for custom families, because their batches may
-        draw random numbers.
+        Returns None if the batches must be built later. A validation or checkpoint that comes first needs the current
+        words and stream positions, and batches of custom families may draw random numbers.
         """
         step = self.state.step + 1
         if self.interruption.signal:
