@@ -148,7 +148,7 @@ class Keeper:
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
     """Find all submissions in a folder. `given` can also be a single submission.
 
-    Returns a folder, the submissions' paths relative to it, and refusals of everything that couldn't be
+    Returns a folder, the submissions' paths relative to this folder, and a Refusal for everything that couldn't be
     read. A submission is a folder, an archive, or a single results file. Links directly in `given` are
     trusted. Links further down are followed only if they lead to a path in the same subfolder of `given`.
     """

@@ -229,7 +229,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Describe spaces or decomposed accents that models never write, if they make the metric reject an answer."""
+    """Describe spaces or decomposed accents that models never write, if the metric does not ignore them."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."

@@ -481,7 +481,7 @@ _WORKING = re.compile(
 
 @dataclass
 class _SplitFacts:
-    """Checks a split's examples while they are read, and collects the facts for its record."""
+    """The facts for a split's record, collected while its examples are read and checked."""
 
     task: Task
     split: str

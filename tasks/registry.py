@@ -1,4 +1,4 @@
-"""All tasks and suites by name: built-in ones, and those from installed packages and included files."""
+"""All tasks and suites by name, whether built in or from installed packages or included files."""
 
 from __future__ import annotations
 

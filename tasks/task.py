@@ -217,7 +217,7 @@ class Task:
     gold_score: str = ""
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below 100.
 
-    The score is named by its key in the metric's `details`.
+    Use the score's key in the metric's `details`.
     """
     output: Output = field(default_factory=Text)
     """The type of the answers.
@@ -233,7 +233,7 @@ class Task:
     Empty if each example is its own unit.
     """
     prompt: PromptTemplate | None = None
-    """The prompt for language models. None means the general prompt of the default set."""
+    """The prompt for language models. None means the general prompt of the template set `default`."""
     variants: tuple[Variant, ...] = ()
     """Other wordings of the questions, numbered from 1. Number 0 is the dataset's own wording."""
     curriculum: Curriculum | None = None

@@ -54,7 +54,7 @@ class AnswerForm:
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
-    """Return the default answer form for a task's output. For free text, it depends on the metric.
+    """Return the default answer form for a task's output. For free text, the form depends on the metric.
 
     Metrics from other packages are not loaded, so free text scored by them has the form `span`.
     """
@@ -258,7 +258,7 @@ class Variant:
     retired: bool = False
     """Whether the variant is no longer used, because it changes more than one thing.
 
-    `all` doesn't include retired variants, and their answers are scored separately.
+    `--variant all` doesn't include retired variants, and their answers are scored separately.
     """
 
     @property

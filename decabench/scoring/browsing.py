@@ -128,7 +128,7 @@ class Chosen:
     right: bool | None = None
     """True for right answers only, False for wrong answers only, None for all examples."""
     flags: tuple[str, ...] = ()
-    """Flags to look for; empty for all examples. One of the flags on the answer to any wording is enough."""
+    """Flags to look for, of which an answer to any wording must have at least one; empty for all examples."""
     ids: tuple[str, ...] = ()
     """The ids to look for; empty for all examples."""
     search: str = ""
@@ -158,7 +158,7 @@ class Browsed:
     before: tuple[str, ...] = ()
     """The contexts of earlier examples in the group, such as earlier turns of a dialogue, in order."""
     parted: str = ""
-    """The answer that made the state diverge from the gold state, or `here` if it is the answer to this example."""
+    """A description of the answer that made the state diverge from the gold state; `here` for this example's answer."""
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:

@@ -463,7 +463,7 @@ class LineupRow:
     scores: Mapping[str, float]
     """The mean scores over all runs, by task and for the suite's total."""
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and highest score, by task, if there are several runs."""
+    """The lowest and highest score, by task and for the suite's total, if there are several runs."""
 
 
 @dataclass(frozen=True)

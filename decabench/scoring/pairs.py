@@ -34,7 +34,7 @@ Part = TypeVar("Part")
 Found = TypeVar("Found")
 
 RESAMPLES = 1_999
-"""The number of resamples. With the data itself, a p-value is a share of 2,000."""
+"""The number of resamples. The data itself counts as one more, so p-values are multiples of 1/2,000."""
 
 LEVEL = 0.05
 """The two-sided significance level, which corresponds to 95% intervals."""
@@ -57,15 +57,15 @@ _MANY_PARTS = 100
 """The number of batches of pairs above which threads are faster."""
 
 _TIE = 1e-4
-"""The relative rounding error of single precision. Values this close count as equal."""
+"""The relative tolerance for rounding errors in single precision. Values this close count as equal."""
 
 _SURE = 1e6
 """The upper limit of squared ratios, which corresponds to a thousand standard errors. If a ratio is larger, its
 variance is 0 except for rounding errors."""
 
 _LARGE = 20
-"""Effects larger than 2 to the power of this number are scaled down, because their squares would overflow single
-precision."""
+"""Effects larger than 2 to the power of this number are scaled down, because the squares of very large effects would
+overflow single precision."""
 
 _CANCELLED = 1e-7
 """If a sum over differences is smaller than this fraction of the terms that were subtracted to compute it, half of its
@@ -546,8 +546,8 @@ def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
     """Return how much a unit on which the two systems differ typically changes their difference.
 
     The sizes have the shape (systems, systems), and are 0 for systems that don't differ on any unit. A size is
-    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all units with a
-    contribution contribute the same, this is the size.
+    sqrt(sum(u^4) / sum(u^2)), where u are the contributions of the units to the difference. If all
+    contributions other than 0 are equal, the size is this contribution.
     """
     import numpy as np
 

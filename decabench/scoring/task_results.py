@@ -547,7 +547,7 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""Work that is expected to take fewer seconds is not divided among processes. Starting a process takes a second."""
+"""Work that takes less than this number of seconds is not divided among processes, which take a second to start."""
 _WORTH_A_PROCESS = 2_000
 """If there are fewer examples than this, over all tasks, no processes are started."""
 

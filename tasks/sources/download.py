@@ -101,7 +101,7 @@ class Downloads:
     standard: str = "the published one"
     """How error messages refer to the expected file."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
-    """Called with a message before each wait for a retry."""
+    """A function that is called with a message before each wait for a retry."""
 
     def path(self, file: RemoteFile) -> Path:
         """Return the path of a downloaded file."""
