@@ -95,8 +95,8 @@ class ComparisonDocument(Document, tag="decabench.comparison/1", frozen=True):
     a_path: str
     b_path: str
     on_sample: bool  #: Whether any task was scored on the bundled sample.
-    decascore: Compared | None = None  #: The total of the decathlon; null unless both have all ten tasks.
-    total: Compared | None = None  #: The total of another suite; null unless both have all of its tasks.
+    decascore: Compared | None = None  #: The decathlon's total; null unless both submissions have all tasks.
+    total: Compared | None = None  #: Another suite's total; null unless both submissions have all tasks.
     suite: str = "decathlon"
 
 
@@ -143,7 +143,7 @@ class ConfusionCount(Part, frozen=True):
     """How often one class was predicted where another class, or the same class, is correct."""
 
     gold: str
-    predicted: str  #: Empty if there was no answer.
+    predicted: str  #: The predicted class; empty if there was no answer.
     count: int
 
 
@@ -180,9 +180,9 @@ class MetricFields(Part, frozen=True):
     definition: str
     range: tuple[float, float | None]  #: The lowest and the highest score; null if there is no highest.
     higher_is_better: bool
-    headline: str  #: The name of its main score.
+    headline: str  #: The name of the metric's main score.
     signature: str  #: All settings that affect a score.
-    source: str  #: The scorers that it reproduces.
+    source: str  #: The scorers that the metric reproduces.
 
 
 class SelftestCase(Part, frozen=True):
@@ -253,7 +253,7 @@ class PreparedTask(Part, frozen=True):
     splits: Mapping[str, PreparedSplit]
     missing: Sequence[str]  #: Requested splits that are not prepared.
     altered: Sequence[str]  #: Splits that had been changed or deleted. Those in `splits` were prepared again.
-    error: str  #: The reason for a failure, or empty.
+    error: str  #: The reason for a failure; empty if there was none.
 
 
 class PreparationDocument(Document, tag="decabench.preparation/1", frozen=True):
@@ -280,17 +280,17 @@ class ForecastDocument(Document, tag="decabench.forecast/1", frozen=True):
     """The plan that `run --dry-run` made."""
 
     to_prepare: Mapping[str, Sequence[str]]  #: The splits that would be prepared, by task.
-    tasks: Sequence[Estimate]  #: Empty if data is missing.
+    tasks: Sequence[Estimate]  #: An estimate for each task; empty if data is missing.
 
 
 class AnswerFields(Part, frozen=True, omit_defaults=True):
     """An answer and its score."""
 
     prediction: str | None  #: The text that was scored.
-    score: float | None  #: Null if the metric does not score single examples.
-    right: bool | None  #: Null if unknown.
+    score: float | None  #: The answer's score; null if the metric does not score single examples.
+    right: bool | None  #: Whether the answer is right; null if unknown.
     raw: str = ""  #: The model's text, if it differs from the answer.
-    reasoning: str = ""  #: The model's reasoning, if it arrived apart from its text.
+    reasoning: str = ""  #: The model's reasoning, if it was returned separately from the text.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
 
 
@@ -300,7 +300,7 @@ class CourseFields(Part, frozen=True):
     before: Sequence[str]  #: The contexts of the earlier turns, in order.
     predicted: str  #: The state according to the answers.
     gold: str
-    #: The turn and answer at which the states diverged: `here` for this turn, or empty if they are equal.
+    #: The answer that made the states differ, and its turn; `here` for this turn, or empty if the states are equal.
     parted: str
 
 
@@ -312,10 +312,10 @@ class ShownExample(Part, frozen=True, omit_defaults=True):
     context: str
     references: Sequence[str]
     prediction: str | None  #: The text that was scored.
-    score: float | None  #: Null if the metric does not score single examples.
-    right: bool | None  #: Null if unknown.
+    score: float | None  #: The answer's score; null if the metric does not score single examples.
+    right: bool | None  #: Whether the answer is right; null if unknown.
     raw: str = ""  #: The model's text, if it differs from the answer.
-    reasoning: str = ""  #: The model's reasoning, if it arrived apart from its text.
+    reasoning: str = ""  #: The model's reasoning, if it was returned separately from the text.
     flags: Sequence[str] = ()  #: Properties of the answer: empty, cut, refused and so on.
     course: CourseFields | None = None  #: The state after this turn, if the metric compares states.
     wordings: Mapping[str, AnswerFields] | None = None  #: The answers to other wordings, by variant number.
@@ -326,7 +326,7 @@ class OtherSubmission(Part, frozen=True):
     """The submission given with --against."""
 
     submission: str
-    score: float | None  #: Its score on the task.
+    score: float | None  #: The submission's score on the task.
 
 
 class BrowsedDocument(Document, tag="decabench.shown/1", kw_only=True, frozen=True, omit_defaults=True):
@@ -378,7 +378,7 @@ class SuiteTask(Part, frozen=True):
     """A task of a suite."""
 
     metric: str
-    prepared: bool  #: Whether any of its splits is prepared.
+    prepared: bool  #: Whether any of the task's splits is prepared.
 
 
 class SuiteDocument(SuiteHead, frozen=True):

@@ -237,7 +237,7 @@ _COLUMNS = (
 
 
 def score_row(name: str, task: TaskResult) -> list[str]:
-    """Return the cells of a table of scores: task, metric, score, interval, answers, empty answers and data."""
+    """Return a row of the table of scores: task, metric, score, interval, answers, empty answers and data."""
     from decabench.scoring import score_digits, show_interval
 
     digits = score_digits(name, task.metric)

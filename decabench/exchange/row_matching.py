@@ -102,7 +102,7 @@ class Examples:
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
-        """Return the number of the example with this id or upstream id, or None."""
+        """Return the number of the example with this id or upstream id, or None if no example has it."""
         if id_ is None or id_ in self.at:
             return self.at[id_] if id_ is not None else None
         return self.upstream.get(id_)

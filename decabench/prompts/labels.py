@@ -89,7 +89,7 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
 
 
 def match_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label if the whole text is a label, or None.
+    """Return the label if the whole text is a label, or None otherwise.
 
     Case, punctuation and articles are ignored, but not signs that negate the label, such as a cross.
     """

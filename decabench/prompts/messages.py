@@ -78,7 +78,7 @@ class Prompting:
         return " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
 
     def labels(self, question: Question) -> tuple[str, ...]:
-        """Return the labels that can answer a question."""
+        """Return the labels to choose from for a question; empty unless the answer is a label."""
         return labels_for(self.form, question.question) if self.form.kind == "label" else ()
 
     def _shown(self, shot: Shot) -> str:

@@ -115,7 +115,7 @@ _KEYS = (
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
-    """Return the answer from JSON, or None.
+    """Return the answer from JSON, or None if the text contains no JSON answer.
 
     The answer is the only value, or the value of a key such as `answer`.
     """
@@ -332,7 +332,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", is_finished
 
 
 def _whole_line(line: str, labels: Sequence[str]) -> str | None:
-    """Return the label that makes up a line, alone or after a heading, or None."""
+    """Return the label if a line consists of a label, optionally after a heading, or None otherwise."""
     head = _HEAD.match(line)
     if head is None or find_mentions(head.group(), labels):
         return match_label(line, labels)
@@ -435,7 +435,7 @@ def _find_query(text: str) -> str | None:
 
 
 def _state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the state change in a text, or None.
+    """Return the state change in a text, or None if there is none or more than one.
 
     The change may be on a single line among others, on several lines with one slot each, or in JSON.
     """

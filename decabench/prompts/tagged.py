@@ -186,7 +186,7 @@ def _introduced(text: str, markers: Sequence[str]) -> str:
 
 
 def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagged: bool) -> str | None:
-    """Return the answer if the whole text is an answer, or None.
+    """Return the answer if the whole text is an answer, or None otherwise.
 
     Free text must be in a tag, because any introduction could be part of it.
     """
@@ -324,9 +324,9 @@ _QUERY_REMARK = re.compile(
 
 
 def _statement(text: str, context: str) -> str | None:
-    """Return the only statement in a text as a single line, or None.
+    """Return the query that a text consists of, as a single line, or None for any other text.
 
-    A text with a remark is rejected, because the remark would be read as part of the statement.
+    A text with a remark is rejected, because the remark would be read as part of the query.
     """
     first, *others = [line for line in text.splitlines() if not line.startswith("```") and line.strip()] or [
         ""

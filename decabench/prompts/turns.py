@@ -250,7 +250,7 @@ class Turn:
     text: str
     """The text without reasoning, role headers and tokens. It may be empty."""
     rules: tuple[str, ...]
-    """The rules that removed something, which are `template` and `reasoning`."""
+    """The rules that removed something: `template`, `reasoning` or both."""
     calls_tool: bool
     """Whether the model calls a tool. Such a call isn't an answer, because the prompt offers no tools."""
 

@@ -120,7 +120,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost of a submission, and its limit."""
+    """The cost of a submission so far, and the maximum cost."""
 
     prices: Prices
     """Token prices."""
@@ -154,7 +154,7 @@ class Selection:
     )
     ids: frozenset[str] | None = option(
         None,
-        "Use only the examples in this file of ids, one per line.",
+        "Use only the examples whose ids are in this file, one per line.",
         section=QUESTIONS,
         metavar="FILE",
         parse=read_ids,
@@ -342,7 +342,7 @@ class Run:
     samples: int = option(
         1,
         "Number of answers to sample for each question, with --seed and the seeds that follow it. The "
-        "score is their mean.",
+        "score is the mean over these answers.",
         section=QUESTIONS,
         metavar="K",
         at_least=1,

@@ -134,7 +134,7 @@ class _Answered:
     tally: Tally
     journal: Journal
     samples: tuple[_Answered, ...] = ()
-    """Other samples of the same questions."""
+    """Further answers to the same questions, for runs with several samples."""
 
     @property
     def failed(self) -> int:

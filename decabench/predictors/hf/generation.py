@@ -377,7 +377,7 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Return whether each row is done, of shape (batch,).
+        """Return whether each row is done, as a tensor of shape (batch,).
 
         A row is decoded only if a stop text may end in its last token.
         """
@@ -414,7 +414,7 @@ class _Watch:
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores unchanged, of shape (batch, vocabulary).
+        """Return the scores, of shape (batch, vocabulary), unchanged.
 
         The best score is temporarily removed in place to avoid a copy.
         """
@@ -451,7 +451,7 @@ class _Gumbel:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores with noise added, of shape (batch, vocabulary)."""
+        """Return the scores, of shape (batch, vocabulary), with noise added."""
         import torch
 
         size = scores.shape[-1]

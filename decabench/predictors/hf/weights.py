@@ -456,7 +456,7 @@ def pads_safely(loaded: Loaded) -> bool:
 
 
 def _scores(loaded: Loaded, lengths: list[int]) -> Any:
-    """Return the scores for the first generated token as float32, of shape (batch, vocabulary)."""
+    """Return the scores for the first generated token, as a float32 tensor of shape (batch, vocabulary)."""
     import torch
 
     # Any tokens work if all prompts start with the same ones.
