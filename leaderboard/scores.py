@@ -151,6 +151,7 @@ def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
     Returns a folder, the submissions' paths relative to this folder, and a Refusal for everything that couldn't be
     read. A submission is a folder, an archive, or a single results file. Links directly in `given` are
     trusted. Links further down are followed only if they lead to a path in the same subfolder of `given`.
+    Raises LeaderboardError if `given` is not a folder.
     """
     if not given.is_dir():
         raise LeaderboardError(

@@ -127,7 +127,8 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
 def text_lines(path: Path) -> Iterator[Record]:
     """Yield the lines of a text file as records. A line that is not UTF-8 is decoded as Windows-1252.
 
-    Only a line feed ends a line; other Unicode line breaks stay in the text.
+    Only a line feed ends a line; other Unicode line breaks stay in the text. Raises DataError if a line is not valid in
+    either encoding.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -172,7 +173,10 @@ def _first_broken_line(path: Path) -> int:
 
 
 def stream_items(path: Path, prefix: str) -> Iterator[Any]:
-    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) from a large JSON document."""
+    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) from a large JSON document.
+
+    Raises DataError if the document is not valid JSON.
+    """
     import ijson
 
     with path.open("rb") as file:
@@ -210,7 +214,10 @@ def line_records(path: Path) -> Iterator[Record]:
 
 
 def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    """Yield the rows of a CSV file with a header as records."""
+    """Yield the rows of a CSV file with a header as records.
+
+    Raises DataError if the file is not valid CSV or lacks one of the columns.
+    """
     with open_text(path, newline="") as file:
         rows = csv_rows(file)
         try:

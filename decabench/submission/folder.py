@@ -386,7 +386,10 @@ def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
 
 @contextmanager
 def submission_folder(path: Path) -> Iterator[Path]:
-    """Provide the folder with submission.toml: `path` itself, or a temporary folder with the unpacked archive."""
+    """Provide the folder with submission.toml: `path` itself, or a temporary folder with the unpacked archive.
+
+    Raises SubmissionError if `path` doesn't exist or is not a submission.
+    """
     kinds = ", ".join(ARCHIVE_SUFFIXES)
     if path.is_dir():
         yield path

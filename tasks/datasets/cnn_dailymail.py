@@ -167,7 +167,10 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
-    """Yield CNN's stories, then the Daily Mail's, in the order of their lists, as decaNLP does."""
+    """Yield CNN's stories, then the Daily Mail's, in the order of their lists, as decaNLP does.
+
+    Raises DataError if an archive lacks a story or is damaged.
+    """
     import sqlite3
 
     for paper, archive in _ARCHIVES.items():

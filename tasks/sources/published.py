@@ -68,7 +68,10 @@ class LocalFiles(ExitStack):
         self._extracted: dict[str, Path] | None = None
 
     def path(self, name: str) -> Path:
-        """Return the local path of a file or archive member. Members are extracted on the first call."""
+        """Return the local path of a file or archive member. Members are extracted on the first call.
+
+        Raises MissingDataError for an unknown name, and DataError for an empty file or a member that the archive lacks.
+        """
         if name in self._paths:
             return _require_content(self._paths[name], name)
         member = next((each for each in self._members if PurePosixPath(each).name == name), None)
@@ -91,7 +94,7 @@ class LocalFiles(ExitStack):
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with all columns or only the given columns.
 
-        About a thousand rows are in memory at once.
+        About a thousand rows are in memory at once. Raises DataError if the file is damaged or lacks a column.
         """
         import pyarrow as arrow
 
