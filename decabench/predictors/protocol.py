@@ -209,7 +209,7 @@ _ERROR_LENGTH = 500
 
 
 def storable_outcome(outcome: object) -> Outcome:
-    """Return an outcome that can be stored. An invalid outcome is replaced by a Failure with the reason."""
+    """Return an outcome that can be stored. An invalid or overlong outcome is replaced by a Failure with the reason."""
     try:
         valid = validate_outcome(outcome)
     except ValueError as error:
@@ -240,8 +240,8 @@ def validate_outcome(outcome: object) -> Outcome:
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     """Create an Answer from a text and the other fields of a record.
 
-    Reasoning and the model's name are dropped if they are invalid, because they are only informative. Raises
-    ValueError for the first invalid value of any other field.
+    Reasoning, its token count and the model's name are dropped if they are invalid, because they are only informative.
+    Raises ValueError for the first invalid value of any other field.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -327,7 +327,7 @@ def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
 def before_stops(text: str, stops: Iterable[str]) -> str:
     """Return the text before the first stop string.
 
-    Empty lines before the first word are ignored because some models start with one.
+    Empty lines at the beginning are ignored, because some models start with an empty line.
     """
     begin = len(text) - len(text.lstrip())
     places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]

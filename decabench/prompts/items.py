@@ -19,7 +19,7 @@ def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] 
     """Return the items that a text assigns to the words, in order and separated by spaces.
 
     Items are tags or, for the kind `tree`, heads with relations. They are assigned to words by the number or word
-    before them, or by their order if there are as many items as words. Words without an item get `_`. Items after
+    before them, or by their order. Words without an item get `_`. Items after
     the last word and items that aren't in `names` are kept, so that the metric counts them. Returns None if the
     text isn't a sequence of items or the alignment is ambiguous.
     """

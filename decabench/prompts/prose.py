@@ -76,7 +76,7 @@ _ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "##
 def _before_stop(text: str, form: AnswerForm) -> str:
     """Return the text up to the next example that the model invented.
 
-    If the text begins by repeating its own prompt, the result starts after the prompt's `Answer:`.
+    If the text begins with a copy of the prompt, the result starts after the prompt's `Answer:`.
     """
     names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
     stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
@@ -96,7 +96,7 @@ _TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.D
 
 
 def _without_tags(text: str) -> str:
-    """Return the content of the last `<answer>…</answer>`, or the whole text if there are no tags."""
+    """Return the content of the last non-empty tag, such as `<answer>…</answer>`, or the whole text without a tag."""
     found = [inner.strip() for _, inner in _TAGGED.findall(text) if inner.strip()]
     return found[-1] if found else text
 
@@ -303,9 +303,9 @@ _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
 def find_label(text: str, labels: Sequence[str], question: str = "", is_finished: bool = True) -> str | None:
     """Return the label stated in a text, or None if it is missing, ambiguous or negated.
 
-    A label must be a whole line, optionally after a heading, or the beginning of the first line. A label within
-    the first or last line is accepted only if the line has no other label and no word that may negate it. In that
-    case, the text must also be finished, because a truncated text might have continued with the opposite.
+    A label counts if it is a whole line, optionally after a heading, or the beginning of the first line. If there is
+    no such label, a label within the first or last line counts, unless the line has another label or a word that may
+    negate it. The text must then also be finished, because a truncated text might have continued with the opposite.
     """
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]

@@ -99,11 +99,10 @@ def select_shots(
 ) -> tuple[Shot, ...]:
     """Draw n worked examples from the training split, in the order to show them.
 
-    `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never drawn. The
-    draw depends only on a SHA-256 of the seed, task and id, so it is reproducible whatever the order of the data. If
-    there are only a few different answers, they are shown in turn. `training` is read once, and at most n
-    examples are kept in memory (about ten times as many for labels). Raises MissingDataError if there are too few
-    examples.
+    `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never drawn. Training
+    examples are ranked by a SHA-256 of the seed, task and id, so their order in the data doesn't matter. If there are
+    only a few different answers, they are shown in turn. `training` is read once, and at most n examples are kept in
+    memory (about ten times as many for labels). Raises MissingDataError if there are too few examples.
     """
     if n <= 0:
         return ()

@@ -138,9 +138,10 @@ def _fault(text: str, loosely: bool = False) -> str:
 
 
 def _own_example(text: str, form: AnswerForm) -> str:
-    """Return the text without a further example that the model invented.
+    """Return the text up to the next example that the model invented.
 
-    It is removed only if the text starts with a tag, and the example comes after that tag, or inside an unclosed tag.
+    Such an example is looked for only if the text starts with a tag, and only after that tag or, if the tag isn't
+    closed, inside it.
     """
     first = _TAG.match(text)
     if not first:
@@ -152,7 +153,7 @@ def _own_example(text: str, form: AnswerForm) -> str:
 
 
 def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
-    """Whether each tag repeats the answer of the tag before it, or follows words that correct it."""
+    """Whether each tag repeats the previous tag's answer, or follows words that correct that answer."""
     return all(
         lines_of(one["inner"].casefold()) == lines_of(other["inner"].casefold())
         or _CORRECTS.search(one.string[one.end() : other.start()])

@@ -211,7 +211,7 @@ _MESSAGE = re.compile(
 _END_OF_ANSWER = re.compile(
     r"<\|(?:END_RESPONSE|END_TEXT|end_of_solution|end_message)\|>|\[END FINAL RESPONSE\]", re.IGNORECASE
 )
-"""Tokens that end an answer if it started with one of `_TAGS`."""
+"""Tokens that end an answer. The rest of the text is left out."""
 _TOKEN = re.compile(
     r"<\|[^\s<>|][^<>|\n]{0,40}\|>|<\uff5c[^\s<>\uff5c][^<>\uff5c\n]{0,40}\uff5c>|<(?:pad|unk|mask|SPECIAL_\d+)>"
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|gMASK|sop)\]|<</?SYS>>"
