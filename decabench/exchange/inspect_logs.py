@@ -59,7 +59,8 @@ def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
     """Return each sample's position in the dataset, counted from 0.
 
     The order of the samples in a log isn't enough, because they are sorted by their ids as strings, so 10 comes
-    before 2. The result is empty if the log doesn't record the position of every sample.
+    before 2. The result is empty if the log doesn't record the position of every sample, or if the dataset was
+    shuffled.
     """
     dataset = getattr(log.eval, "dataset", None)
     ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))

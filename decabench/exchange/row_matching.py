@@ -31,7 +31,7 @@ _IN_QUOTES = (
 
 
 class RefusedImportError(SubmissionError):
-    """Raised if some rows don't answer exactly one example. Nothing is imported."""
+    """Raised if any row can't be imported, such as a row that matches no example. Nothing is imported."""
 
     def __init__(self, name: str, faults: list[Fault], reason: str = "", advice: str = "") -> None:
         self.faults = tuple(faults)

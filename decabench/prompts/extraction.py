@@ -35,7 +35,7 @@ class Extracted:
     answer: str
     """The answer, or a best guess if none was recognized."""
     rule: str
-    """The rules that were applied, in order and joined with `+`.
+    """The rules that were applied, in order and joined with `+`, or `as-is` if no rule was needed.
 
     The last rule may be `empty`, `unparseable` or `refused`.
     """

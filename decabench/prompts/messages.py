@@ -156,7 +156,7 @@ class Prompting:
 
 
 _TAG_TOKENS = 16
-"""The number of additional tokens for the tags around an answer."""
+"""The number of additional tokens for the tags or JSON around an answer."""
 _HEADING = re.compile(
     r"^[ \t]*([^\W\d_][^{}\n:]{0,40}:)[ \t]*\n?[ \t]*\{(?:question|context)\}", re.MULTILINE
 )

@@ -369,7 +369,8 @@ def ask_predictor(
 ) -> Iterator[tuple[str, Outcome]]:
     """Create a predictor and yield its (id, outcome) pairs.
 
-    Raises ModelError if the predictor fails or violates the protocol.
+    Raises ModelError if the predictor fails or violates the protocol, and UnknownNameError if `factory` doesn't return
+    a predictor.
     """
     guard = _Guard(setting.task.name)
     with guard():

@@ -37,7 +37,7 @@ class Estimate:
     is_counted: bool
     """Whether tokens were counted with the tokenizer, not estimated at four characters per token."""
     seconds: float | None
-    """Time in seconds at the speed of the last run in this folder; None without an earlier run."""
+    """Time in seconds at the speed of the predictor's last run in this folder; None without such a run."""
     cost: float | None = None
     """The maximum cost, if prices were given."""
 
