@@ -164,7 +164,7 @@ def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
     """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as text otherwise.
 
-    Raises DecabenchError, with `example` in its message, if the text can't be parsed.
+    Raises DecabenchError if the text can't be parsed. `example` is a valid setting to show in the message.
     """
     path, equals, value = text.partition("=")
     if not equals or not path:

@@ -44,9 +44,9 @@ _MADE_FOR: Mapping[str, tuple[type, ...]] = {
 def make_baselines(
     suite: Suite, split: str, home: Path, include: Paths = (), report: Callable[[str], object] = str
 ) -> Iterator[Path]:
-    """Yield a submission for each baseline that suits the suite, covering all prepared tasks.
+    """Yield a submission for each baseline that suits the suite, covering all prepared tasks that it can answer.
 
-    `report` is called with a line for each baseline that has to be run.
+    `report` is called with a line for each baseline that has to be run, and for each task whose data can't be used.
     """
     store, known = Store(home), known_tasks(include)
     usable = [
