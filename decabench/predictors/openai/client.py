@@ -48,7 +48,7 @@ LONGEST_PAUSE = 600.0
 """The maximum wait in seconds for a Retry-After header. Longer waits are reduced to this."""
 
 LONGEST_BACK_OFF = 60.0
-"""The longest pause between attempts, in seconds."""
+"""The longest pause between attempts, in seconds, unless the server sends a Retry-After header."""
 
 CUT_ALIKE, CUT_SPREAD, LONG_PROMPT = 3, 1.25, 4_000
 """Thresholds for warning that a server truncates prompts.
