@@ -61,11 +61,9 @@ def test_every_command_has_a_file_of_its_name():
     assert all(cli.commands[name].name == name for name in files)
 
 
-FROM_SCRIPT = "import sys; del sys.path[0]; from decabench.cli import main; sys.argv[0] = 'decabench'; main()"
-"""Run the installed script, which does not have the current folder on its module path."""
-
-
-AS_MODULE, AS_SCRIPT = ("-m", "decabench"), ("-c", FROM_SCRIPT)
+AS_MODULE = ("-m", "decabench")
+AS_SCRIPT = (str(Path(sys.executable).with_name("decabench")),)
+"""The installed script, which does not have the current folder on its module path."""
 
 
 @pytest.mark.parametrize(
