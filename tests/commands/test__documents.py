@@ -137,6 +137,8 @@ def test_every_command_prints_json_that_its_schema_describes(command, home, subm
     for case, arguments in cases.items():
         name = case.partition(",")[0]
         done = command(*name.split(), *arguments, "--json")
+        if "which is not installed" in done.stdout:  # an extra is missing
+            continue
         assert done.exit_code in (0, 1), (case, done.output)
         assert done.exception is None or isinstance(done.exception, SystemExit), (case, done.exception)
         validate(parsed(done.stdout), name)
