@@ -131,7 +131,7 @@ _TO_SENTENCES = {
     separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
     for separator in ".\n"
 }
-"""For each character that can end a sentence, the same table, except that it keeps this character."""
+"""For each character that can end a sentence, a copy of `_TO_TOKENS` that keeps this character."""
 
 
 @cache

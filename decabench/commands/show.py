@@ -67,8 +67,8 @@ _MOST_WORDS = 400
     help="Show this task.  [default: the only task with answers]",
 )
 @split_option("validation", "Split to show examples from.", SCORED_SPLITS)
-@click.option("--wrong", is_flag=True, help="Show only examples that are wrong or only partly right.")
-@click.option("--right", is_flag=True, help="Show only examples that are right.")
+@click.option("--wrong", is_flag=True, help="Show only examples with answers that are wrong or partly right.")
+@click.option("--right", is_flag=True, help="Show only examples with right answers.")
 @click.option(
     "--flag",
     "flags",

@@ -156,7 +156,7 @@ class MultitaskNetwork(nn.Module):
         """Called at the start of an epoch, counted from 1, unless the run's length is set in steps."""
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Called at the start of a pass over a task's training data, counted from 1."""
+        """Called at the start of each pass over a task's training data. `number` counts the passes from 1."""
 
     def adjust_gradients(self) -> None:
         """Called before gradients are clipped, to change them in place, for example by adding a penalty."""

@@ -117,7 +117,7 @@ class FlippedTask:
     squares: Array
     """(systems, systems): the sum of the squared contributions of units to a difference; NaN if the layouts differ."""
     fourths: Array
-    """(systems, systems): the sum of the fourth powers of these contributions."""
+    """(systems, systems): the sum of the fourth powers of the contributions of units to a difference."""
     span: float
     """The largest possible difference between two scores."""
     examples: int

@@ -294,7 +294,7 @@ class Interval:
     high: float
     """The upper end, in the score's units."""
     confidence: float = CONFIDENCE
-    """The share of such intervals that contain the score of the whole population."""
+    """The confidence level: the share of such intervals that contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -122,7 +122,7 @@ class RunState:
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The pass and batch number of each task's next batch."""
     unvalidated: bool = False
-    """Whether the validation due after this step failed."""
+    """Whether a validation was due after this step but could not be completed."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> RunState:

@@ -40,8 +40,7 @@ _NORM = 5.5
 _KEPT_BYTES = 1 << 30
 """The size of the cache for the vectors of recent texts. With 768 dimensions, the texts of SST fill a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""A text that every encoder must be able to read when it is opened. It contains a character that most tokenizers
-don't know."""
+"""A test text that an encoder has to read when it is opened. Most tokenizers don't know one of its characters."""
 
 
 class ContextualVectors:

@@ -119,7 +119,7 @@ class Lexicon:
         return len(self.words)
 
     def number(self, words: Iterable[str]) -> array[int]:
-        """Return the numbers of words, adding new words to the lexicon."""
+        """Return the number assigned to each word, adding new words to the lexicon."""
         numbers, found = self._numbers, array("i")
         for word in words:
             number = numbers.get(word)

@@ -242,7 +242,7 @@ class _Asked:
 
     @property
     def context(self) -> str:
-        """The part of the context in the prompt."""
+        """The part of the context that the prompt includes."""
         return self.question.context if self.kept is None else self.question.context[: self.kept]
 
 
