@@ -488,7 +488,7 @@ class _SplitFacts:
     least: int
     """The minimum number of examples, or 0 if the number is not checked, for example because the files are verified."""
     rows: int = 0
-    """The number of examples read so far."""
+    """The number of examples already read."""
     labelled: bool = True
     """Whether the data has labels."""
     asked: Any = field(default_factory=hashlib.sha256)

@@ -15,7 +15,7 @@ _LOOK_EVERY = 8
 
 
 class Past(Protocol):
-    """A model's cache for the answers generated so far, with a row for each example or hypothesis."""
+    """A model's cache for the partly generated answers, with a row for each example or hypothesis."""
 
     def step(self, last: Tensor) -> Tensor:
         """Append each row's last word, (rows,), and return the probabilities of its next word, (rows, words)."""

@@ -665,7 +665,7 @@ def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
 
 
 class DecoderPast:
-    """The decoder's cache for the answers generated so far; see `decoding.Past`."""
+    """The decoder's cache for the partly generated answers; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
         self.model, self.batch = model, batch

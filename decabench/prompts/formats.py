@@ -88,9 +88,11 @@ def _describe_most(given: GivenAnswers) -> str:
     are_labels = set(map(fold_label, sample.texts)) <= set(names)
     if not are_labels and (found := _find_formats(sample)):
         return _describe_formats(given, found)
+    if said := _columns(most):
+        return said
     if sample.items is None:
-        return _columns(most) or _cut(sample)
-    if said := _columns(most) or _cut_in_word(most) or _swapped(sample) or _shift(most):
+        return _cut(sample)
+    if said := _cut_in_word(most) or _swapped(sample) or _shift(most):
         return said
     if sample.score > _RIGHT:
         return ""

@@ -329,17 +329,12 @@ def _statement(text: str, context: str) -> str | None:
 
     A text with a remark is rejected, because the remark would be read as part of the query.
     """
-    first, *others = [line for line in text.splitlines() if not line.startswith("```") and line.strip()] or [
-        ""
-    ]
-    query = unwrapped(" ".join(lines_of("\n".join([first, *others]))), quotes=True).rstrip("; ")
+    lines = [line for line in text.splitlines() if not line.startswith("```") and line.strip()]
+    query = unwrapped(" ".join(lines_of("\n".join(lines))), quotes=True).rstrip("; ")
     words = " ".join(context.split()).casefold()
     is_plain = all(bare(found).casefold() in words for found in _QUERY_REMARK.findall(query))
-    is_one = (
-        all(map(QUERY_GOES_ON.match, others))
-        and is_plain
-        and not re.search(r"\s--\s*[a-z]", query, re.IGNORECASE)
-    )
+    has_comment = re.search(r"\s--\s*[a-z]", query, re.IGNORECASE)
+    is_one = all(map(QUERY_GOES_ON.match, lines[1:])) and is_plain and not has_comment
     return query if is_one and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
 
 

@@ -444,9 +444,8 @@ def _stream(
                 )
             yield pair[0], guard.outcome(pair[1])
     finally:
-        if hasattr(
-            pairs, "close"
-        ):  # close it now, not at garbage collection, since the stream may keep a program running
+        # Close the stream now, not at garbage collection, because it may keep a program running.
+        if hasattr(pairs, "close"):
             with guard():
                 pairs.close()
 

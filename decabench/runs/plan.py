@@ -120,7 +120,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost of a submission so far, and the maximum cost."""
+    """The current and the maximum cost of a submission."""
 
     prices: Prices
     """Token prices."""
