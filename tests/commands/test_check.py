@@ -51,14 +51,6 @@ def test_wrong_numbers_of_tags_are_a_warning(command, home, submit):
     assert warning["code"] == "wrong-length"
 
 
-def test_json(command, home, submit):
-    done = command("check", "--submission", damaged(submit("oracle", ["sst"])), "--home", home, "--json")
-    content = json.loads(done.stdout)
-    assert done.exit_code == 1
-    assert (content["ok"], content["fault_count"]) == (False, 3)
-    assert {fault["code"] for fault in content["faults"]} == {"duplicate-id", "bad-json", "missing-id"}
-
-
 def test_an_id_list_is_enough(command, home, submit, tmp_path):
     ids = tmp_path / "ids.json"
     assert command("prepare", "sst", "--sample", "--home", home, "--export-ids", ids).exit_code == 0
@@ -119,11 +111,8 @@ FORM = "label-form: 32 of 32 answers are labels in a form that scores as wrong: 
             lambda label: f"{label.capitalize()}.",
             f"{FORM}extra punctuation or an article (32). For example, line 1 has '",
         ),
-        (lambda label: f'"{label}"', f"{FORM}extra punctuation or an article (32)"),
-        (lambda label: f"The sentiment is {label}.", f"{FORM}a sentence around the label (32)"),
         (lambda label: "1", "no-label: 32 of 32 answers give none of the labels ("),
         (str, ""),
-        (str.upper, ""),  # the metric ignores case
     ],
 )
 def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):

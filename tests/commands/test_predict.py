@@ -26,16 +26,6 @@ def test_every_predictor(command, home, tmp_path, name):
     assert command("check", "--submission", tmp_path / "s", "--home", home).exit_code == 0
 
 
-def test_a_predictor_of_tags_refuses_other_tasks(command, home, tmp_path):
-    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
-    done = command("predict", "--predictor", "most-frequent-tag", *options)
-    assert (
-        done.exit_code == 2
-        and "requires a task whose answers have a tag or a head for each word" in done.stderr
-    )
-    assert not (tmp_path / "s" / "submission.toml").exists()
-
-
 def test_the_test_split_has_fewer_tasks(command, home, tmp_path):
     done = command(
         "predict", "--predictor", "lead-3", "--split", "test", "--home", home, "--output", tmp_path / "s"
@@ -184,12 +174,6 @@ def test_a_run_without_answers_claims_none(command, home, tmp_path, monkeypatch)
     assert "poor_model:model gave no answers to 1 task (validation)." in done.stdout
 
 
-def test_a_server_that_is_not_there_ends_with_4(command, home, tmp_path):
-    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--retries", "0"]
-    done = command("predict", *SERVER, *options)
-    assert done.exit_code == 4 and "never answered" in done.stderr
-
-
 def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
     (tmp_path / "broken_model.py").write_text(
         "class Model:\n    def __init__(self, setting):\n        raise OSError('no weights')\n"
@@ -272,14 +256,6 @@ def test_wrong_usage(command, home, tmp_path, options, sentence):
     done = command("predict", "--predictor", "majority", *given)
     assert done.exit_code == 2 and sentence in done.stderr
     assert not (tmp_path / "s").exists()
-
-
-def test_a_program_that_writes_no_json_is_a_model_that_failed(command, home, tmp_path):
-    line = f"command:{sys.executable} -c 'print(\"hello\")'"
-    done = command(
-        "predict", "--predictor", line, "--tasks", "sst", "--output", tmp_path / "x", "--home", home
-    )
-    assert done.exit_code == 4 and "Line 1 of the program's output is not JSON" in done.stderr
 
 
 _RAISE = "Increase --max-new-tokens, or turn reasoning off."
@@ -370,36 +346,11 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     assert "because the answers have changed: " in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("predictor", "more", "sentence"),
-    [
-        ("./models/my_model.py:Shouting", [], "Run this in ./models, and use my_model:Shouting."),
-        ("majority", ["--omit", "seed"], "majority does not use --omit. Leave out the option"),
-        (
-            "openai:http://x/v1",
-            ["--omit", "temperature,seed"],
-            "Repeat the option for each value: --omit temperature --omit",
-        ),
-    ],
-)
-def test_typical_mistakes(command, home, tmp_path, predictor, more, sentence):
-    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
-    done = command("predict", "--predictor", predictor, *more, *options)
-    assert done.exit_code == 2 and sentence in done.stderr
-
-
 def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):
     """Before, it said that the tokens were counted on 500 examples of a task that has 32."""
     given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--dry-run"]
     done = command("predict", "--predictor", "openai:http://127.0.0.1:9/v1", "--model", "m", *given)
     assert "tokens in (estimated at four characters per token), " in done.stdout
-
-
-def test_an_id_that_one_task_lacks(command, home, tmp_path):
-    (tmp_path / "ids").write_text("nobody\n")
-    given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
-    done = command("predict", "--predictor", "majority", *given)
-    assert done.exit_code == 2 and "that sst (validation) does not have: 'nobody'" in done.stderr
 
 
 # A predictor that kills its process: the run can be resumed

@@ -161,8 +161,6 @@ def unusable(why):
         ({"error": "out of memory"}, Failure("The program reported: out of memory")),
         ({"answer": "a", "context_kept": None, "prompt_tokens": None}, Answer("a")),
         ({}, unusable("the line has no 'answer'; its keys are 'id'")),
-        ({"text": "a"}, unusable("the line has no 'answer'; its keys are 'id', 'text'")),
-        ({"answer": None}, unusable("the answer must be a string, not None")),
         ({"answer": 5}, unusable("the answer must be a string, not 5")),
     ],
 )
@@ -178,13 +176,7 @@ _KEPT = "'context_kept' must be the start and the end of the kept part, such as 
     ("more", "why"),
     [
         ({"finish": "eos"}, "'finish' must be one of stop, length, refused, but is 'eos'"),
-        ({"finish": ["stop"]}, "'finish' must be one of stop, length, refused, but is ['stop']"),
-        ({"finish": None}, "'finish' must be one of stop, length, refused, but is None"),
-        ({"context_kept": [4, 0]}, f"{_KEPT}[4, 0]"),
         ({"context_kept": [0, 11]}, "context_kept is [0, 11], but the context has only 10 characters."),
-        ({"context_kept": [0]}, f"{_KEPT}[0]"),
-        ({"context_kept": [-1, 4]}, f"{_KEPT}[-1, 4]"),
-        ({"context_kept": "all"}, f"{_KEPT}'all'"),
         ({"prompt_tokens": "5"}, "'prompt_tokens' must be a whole number, but is '5'"),
         ({"completion_tokens": True}, "'completion_tokens' must be a whole number, but is True"),
     ],

@@ -141,7 +141,12 @@ def test_the_first_that_is_not_used_is_named(given, flag):
         ({"top_p": 0.0}, "--top-p must be more than 0 and at most 1, not 0."),
         ({"top_p": 1.5}, "--top-p must be more than 0 and at most 1, not 1.5."),
         ({"timeout": 0.0}, "--timeout must be more than 0, not 0."),
+        ({"timeout": float("nan")}, "--timeout must be more than 0, not nan."),
         ({"retries": -1}, "--retries must be 0 or more, not -1."),
+        ({"concurrency": 0}, "--concurrency must be 1 or more, not 0."),
+        ({"requests_per_minute": 0.0}, "--requests-per-minute must be more than 0, not 0."),
+        ({"max_new_tokens": 0}, "--max-new-tokens must be 1 or more, not 0."),
+        ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be 1 or more, not 0."),
         (
             {"dtype": "int8"},
             "--dtype must be one of auto, float32, bfloat16, float16, not int8.",

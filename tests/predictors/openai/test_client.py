@@ -19,12 +19,6 @@ from tests.predictors.openai.openai_server import Say, chat, fault, serving
 CANARY = "sk-canary/0123456789abcdef"
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def waits():
     return Waits()
@@ -42,16 +36,8 @@ def in_turn(*says):
 
 GARBAGE = (
     Say(b'{"choices": [{"mess'),
-    Say(b"<html>gateway</html>"),
-    Say(b""),
     Say([1, 2]),
-    Say({}),
-    Say({"choices": []}),
-    Say({"choices": [{"finish_reason": "stop"}]}),
-    Say({"choices": [{"message": {"content": 5}}]}),
     Say(b'{"choices": ' + b"[" * 100_000),
-    chat("half", "abort"),
-    Say({"error": {"message": "upstream is down", "code": 502}}),
 )
 
 
@@ -227,20 +213,6 @@ def test_max_completion_tokens_where_max_tokens_is_refused(waits):
     refused = [seen for seen in server.seen if "max_tokens" in seen.body]
     assert len(server.seen) == len(refused) + 3 and len(refused) < 3  # the rejected parameter is remembered
     assert server.seen[-1].body["max_completion_tokens"] == 16
-
-
-@pytest.mark.parametrize(
-    ("parameter", "message"),
-    [
-        ("temperature", "Unsupported value: 'temperature' does not support 0.0 with this model."),
-        ("seed", "Unrecognized request argument supplied: 'seed'"),
-    ],
-)
-def test_decoding_that_the_server_will_not_do_stops_the_run(waits, parameter, message):
-    with serving(lambda seen: fault(400, message, param=parameter)) as server:
-        with pytest.raises(DecabenchError, match=f"does not accept {parameter} with m.*--omit {parameter}"):
-            outcomes(at(server.url, waits), questions(3))
-    assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -16,13 +16,6 @@ from decabench.predictors.openai.connections import Connections, UnreachableErro
 OK = b"HTTP/1.1 200 OK\r\nX-Said: Yes\r\nContent-Length: 2\r\n\r\nok"
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-
-
 def run(
     says: list[bytes | None], ask: Callable[[str], Connections], times: int = 1
 ) -> tuple[list, list[list[bytes]]]:

@@ -11,12 +11,6 @@ from decabench.predictors.protocol import Header
 OPENAI, OTHER = "https://api.openai.com/v1", "https://example.org/v1"
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.parametrize(
     ("url", "variables", "key"),
     [

@@ -13,12 +13,6 @@ from tests.predictors.openai.openai_server import Say, fault, serving, words
 LONG = " ".join(f"word{number}" for number in range(1000))
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def asked(server, context=LONG, **options):
     made = backend(server.url, ModelOptions(**{"model": "m", **options}))
     made = replace(made, clock=Waits().clock)
@@ -35,19 +29,6 @@ def openai(limit, prompt, new):
     )
 
 
-def vllm(limit, prompt, new):
-    return Say(
-        {
-            "object": "error",
-            "message": f"'max_tokens' or 'max_completion_tokens' is too large: {new}. This model's maximum context "
-            f"length is {limit} tokens and your request has {prompt} input tokens ({new} > {limit} - {prompt}). None",
-            "type": "BadRequestError",
-            "code": 400,
-        },
-        400,
-    )
-
-
 def vllm_at_least(limit, prompt, new):
     least = limit - new + 1
     return fault(
@@ -58,35 +39,16 @@ def vllm_at_least(limit, prompt, new):
     )
 
 
-def llama_cpp(limit, prompt, new):
-    return fault(
-        400,
-        f"request ({prompt} tokens) exceeds the available context size ({limit} tokens), try increasing it",
-        code=400,
-        type="exceed_context_size_error",
-        n_prompt_tokens=prompt,
-        n_ctx=limit,
-    )
-
-
 def old_llama_cpp(limit, prompt, new):
     message = "the request exceeds the available context size. try increasing the context size or enable context shift"
     return fault(500, message, code=500, type="invalid_request_error")
 
 
 def in_a_good_reply(limit, prompt, new):
-    return replace(llama_cpp(limit, prompt, new), status=200)
+    return replace(openai(limit, prompt, new), status=200)
 
 
-def tgi(limit, prompt, new):
-    message = (
-        f"Input validation error: `inputs` tokens + `max_new_tokens` must be <= {limit}. Given: {prompt} `inputs` "
-        f"tokens and {new} `max_new_tokens`"
-    )
-    return Say({"error": message, "error_type": "validation"}, 422)
-
-
-WORDINGS = [openai, vllm, vllm_at_least, llama_cpp, old_llama_cpp, in_a_good_reply, tgi]
+WORDINGS = [openai, vllm_at_least, old_llama_cpp, in_a_good_reply]
 
 
 def with_room_for(limit, wording, per_word=2):

@@ -21,12 +21,6 @@ from tests.predictors.openai.openai_server import Say, serving
 ASKED = setting(replace(PROMPTING, template=replace(PROMPTING.template, stop=("\nReview:",))))
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.outcome}: {case.name}")
 def test_reply(case: Case, caplog: pytest.LogCaptureFixture) -> None:
     with serving(lambda seen: Say(case.body, case.status)) as server:

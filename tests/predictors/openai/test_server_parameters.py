@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from decabench.errors import DecabenchError, ModelError
+from decabench.errors import DecabenchError
 from decabench.predictors.openai.server import backend
 from decabench.predictors.protocol import Header, ModelOptions, parse_body
 from decabench.runs.write import predict
@@ -17,12 +17,6 @@ from tests.predictors.openai.openai_server import Say, Seen, chat, fault, servin
 
 SECRET = "hunter2-0123456789"
 STOPS = ("\n\n", "\nReview:", "\nQuestion:")
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def options(**given: object) -> ModelOptions:
@@ -71,15 +65,6 @@ def test_parameters_can_be_left_out() -> None:
             backend("http://x/v1", options(omit=(omitted,), **{option: given}))
     with pytest.raises(DecabenchError, match=r"--omit must be one of temperature, .*, not model"):
         options(omit=("model",))
-
-
-def test_a_refused_parameter_says_how_to_leave_it_out() -> None:
-    say = fault(
-        400, "Unsupported value: 'temperature' does not support 0.0 with this model.", param="temperature"
-    )
-    with serving(lambda seen: say) as server, pytest.raises(ModelError, match="--omit temperature") as caught:
-        outcomes(backend(server.url, options()), questions(1))
-    assert caught.value.exit_code == 4
 
 
 def test_more_parameters_are_sent_and_recorded() -> None:

@@ -20,10 +20,8 @@ CANARY = "sk-canary/0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch):
+def key(monkeypatch):
     monkeypatch.setenv("DECABENCH_API_KEY", CANARY)
-    for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
