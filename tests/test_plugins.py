@@ -67,17 +67,6 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load_entry_point(points["gone"])
 
 
-def test_a_group_that_nobody_fills() -> None:
-    assert plugin_names("decabench.no.such.group") == {}
-
-
-def test_any_error_of_a_package_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_lines(tmp_path / "outside_syntax.py", ["def f(:"])
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(UnknownNameError, match="can't be loaded"):
-        load_entry_point(EntryPoint("x", "outside_syntax:X", "some.group"))
-
-
 @pytest.mark.parametrize("name", ["script", "empty"])
 def test_modules_of_the_current_folder_are_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

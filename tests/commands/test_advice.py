@@ -9,7 +9,6 @@ import pytest
 import decabench
 from decabench.cli import cli
 from decabench.submission import write_submission
-from decabench.tasks import Store
 
 
 def said(done) -> str:
@@ -156,27 +155,6 @@ def test_check_against_other_data_says_that_first(command, home, other_data):
     assert failed.exit_code == 1 and "840 of 840 ids" in failed.output
 
 
-def test_some_wrong_ids_are_listed_as_before(command, home, tmp_path):
-    known = [(example.id, "positive") for example in Store(home).examples("sst", "validation")]
-    write_submission(tmp_path / "s", "s", {("sst", "validation"): [*known[:-2], ("a", "x"), ("b", "x")]})
-    done = command("check", "--submission", tmp_path / "s", "--home", home)
-    assert "other-ids" not in done.stdout and "unknown-id: lines 31, 32" in done.stdout
-
-
-def test_answers_made_for_other_data_are_a_warning_at_the_top(command, home, submit):
-    folder = submit("majority", ["sst"])
-    path = folder / "submission.toml"
-    path.write_text(path.read_text().replace("sha256:", "sha256:0000", 1))
-    toml = path.read_text()
-    start = toml.index("sst.validation")
-    at = toml.index("sha256:", start) + len("sha256:")
-    path.write_text(toml[:at] + "0" * 8 + toml[at + 8 :])
-    answers = folder / "predictions" / "sst.validation.jsonl"
-    answers.write_text(answers.read_text().replace('"answer": "', '"answer": " '))
-    first = command("check", "--submission", folder, "--home", home).stdout.splitlines()[0]
-    assert "other-data" in first
-
-
 def test_a_handmade_submission_is_told_everything_at_once(command, home, tmp_path):
     folder = tmp_path / "hand"
     (folder / "predictions").mkdir(parents=True)
@@ -216,18 +194,6 @@ def test_every_option_has_the_variable_of_its_name():
         expected = "_".join(["DECABENCH", *words, name]).upper().replace("-", "_")
         names = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar)
         assert names[-1] == expected
-
-
-def test_a_gate_can_be_set_by_a_variable(command, monkeypatch, home, tmp_path):
-    for name in ("oracle", "majority"):
-        assert not command(
-            "predict", "--predictor", name, "--tasks", "sst", "--home", home, "--output", tmp_path / name
-        ).exit_code
-    compared = ("compare", tmp_path / "oracle", tmp_path / "majority", "--home", home)
-    assert command(*compared).exit_code == 0
-    assert command(*compared, "--fail-on-regression", "sst:1").exit_code == 1
-    monkeypatch.setenv("DECABENCH_COMPARE_FAIL_ON_REGRESSION", "sst:1")
-    assert command(*compared).exit_code == 1
 
 
 def test_wrong_and_right_exclude_each_other(command, tmp_path):
@@ -299,12 +265,6 @@ def test_own_files_are_not_to_be_fetched_again(command, own_task, home, tmp_path
     assert "rows.jsonl is empty. Replace the file" in message and "--mirror" not in message
 
 
-def test_a_dry_run_names_the_commands_that_give_a_time(command, home):
-    asked = ["predict", "--predictor", "openai:http://localhost:1/v1", "--model", "m", "--tasks", "sst"]
-    done = command(*asked, "--home", home, "--dry-run")
-    assert "run with --limit 50 --output DIR" in done.stdout
-
-
 def test_a_file_of_answers_is_no_submission(command, home, tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"id": "sst.validation.0", "answer": "negative"}\n')
@@ -337,17 +297,3 @@ def test_numbers_for_labels_are_told_of_the_option(command, home, tmp_path):
     assert "a header line such as id,answer" in said(command(*given))
     path.write_text(f"id,answer\n{rows}")
     assert "--label FILE=DATASET" in command(*given).stdout
-
-
-def test_ids_of_another_form_are_shown(command, home, tmp_path):
-    lines = [(str(number), "positive") for number in range(32)]
-    write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
-    done = command("check", tmp_path / "s", "--home", home)
-    assert "expected ids such as 'sst.validation.0', but got '0'" in done.stdout
-
-
-def test_an_empty_file_of_answers_is_one_fault(command, submit, home):
-    folder = submit("majority", ["sst"])
-    (folder / "predictions" / "sst.validation.jsonl").write_text("")
-    done = command("check", folder, "--home", home)
-    assert done.stdout.count("missing-id") == 1 and "the file is empty" in done.stdout

@@ -64,7 +64,6 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--tasks", "sst"], 0, "valid"),
         (
             ["--tasks", "squad"],
             1,
@@ -76,7 +75,6 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
             "no-predictions: predictions/ has no answers for test, only for validation; choose --split validation, "
             "or write predictions/<task>.test.jsonl",
         ),
-        (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested, but has no file"),
     ],
 )
 def test_what_was_asked_for(command, home, submit, options, code, said):

@@ -12,20 +12,8 @@ from decabench.tasks.store import Store
 
 
 @pytest.fixture
-def pair(command, home, tmp_path):
-    for name in ("oracle", "majority"):
-        command(
-            "predict",
-            "--predictor",
-            name,
-            "--tasks",
-            "sst,schema",
-            "--output",
-            tmp_path / name,
-            "--home",
-            home,
-        )
-    return tmp_path / "oracle", tmp_path / "majority"
+def pair(submit):
+    return submit("oracle", ["sst", "schema"]), submit("majority", ["sst", "schema"])
 
 
 def test_text(command, home, pair):
@@ -41,13 +29,6 @@ def test_a_folder_stands_for_the_submissions_in_it(command, home, pair):
     assert done.exit_code == 0
     swapped = command("compare", *reversed(pair), "--home", home, "--flips", "1")
     assert done.stdout == swapped.stdout  # sorted by name
-
-
-def test_json_is_all_of_standard_output(command, home, pair, tmp_path):
-    done = command("compare", *pair, "--home", home, "--json", "--html", tmp_path / "page.html")
-    content = json.loads(done.stdout)
-    assert set(content["tasks"]) == {"sst", "schema"}
-    assert content["tasks"]["schema"]["b"] == pytest.approx(100 / 82)
 
 
 @pytest.mark.parametrize(
@@ -147,13 +128,6 @@ def test_the_submission_of_other_data_is_named(command, home, pair):
     assert expected in command("compare", *pair, "--home", home).stderr
     done = command("show", pair[0], "--task", "sst", "--against", pair[1], "--home", home)
     assert done.exit_code == 3 and expected in done.stderr
-
-
-def test_sentences_are_folded_in_a_terminal(command, home, submit, monkeypatch):
-    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
-    done = command("compare", submit("majority"), submit("lead-3"), "--home", home, "--flips", "0")
-    assert "Resampled: squad 8 paragraphs;" in done.stdout and "the intervals" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_several_submissions(command, home, submit):

@@ -41,24 +41,6 @@ def test_a_decascore(command, home, submit):
     )
 
 
-def test_seven_of_ten(command, home, submit, tmp_path):
-    done = command(
-        "evaluate",
-        "--submission",
-        submit("oracle", DECATHLON.tasks[:7]),
-        "--home",
-        home,
-        "--output",
-        tmp_path / "out",
-    )
-    assert done.exit_code == 0
-    assert "\nSum (no decaScore): 700.0 of 700 (7 of 10 tasks)\n" in done.stdout
-    assert "\nNo answers for: woz.en, wikisql, schema\n" in done.stdout
-    content = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert content["decascore"] is None
-    assert content["total"]["text"] == "700.0 of 700 (7 of 10 tasks)"
-
-
 def test_tasks_that_were_not_asked_for_are_not_said_to_be_missing(command, home, submit):
     done = command("evaluate", "--submission", submit("oracle"), "--home", home, "--tasks", "sst,squad")
     assert done.exit_code == 0

@@ -78,13 +78,6 @@ def test_what_no_board_has_is_named(command, options, own_task, tmp_path):
     assert done.exit_code == 1 and "sst, schema: the data is not prepared here" in done.stderr
 
 
-def test_a_single_submission(command, options, tmp_path):
-    done = command("leaderboard", *options, "--submissions", tmp_path / "submissions" / "majority")
-    assert done.exit_code == 0 and "Results: 1 verified.\n" in done.stdout
-    board = json.loads((tmp_path / "site" / "board.json").read_text(encoding="utf-8"))
-    assert [row["submission"] for row in board["submissions"]] == ["majority"]
-
-
 def test_examples_come_from_the_prepared_data(command, options, tmp_path):
     data = tmp_path / "site" / "data"
     assert command("leaderboard", *options).exit_code == 0

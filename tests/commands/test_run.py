@@ -92,14 +92,6 @@ def test_without_a_file(command, home, tmp_path):
     assert command("run").exit_code == 2
 
 
-def test_wrong_settings_and_a_broken_file_are_2(command, file, tmp_path):
-    done = command("run", str(file), "--set", "predict.lmit=3")
-    assert (done.exit_code, "Did you mean limit" in done.stderr) == (2, True)
-    broken = tmp_path / "broken.toml"
-    broken.write_text("predictor = ")
-    assert command("run", str(broken)).exit_code == 2
-
-
 def test_any_option_from_a_variable(command, home, tmp_path, monkeypatch):
     values = {
         "PREDICTOR": "majority",
@@ -113,12 +105,6 @@ def test_any_option_from_a_variable(command, home, tmp_path, monkeypatch):
     done = command("predict")
     assert done.exit_code == 0, done.output
     assert len(Path(tmp_path / "v" / "predictions" / "sst.validation.jsonl").read_text().splitlines()) == 3
-
-
-def test_a_limited_run_is_compared_on_its_examples(command, file):
-    done = command("run", str(file), "--set", "predict.limit=5")
-    assert done.exit_code == 0
-    assert "majority against random" in done.stdout and "excluded from totals and rankings" in done.stdout
 
 
 def test_several_models(command, home, tmp_path):

@@ -66,11 +66,6 @@ def test_show(command, home):
     assert Store(home).record("squad", "validation").fingerprint in done.stdout
 
 
-def test_show_of_another_split(command, home):
-    done = command("tasks", "show", "sst", "--home", home, "--split", "test", "--examples", "1")
-    assert Store(home).ids("sst", "test")[0] in done.stdout
-
-
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
@@ -167,14 +162,6 @@ def test_overlap_without_anything_to_look_in(command, leaky):
     done = command("tasks", "overlap", "--tasks", "leaky", "--against", "test", *leaky)
     assert (done.exit_code, done.stdout) == (3, "")
     assert "No test split of leaky is prepared, so there is nothing to search" in done.stderr
-
-
-def test_overlap_as_json(command, leaky):
-    content = json.loads(command("tasks", "overlap", "--tasks", "leaky", "--json", *leaky).stdout)
-    assert (content["format"], content["against"]) == ("decabench.overlap/1", ["train"])
-    assert content["overlap"] == [
-        {"task": "leaky", "split": "validation", "in": "leaky", "examples": 4, "exact": 1, "normalised": 2}
-    ]
 
 
 @pytest.mark.parametrize(

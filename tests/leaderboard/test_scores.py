@@ -65,16 +65,12 @@ def row_of(folder: Path, home: Path, **options: Any) -> Row:
     [
         ("results.json", "results.json"),
         ("one/results.json", "one"),
-        ("one/results-2026.json", "one"),
         ("one/validation.results.json", "one"),
-        ("one/results/validation.json", "one"),
         ("one/results/validation/results.json", "one"),
         ("group/one/results/validation/results.json", "group/one"),
-        ("group/results.json", "group"),
         ("a/b/c/one/submission.toml", "a/b/c/one"),
         ("one/predictions/sst.validation.jsonl", "one"),
         ("one.zip", "one.zip"),
-        ("group/one.tar.gz", "group/one.tar.gz"),
         ("one/other.json", None),
         (".hidden/results.json", None),
         ("a/b/c/d/e/results.json", None),
@@ -150,8 +146,6 @@ def test_other_scripts_are_seen(tmp_path: Path, name: str) -> None:
     [
         ("", "it is not JSON: there is no JSON value at column 1"),
         (b"\xff\xfe", "it is not UTF-8"),
-        ('{"a": 1, "a": 2}', "it is not JSON: the key 'a'"),
-        ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
         ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import decabench
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, MissingDataError
 from decabench.scoring import Results, read_results_file
 from decabench.scoring.evaluator import evaluate
 from decabench.scoring.results import (
@@ -169,19 +169,6 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
     assert read_results_file(write_results_file(tmp_path, made)) == made
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="can't be written"):
-        write_results_file(tmp_path / "file" / "below", results(SEVEN))
-
-
-def test_an_old_file_is_replaced_whole(tmp_path):
-    write_results_file(tmp_path, results(ALL))
-    write_results_file(tmp_path, replace(results(SEVEN), split="test"))
-    assert read_results_file(tmp_path / "results.json").split == "test"
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
-
-
 # Results as a DataFrame
 
 
@@ -332,14 +319,9 @@ def refusal(text: str) -> str:
     ("text", "reason"),
     [
         ("", "it is not JSON"),
-        ("[]", "its JSON is not an object"),
         ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
-        (GOOD[:-20], "it is not JSON"),
         (GOOD.replace("decabench.results/1", "decabench.results/2"), "its format is 'decabench.results/2'"),
-        ("{}", "its format is None; this version reads 'decabench.results/1'"),
         (GOOD.replace('"name": "a"', '"title": "a"'), "its submission has no name"),
-        (GOOD.replace('"name": "a"', '"name": " \u202e\\n"'), "its submission has no name"),
-        (GOOD.replace('"score": 50.0', '"score": NaN'), "it is not JSON: NaN is not valid JSON"),
         (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "it is not JSON: the key 'origin'"),
         (
             changed(SEVEN_OF_READING, "split", value=...),
@@ -349,19 +331,7 @@ def refusal(text: str) -> str:
             changed(SEVEN_OF_READING, "split", value="dev"),
             "a value is invalid: Invalid enum value 'dev' - at `$.split`",
         ),
-        (changed(SEVEN_OF_READING, "tasks", value=[]), "a value is invalid: Expected `object`"),
-        (changed(SEVEN_OF_READING, "answers", value="both"), "a value is invalid: Invalid enum value 'both'"),
-        (
-            changed(SEVEN_OF_READING, "decabench", value=1),
-            "a value is invalid: Expected `str`, got `int`",
-        ),
         (changed(ALL_OF_READING, "interval", value=[1.0]), "a value is invalid"),
-        (changed(SEVEN_OF_READING, "tasks", "sst", value=80.0), "sst: Expected `object`, got `float`"),
-        (
-            changed(SEVEN_OF_READING, "tasks", "sst", "status", value=...),
-            "sst: Object missing required field `status`",
-        ),
-        (changed(SEVEN_OF_READING, "tasks", "sst", "status", value="fine"), "sst: Invalid enum value 'fine'"),
         (
             changed(SEVEN_OF_READING, "tasks", "sst", "data", "fingerprint", value=""),
             "sst: it has a score, but no fingerprint",
@@ -386,27 +356,13 @@ def test_damage_is_a_sentence(text: str, reason: str) -> None:
     [
         (None, "its status is"),
         (-1, "it has a score or an interval end of -1.0, which is not between 0 and 100"),
-        (100.01, "it has a score or an interval end of 100.01"),
         ("90", "Expected `float | null`, got `str` - at `$.score`"),
-        (True, "Expected `float | null`, got `bool`"),
-        ([1], "Expected `float | null`, got `array`"),
     ],
 )
 def test_a_score_is_a_number_from_0_to_100(score: object, reason: str) -> None:
     content = json.loads(GOOD)
     content["tasks"]["sst"]["score"] = score
     assert refusal(json.dumps(content)).startswith(f"sst: {reason}")
-
-
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [
-        ("1e999", "the number 1e999 is too large or too long"),
-        ("1" + "0" * 400, "it has a number with 401 digits, but at most 250 are allowed"),
-    ],
-)
-def test_a_number_that_no_float_holds_is_not_json(number: str, reason: str) -> None:
-    assert refusal(GOOD.replace('"em": 50.0', f'"em": {number}', 1)) == f"it is not JSON: {reason}"
 
 
 def test_a_perfect_bleu_is_a_hair_above_100() -> None:

@@ -474,13 +474,9 @@ def split(**changes):
     ("data", "message"),
     [
         (b"", ""),
-        (b"\xff", "'utf-8' codec can't decode"),
         (b"[]", "Expected `object`, got `array`"),
-        (b'{"format": "decabench.ids/2", "splits": []}', "Invalid enum value 'decabench.ids/2'"),
-        (b'{"format": "decabench.ids/1"}', "missing required field `splits`"),
         (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs more than once"),
         (split(split="dev"), r"Invalid enum value 'dev' - at `\$\.splits\[0\]\.split`"),
-        (split(ids=[1]), r"Expected `str`, got `int` - at `\$\.splits\[0\]\.ids\[0\]`"),
         (split(ids=["\ud800"]), "half of a surrogate pair"),
     ],
 )
