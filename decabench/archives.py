@@ -199,7 +199,7 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
     most = max(
         _ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size
     )  # text usually compresses to a tenth of its size
-    with _archive_errors(archive, most):
+    with archive_errors(archive, most):
         for member in archive_members(archive, most):
             # Turn `./data/train` into `data/train`. Unsafe names are never requested.
             name = str(PurePosixPath(member.name)) if _is_safe(member.name) else member.name
@@ -223,7 +223,8 @@ def _is_safe(name: str) -> bool:
 
 
 @contextmanager
-def _archive_errors(archive: Path, most: int) -> Iterator[None]:
+def archive_errors(archive: Path, most: int) -> Iterator[None]:
+    """Turn the errors of `archive_members` into DataError."""
     try:
         yield
     except DecabenchError:

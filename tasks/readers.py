@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
@@ -16,100 +16,64 @@ from decabench.tasks.task import Files, RemoteFile
 from decabench.text import kind_of
 from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
+Value = TypeVar("Value", str, list[Any], dict[str, Any])
 
+
+@dataclass(frozen=True, slots=True)
 class Record:
-    """A record of a published file with typed access to its fields. Errors name the file and the position."""
+    """A line, row or JSON value of a published file."""
 
-    __slots__ = ("_above", "_kind", "_number", "value")
-
-    def __init__(self, value: Any, above: Record | str, kind: str, number: int) -> None:
-        self.value = value
-        self._above = above
-        self._kind = kind
-        self._number = number
-
-    @property
-    def number(self) -> int:
-        """The number of the line or row, counted from 1."""
-        return self._number
-
-    @property
-    def place(self) -> str:
-        """The position in the file, for example `dev-v1.1.json, article 3, paragraph 1`."""
-        above = self._above.place if isinstance(self._above, Record) else self._above
-        return f"{above}, {self._kind} {self._number}"
+    value: Any
+    """The content: text, a list of cells, or an object."""
+    file: str
+    """The name of the file."""
+    position: str
+    """The position in the file, for example `line 3` or `article 3, paragraph 1`."""
 
     def fault(self, reason: str) -> DataError:
         """Return a DataError that names the record's position."""
-        return DataError(f"{self.place}: {reason}.")
+        return DataError(f"{self.file}, {self.position}: {reason}.")
 
-    def field(self, key: str) -> Any:
-        """Return a field of any type. Raises DataError if it is missing."""
-        try:
-            return self.value[key]
-        except (KeyError, TypeError, IndexError):
-            if isinstance(self.value, Mapping):
-                raise self.fault(f"{key!r} is missing") from None
-            raise self.fault(f"the value must be an object with {key!r}, not {kind_of(self.value)}") from None
+    def field(self, key: str, kind: type[Value]) -> Value:
+        """Return a field of the given type. Raises DataError if it is missing or has another type."""
+        found = self.value.get(key) if isinstance(self.value, Mapping) else None
+        if not isinstance(found, kind):
+            given = kind_of(found if isinstance(self.value, Mapping) else self.value)
+            raise self.fault(f"{key!r} must be {_KINDS[kind]}, but the value is {given}")
+        return found
 
     def text(self, key: str) -> str:
-        """Return a text field. Raises DataError for any other type."""
-        try:
-            value = self.value[key]
-        except (KeyError, TypeError, IndexError):
-            value = self.field(key)
-        if type(value) is str and value.isascii():
-            return value
-        return self._require_text(value, repr(key))
+        """Return a text field. Raises DataError if it is missing or has another type."""
+        return self.field(key, str)
 
     def texts(self, key: str) -> list[str]:
-        """Return a field that is a list of texts. Raises DataError for any other type."""
-        return [self._require_text(value, f"each item of {key!r}") for value in self.list(key)]
-
-    def list(self, key: str) -> list[Any]:
-        """Return a list field. Raises DataError for any other type."""
-        value = self.field(key)
-        if not isinstance(value, list):
-            raise self.fault(f"{key!r} must be a list, not {kind_of(value)}")
-        return value
+        """Return a field that is a list of texts. Raises DataError if it is anything else."""
+        found = self.field(key, list)
+        if not all(isinstance(item, str) for item in found):
+            raise self.fault(f"{key!r} must contain only strings")
+        return found
 
     def integer(self, key: str, low: int, high: int) -> int:
         """Return a whole number from `low` to `high`. Raises DataError for any other value."""
-        value = self.field(key)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.fault(f"{key!r} must be a whole number, not {kind_of(value)}")
-        if not low <= value <= high:
-            raise self.fault(f"{key!r} must be between {low} and {high}, not {value!r:.20}")
-        return value
+        found = self.value.get(key) if isinstance(self.value, Mapping) else None
+        if type(found) is not int or not low <= found <= high:
+            raise self.fault(f"{key!r} must be a whole number from {low} to {high}, not {kind_of(found)}")
+        return found
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
         """Return a text field that is one of the allowed values. Raises DataError for any other value."""
-        value = self.text(key)
-        if value not in allowed:
-            raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {value[:40]!r}")
-        return value
+        found = self.field(key, str)
+        if found not in allowed:
+            raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {found[:40]!r}")
+        return found
 
     def records(self, key: str, kind: str) -> Iterator[Record]:
-        """Yield the items of a list field as records."""
-        for number, value in enumerate(self.list(key), 1):
-            yield Record(value, self, kind, number)
+        """Yield the items of a list field as records. `kind` names an item in positions, for example `paragraph`."""
+        for number, value in enumerate(self.field(key, list), 1):
+            yield Record(value, self.file, f"{self.position}, {kind} {number}")
 
-    def record(self, key: str) -> Record:
-        """Return an object field as a record. Raises DataError for any other type."""
-        value = self.field(key)
-        if not isinstance(value, Mapping):
-            raise self.fault(f"{key!r} must be an object, not {kind_of(value)}")
-        return Record(value, self._above, self._kind, self._number)
 
-    def _require_text(self, value: Any, what: str) -> str:
-        if not isinstance(value, str):
-            raise self.fault(f"{what} must be text, not {kind_of(value)}")
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError:  # JSON escapes can contain half of a surrogate pair
-                raise self.fault(f"{what} contains half of a surrogate pair") from None
-        return value
+_KINDS: Mapping[type, str] = {str: "a string", list: "a list", dict: "an object"}
 
 
 @contextmanager
@@ -119,8 +83,11 @@ def open_text(path: Path, newline: str | None = None, encoding: str = "utf-8") -
         try:
             yield file
         except UnicodeDecodeError as error:
+            with path.open("rb") as content:
+                lines = enumerate(content, 1)
+                broken = next(at for at, line in lines if line.decode(errors="ignore").encode() != line)
             raise DataError(
-                f"{path.name}, line {_first_broken_line(path)}, is not valid UTF-8. Save the file as UTF-8."
+                f"{path.name}, line {broken}, is not valid UTF-8. Save the file as UTF-8."
             ) from error
 
 
@@ -140,133 +107,44 @@ def text_lines(path: Path) -> Iterator[Record]:
                     text = content.decode("cp1252")
                 except UnicodeDecodeError as error:
                     raise DataError(f"{path.name}, line {number}, is not UTF-8 or Windows-1252.") from error
-            yield Record(text, path.name, "line", number)
+            yield Record(text, path.name, f"line {number:,}")
 
 
-def shuffle_key(seed: str, text: str) -> str:
-    """Return a sort key for a random but reproducible order that keeps equal texts together."""
-    return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
+def line_blocks(path: Path, closed: bool = False, separator: str = " ") -> Iterator[list[Record]]:
+    """Yield the blocks of lines between empty lines. A line of spaces and separators counts as empty.
 
-
-def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
-    """Shuffle examples within each unit, always in the same order, and number their ids: `<prefix>.<index>`.
-
-    `unit` is the level of the units; 0 is the outermost level. Use this for files whose ids, or whose order
-    within a unit, reveal the answers. Upstream's ids go to `meta`, which predictors never receive.
-    """
-    index = 0
-    for _, group in groupby(examples, key=lambda example: example.units[unit]):
-        for example in sorted(group, key=lambda example: shuffle_key(example.context, example.question)):
-            yield replace(example, id=f"{prefix}.{index}", meta={**example.meta, "id": example.id})
-            index += 1
-
-
-def _first_broken_line(path: Path) -> int:
-    number = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):  # noqa: B007
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                break
-    return number
-
-
-def stream_items(path: Path, prefix: str) -> Iterator[Any]:
-    """Yield the items below `prefix` (in ijson's notation, for example `data.item`) from a large JSON document.
-
-    Raises DataError if the document is not valid JSON.
-    """
-    import ijson
-
-    with path.open("rb") as file:
-        try:
-            yield from ijson.items(file, prefix, use_float=True)
-        except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
-            reason = str(error).partition("\n")[0]  # the other lines only show the position
-            raise DataError(
-                f"{path.name} is not valid JSON ({reason}). Prepare again with --force."
-            ) from error
-
-
-def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
-    """Yield the items below `prefix` in a large JSON document as records."""
-    for number, value in enumerate(stream_items(path, prefix), 1):
-        yield Record(value, path.name, kind, number)
-
-
-def line_record(line: str | bytes, name: str, number: int) -> Record:
-    """Parse a line of JSON as a record. Raises DataError, naming the line, if it is not valid JSON."""
-    try:
-        text = line.decode() if isinstance(line, bytes) else line
-        return Record(parse_json(text, surrogates=True), name, "line", number)
-    except ValueError as error:
-        raise DataError(f"{name}, line {number}, is not JSON ({error}).") from error
-
-
-def line_records(path: Path) -> Iterator[Record]:
-    """Yield the values of a JSON Lines file as records."""
-    with open_text(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            yield line_record(line, path.name, number)
-
-
-def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    """Yield the rows of a CSV file with a header as records.
-
-    Raises DataError if the file is not valid CSV or lacks one of the columns.
-    """
-    with open_text(path, newline="") as file:
-        rows = csv_rows(file)
-        try:
-            _, _, header = next(rows, (1, 1, []))
-            if absent := [column for column in columns if column not in header]:
-                raise DataError(f"{path.name}, line 1: the header has no column {', '.join(absent)}.")
-            for _, line, row in rows:
-                if not row:
-                    continue
-                record = Record(dict(zip(header, row, strict=False)), path.name, "line", line)
-                if len(row) != len(header):
-                    raise record.fault(f"the row has {len(row)} cells, but the header has {len(header)}")
-                yield record
-        except BrokenCsvError as error:
-            raise DataError(f"{path.name}, line {error.last}, is not valid CSV ({error}).") from error
-
-
-def column_blocks(
-    path: Path, columns: int, separator: str, comment: str | None = None, skip: int = 0
-) -> Iterator[list[Record]]:
-    """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
-
-    Every line must have `columns` cells, except that a line beginning with `comment` is a single cell. The
-    first `skip` lines are ignored. Raises DataError, naming the line, if a line has a different number of cells.
+    If `closed` is set, a last block without an empty line after it is left out. Some datasets are counted this way.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
         for number, line in enumerate(file, 1):
-            line = line.rstrip("\r\n")
-            if number <= skip:
-                continue
-            if not line.strip(f" {separator}"):
-                if block:
-                    yield block
+            if line.strip(f" \r\n{separator}"):
+                block.append(Record(line.rstrip("\r\n"), path.name, f"line {number:,}"))
+            elif block:
+                yield block
                 block = []
-            elif comment is not None and line.startswith(comment):
-                block.append(Record([line], path.name, "line", number))
-            else:
-                block.append(_columns(line, path.name, number, columns, separator))
-    if block:
+    if block and not closed:
         yield block
 
 
-def _columns(line: str, name: str, number: int, columns: int, separator: str) -> Record:
-    cells = line.split(separator)
-    record = Record(cells, name, "line", number)
-    if len(cells) != columns:
-        raise record.fault(f"the line has {len(cells)} columns, but must have {columns}")
-    return record
+def column_blocks(
+    path: Path, columns: int, separator: str | None, comment: str | None = None, closed: bool = False
+) -> Iterator[list[Record]]:
+    """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
+
+    Every line must have at least `columns` cells; the last cell contains the rest of the line. If `separator` is None,
+    any spaces separate cells. A line that begins with `comment` is a single cell. For `closed`, see `line_blocks`.
+    Raises DataError, naming the line, if a line has too few cells.
+    """
+    for block in line_blocks(path, closed, separator or " "):
+        rows = []
+        for line in block:
+            is_comment = comment is not None and line.value.startswith(comment)
+            cells = [line.value] if is_comment else line.value.split(separator, columns - 1)
+            if len(cells) < columns and not is_comment:
+                raise line.fault(f"the line has {len(cells)} columns, but must have {columns}")
+            rows.append(replace(line, value=cells))
+        yield rows
 
 
 def one_token(record: Record, column: int) -> str:
@@ -280,10 +158,78 @@ def one_token(record: Record, column: int) -> str:
     return cell
 
 
+def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
+    """Yield the items of a list in a large JSON document as records, without reading the whole document at once.
+
+    `prefix` is the place of the items in ijson's notation, for example `data.item`. `kind` names an item in error
+    messages. Raises DataError if the document is not valid JSON.
+    """
+    import ijson
+
+    with path.open("rb") as file:
+        try:
+            for number, value in enumerate(ijson.items(file, prefix, use_float=True), 1):
+                yield Record(value, path.name, f"{kind} {number:,}")
+        except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
+            reason = str(error).partition("\n")[0]  # the other lines only show the position
+            raise DataError(
+                f"{path.name} is not valid JSON ({reason}). Prepare again with --force."
+            ) from error
+
+
+def line_records(path: Path) -> Iterator[Record]:
+    """Yield the values of a JSON Lines file as records. Raises DataError, naming the line, if a line is not JSON."""
+    with open_text(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    value = parse_json(line, surrogates=True)
+                except ValueError as error:
+                    raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
+                yield Record(value, path.name, f"line {number:,}")
+
+
+def csv_records(path: Path) -> Iterator[Record]:
+    """Yield the rows of a CSV file as records, with the column names of its first line as keys.
+
+    Raises DataError if the file is not valid CSV or a row has more or fewer cells than the first line.
+    """
+    with open_text(path, newline="") as file:
+        try:
+            header: list[str] | None = None
+            for _, line, cells in csv_rows(file):
+                header = header or cells
+                row = Record(dict(zip(header, cells, strict=False)), path.name, f"line {line:,}")
+                if len(cells) not in (0, len(header)):
+                    raise row.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
+                if cells and cells is not header:
+                    yield row
+        except BrokenCsvError as error:
+            raise DataError(f"{path.name}, line {error.last}, is not valid CSV ({error}).") from error
+
+
 def parquet_records(files: Files, name: str, columns: tuple[str, ...]) -> Iterator[Record]:
     """Yield the rows of a parquet file as records."""
     for number, row in enumerate(files.rows(name, columns), 1):
-        yield Record(row, name, "row", number)
+        yield Record(row, name, f"row {number:,}")
+
+
+def shuffle_key(seed: str, text: str) -> str:
+    """Return a sort key for a random but reproducible order that keeps equal texts together."""
+    return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
+
+
+def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Shuffle examples within each unit, always in the same order, and number their ids: `<prefix>.<index>`.
+
+    `unit` is the level of the units; 0 is the outermost level. Use this function if the published ids, or the order of
+    the examples within a unit, reveal the answers. The published ids go to `meta`, which predictors never receive.
+    """
+    index = 0
+    for _, group in groupby(examples, key=lambda example: example.units[unit]):
+        for example in sorted(group, key=lambda example: shuffle_key(example.context, example.question)):
+            yield replace(example, id=f"{prefix}.{index}", meta={**example.meta, "id": example.id})
+            index += 1
 
 
 def github_raw(repository: str, commit: str, path: str) -> str:

@@ -354,7 +354,7 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
         yield from _csv_rows(files.path(name), name, answer)
     else:
         for record in line_records(files.path(name)):
-            yield f"line {record.number:,}", record.value
+            yield record.position, record.value
 
 
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:

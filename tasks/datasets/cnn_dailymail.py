@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from decabench.archives import archive_errors, archive_members
 from decabench.errors import DataError, StorageError
-from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
@@ -137,33 +137,21 @@ def parse_story(id: str, text: str) -> Story:
     return id, article, highlights
 
 
-_LONGEST_STORY = 1 << 24
-
-
 def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index an archive's stories by name. The index is on disk because it is large."""
     import sqlite3
-    import tarfile
 
-    left = max(1 << 28, 200 * archive.stat().st_size)
+    most = max(1 << 28, 200 * archive.stat().st_size)
     try:
-        with read_errors(archive), tarfile.open(archive, "r|gz") as tar:
-            for member in tar:
-                left -= member.size
-                is_long = member.size > _LONGEST_STORY
-                if is_long or left < 0:
-                    large = f"{member.name[:80]!r} is" if is_long else "all files together are"
-                    raise DataError(f"{archive.name} can't be an archive of stories: {large} too large.")
-                file = tar.extractfile(member) if member.isfile() else None
-                if file is not None and member.name.endswith(".story"):
-                    row = (Path(member.name).stem, file.read())
+        with archive_errors(archive, most):
+            for member in archive_members(archive, most):
+                if member.kind == "file" and member.name.endswith(".story"):
+                    row = (Path(member.name).stem, member.read(most))
                     database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
     except sqlite3.OperationalError as error:  # SQLite writes to the system's temporary folder
         raise StorageError(
             f"Can't index the stories in {archive.name} ({error}). Free up disk space, then run again."
         ) from error
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{archive.name} is damaged ({error}). Prepare again with --force.") from error
 
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:

@@ -25,9 +25,9 @@ TREE_VARIANTS = (
 )
 
 
-def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
-    """Return the column's values for all words of a sentence."""
-    return tuple(one_token(record, column) for record in block)
+def joined(block: Sequence[Record], column: int) -> str:
+    """Return the cells of a column, one for each word of a sentence, joined by spaces."""
+    return " ".join(one_token(record, column) for record in block)
 
 
 def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
@@ -39,82 +39,54 @@ def held_out(blocks: Iterable[list[Record]], split: str) -> list[list[Record]]:
 
 # CoNLL-U
 
-_ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL = 0, 1, 3, 4, 6, 7
+FORM, UPOS, XPOS = 1, 3, 4
+"""The columns of the words, the universal part-of-speech tags and the treebank's own tags."""
+
+_ID, _HEAD, _DEPREL = 0, 6, 7
+_HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The syntactic words of a sentence, without multiword tokens (`5-6`) or empty nodes (`8.1`)."""
+    """A sentence of a CoNLL-U file."""
 
     id: str
     """The `sent_id`, or an empty string if the file has none."""
     document: str
     """The most recent `newdoc id`, or an empty string if there is none."""
-    forms: tuple[str, ...]
-    """The words (column 2)."""
-    upos: tuple[str, ...]
-    """The universal part-of-speech tags (column 4)."""
-    xpos: tuple[str, ...]
-    """The treebank's own part-of-speech tags (column 5)."""
-    heads: tuple[str, ...]
-    """The numbers of the words' heads (column 7)."""
-    relations: tuple[str, ...]
-    """The relations to the heads (column 8)."""
+    words: list[Record]
+    """The syntactic words, without multiword tokens (`5-6`) and empty nodes (`8.1`)."""
 
-    @property
-    def text(self) -> str:
-        """The words, joined by spaces."""
-        return " ".join(self.forms)
+    def joined(self, column: int) -> str:
+        """Return the cells of a column, such as `UPOS`, joined by spaces."""
+        return joined(self.words, column)
 
     @property
     def tree(self) -> str:
-        """A `head:relation` pair for each word, joined by spaces."""
-        pairs = zip(self.heads, self.relations, strict=True)
-        return " ".join(f"{head}:{relation}" for head, relation in pairs)
+        """A `head:relation` pair for each word, joined by spaces. Raises DataError if a head is not a word or 0."""
+        for word in self.words:
+            head: str = word.value[_HEAD]
+            if not (_HEAD_NUMBER.fullmatch(head) and int(head) <= len(self.words)):
+                raise word.fault(f"the head must be a number from 0 to {len(self.words)}, not {head[:20]!r}")
+        return " ".join(f"{word.value[_HEAD]}:{one_token(word, _DEPREL)}" for word in self.words)
 
 
-def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
+def conllu_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, or of a CoNLL-X file, which has the same columns.
 
-    With `has_ids`, every sentence must have a `sent_id`. With `has_heads`, no head can be `_`. Raises DataError, naming
-    the line, if the file has a fault.
+    Raises DataError, naming the line, if the words of a sentence are not numbered from 1.
     """
     document = ""
     for block in column_blocks(path, 10, "\t", comment="#"):
         comments = [record.value[0] for record in block if len(record.value) == 1]
         document = _named(comments, "# newdoc id = ") or document
         words = [record for record in block if len(record.value) > 1 and record.value[_ID].isdecimal()]
-        if not words:
-            raise block[0].fault("the sentence has no words")
-        for number, word in enumerate(words, 1):
-            if word.value[_ID] != str(number):
-                raise word.fault(f"the word must have the number {number}, not {word.value[_ID][:20]!r}")
-        id = _named(comments, "# sent_id = ")
-        if has_ids and not id:
-            raise block[0].fault("the sentence that begins here must have a comment `# sent_id = …`")
-        yield Sentence(
-            id=id,
-            document=document,
-            forms=words_of(words, _FORM),
-            upos=words_of(words, _UPOS),
-            xpos=words_of(words, _XPOS),
-            heads=tuple(_head(word, len(words), has_heads) for word in words),
-            relations=words_of(words, _DEPREL),
-        )
+        if not words or [word.value[_ID] for word in words] != [str(at + 1) for at in range(len(words))]:
+            raise block[0].fault("the words of the sentence that begins here must be numbered from 1")
+        yield Sentence(_named(comments, "# sent_id = "), document, words)
 
 
 def _named(comments: list[str], start: str) -> str:
     return next(
         (comment.removeprefix(start).strip() for comment in comments if comment.startswith(start)), ""
     )
-
-
-_HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
-
-
-def _head(word: Record, words: int, is_needed: bool) -> str:
-    head: str = word.value[_HEAD]
-    is_open = head == "_" and not is_needed
-    if not is_open and not (_HEAD_NUMBER.fullmatch(head) and int(head) <= words):
-        raise word.fault(f"the head must be from 0 to {words}, the number of words, not {head[:20]!r}")
-    return head

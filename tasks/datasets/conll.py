@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
-from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, words_of
+from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, joined
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Text
-from decabench.tasks.readers import Record, column_blocks, github_raw, listed_files, open_text
+from decabench.tasks.readers import Record, column_blocks, github_raw, listed_files
 from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed, matched, word_by_word
 
@@ -49,20 +50,14 @@ _ZIP = "conll2000.zip"
 _PARTS = {"train": "train.txt", "validation": "train.txt", "test": "test.txt"}
 
 
-def _chunk(id: str, words: str, block: list[Record]) -> Example:
-    meta = {"pos": " ".join(words_of(block, 1))}
-    return Example(id, _CHUNK_QUESTION, words, (" ".join(words_of(block, 2)),), (id,), meta)
-
-
-def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
-    return Example(id, POS_QUESTION, words, (" ".join(words_of(block, 1)),), (id,))
-
-
 def _read_2000(task: str, files: Files, split: str) -> Iterator[Example]:
-    make = _chunk if task == "conll2000" else _part_of_speech
     blocks = column_blocks(files.path(_PARTS[split]), 3, " ")
     for index, block in enumerate(held_out(blocks, split)):
-        yield make(f"{task}.{split}.{index}", " ".join(words_of(block, 0)), block)
+        id, words, tags = f"{task}.{split}.{index}", joined(block, 0), joined(block, 1)
+        if task == "conll2000":
+            yield Example(id, _CHUNK_QUESTION, words, (joined(block, 2),), (id,), {"pos": tags})
+        else:
+            yield Example(id, POS_QUESTION, words, (tags,), (id,))
 
 
 def _sources_2000(task: str) -> tuple[Source, ...]:
@@ -157,39 +152,36 @@ EN_POS = Task(
 
 # CoNLL-2003: word, part of speech, chunk, named entity
 
-_DOCUMENT = "-DOCSTART-"
 _EXTENSIONS = {"train": "train", "validation": "testa", "test": "testb"}
 _PLURALS = {"PER": "persons", "LOC": "locations", "ORG": "organizations", "MISC": "miscellaneous"}
 
 
-def _sentences_2003(files: Files, split: str) -> Iterator[tuple[str, list[Record]]]:
-    """Yield (document, sentence) pairs. Documents are numbered by the -DOCSTART- lines that separate them."""
-    document = 0
+_Sentence = tuple[str, str, str, str]
+"""A sentence: (id, document, words, tags). Words and tags are separated by spaces."""
+
+
+def _blocks_2003(files: Files, split: str) -> Iterator[tuple[str, str, list[Record]]]:
+    """Yield (id, document, words) for each sentence. A -DOCSTART- line begins a document."""
+    document = index = 0
     for block in column_blocks(files.path(f"eng.{_EXTENSIONS[split]}"), 4, " "):
-        sentence = [record for record in block if record.value[0] != _DOCUMENT]
-        document += len(block) - len(sentence)
-        if sentence:
-            yield f"{split}-{document}", sentence
+        words = [record for record in block if record.value[0] != "-DOCSTART-"]
+        document += len(block) - len(words)
+        if words:
+            yield f"conll2003.{split}.{index}", f"{split}-{document}", words
+            index += 1
 
 
 def _read_2003(files: Files, split: str) -> Iterator[Example]:
-    for index, (document, block) in enumerate(_sentences_2003(files, split)):
-        words, tags = words_of(block, 0), words_of(block, 3)
-        meta = {"pos": " ".join(words_of(block, 1)), "chunks": " ".join(words_of(block, 2))}
-        yield Example(
-            f"conll2003.{split}.{index}",
-            _ENTITIES_QUESTION,
-            " ".join(words),
-            (" ".join(tags),),
-            (document,),
-            meta,
-        )
+    for id, document, block in _blocks_2003(files, split):
+        meta = {"pos": joined(block, 1), "chunks": joined(block, 2)}
+        yield Example(id, _ENTITIES_QUESTION, joined(block, 0), (joined(block, 3),), (document,), meta)
 
 
-def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]]:
+def _entities(words: str, tags: str) -> list[tuple[str, str]]:
+    """Return the type and the text of each entity, in order."""
     found: list[tuple[str, list[str]]] = []
     before = "O"
-    for word, tag in zip(words, tags, strict=True):
+    for word, tag in zip(words.split(), tags.split(), strict=True):
         begin, _, kind = tag.partition("-")
         if begin == "O":
             before = "O"
@@ -201,10 +193,8 @@ def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]
     return [(kind, " ".join(entity)) for kind, entity in found]
 
 
-def _ask_for_entities(
-    sentences: Iterable[tuple[str, str, Sequence[str], Sequence[str]]], plurals: Mapping[str, str]
-) -> Iterator[Example]:
-    """Yield one question for each sentence (id, document, words, tags) and entity type, worded as in decaNLP.
+def _ask_for_entities(sentences: Iterable[_Sentence], plurals: Mapping[str, str]) -> Iterator[Example]:
+    """Yield one question for each sentence and entity type, worded as in decaNLP.
 
     The answer lists the entities of the type in order, separated by commas, or is `None`.
     """
@@ -212,16 +202,12 @@ def _ask_for_entities(
         entities = _entities(words, tags)
         for kind, plural in plurals.items():
             answer = ", ".join(entity for of, entity in entities if of == kind) or "None"
-            yield Example(
-                f"{id}.{kind}", f"Which entities are {plural}?", " ".join(words), (answer,), (document, id)
-            )
+            yield Example(f"{id}.{kind}", f"Which entities are {plural}?", words, (answer,), (document, id))
 
 
 def _read_2003_entities(files: Files, split: str) -> Iterator[Example]:
-    sentences = (
-        (f"conll2003.{split}.{index}", document, words_of(block, 0), words_of(block, 3))
-        for index, (document, block) in enumerate(_sentences_2003(files, split))
-    )
+    blocks = _blocks_2003(files, split)
+    sentences = ((id, document, joined(block, 0), joined(block, 3)) for id, document, block in blocks)
     return _ask_for_entities(sentences, _PLURALS)
 
 
@@ -317,37 +303,24 @@ _ONTONOTES_PLURALS = {  # worded as in decaNLP
 
 _WORD, _ENTITY, _COLUMNS = 3, 10, 12
 
-_Sentence = tuple[str, str, tuple[str, ...], tuple[str, ...]]
-"""A sentence: (id, document, words, IOB2 tags)."""
-
 
 def _ontonotes_sentences(path: Path, split: str) -> Iterator[_Sentence]:
     """Yield the sentences of a file of concatenated CoNLL-2012 documents (`*_gold_conll`)."""
-    document, rows, index = "", list[Record](), 0
-    with open_text(path, newline="\n") as file:
-        for number, line in enumerate(file, 1):
-            cells = line.split()
-            if line.startswith("#begin document"):
-                document = line.removeprefix("#begin document").strip()
-            elif cells and not line.startswith("#"):
-                rows.append(_row(cells, path.name, number))
-                continue
-            if rows:
-                yield f"ontonotes.{split}.{index}", document, *_tagged(rows)
-                rows, index = [], index + 1
-    if rows:
-        yield f"ontonotes.{split}.{index}", document, *_tagged(rows)
+    document, index = "", 0
+    for block in column_blocks(path, _COLUMNS, None, comment="#"):
+        for is_comment, lines in groupby(block, key=lambda line: len(line.value) == 1):
+            if is_comment:
+                for (comment,) in (line.value for line in lines):
+                    if comment.startswith("#begin document"):
+                        document = comment.removeprefix("#begin document").strip()
+            else:
+                rows = list(lines)
+                yield f"ontonotes.{split}.{index}", document, joined(rows, _WORD), _tags(rows)
+                index += 1
 
 
-def _row(cells: list[str], name: str, number: int) -> Record:
-    row = Record(cells, name, "line", number)
-    if len(cells) < _COLUMNS:
-        raise row.fault(f"the line has {len(cells)} columns, but must have at least {_COLUMNS}")
-    return row
-
-
-def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return words and IOB2 tags. In the entity column, `(PERSON*` begins an entity and `*)` ends it."""
+def _tags(rows: list[Record]) -> str:
+    """Return IOB2 tags. In the entity column, `(PERSON*` begins an entity and `*)` ends it."""
     tags, inside = [], ""
     for row in rows:
         cell: str = row.value[_ENTITY]
@@ -359,12 +332,12 @@ def _tagged(rows: list[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         tags.append(f"{'B' if begins else 'I'}-{inside}" if inside else "O")
         if cell.endswith(")"):
             inside = ""
-    return tuple(row.value[_WORD] for row in rows), tuple(tags)
+    return " ".join(tags)
 
 
 def _read_ontonotes(files: Files, split: str) -> Iterator[Example]:
     for id, document, words, tags in _ontonotes_sentences(files.path(_NAMES[split]), split):
-        yield Example(id, _ENTITIES_QUESTION, " ".join(words), (" ".join(tags),), (document,))
+        yield Example(id, _ENTITIES_QUESTION, words, (tags,), (document,))
 
 
 def _read_ontonotes_entities(files: Files, split: str) -> Iterator[Example]:

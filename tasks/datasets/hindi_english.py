@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, words_of
+from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, joined
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags
-from decabench.tasks.readers import Record, column_blocks, github_raw
+from decabench.tasks.readers import column_blocks, github_raw
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import word_by_word
 
 _POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsapp": "WA_HI_EN_CR.txt"}
 
 
-def _closed_blocks(path: Path) -> list[list[Record]]:
-    """Return the posts that are followed by an empty line. Like GIRNet's code, this omits the last Facebook post."""
-    blocks = list(column_blocks(path, 3, "\t"))
-    is_closed = path.read_bytes().replace(b"\r\n", b"\n").endswith(b"\n\n")
-    return blocks if is_closed else blocks[:-1]
-
-
 def _read_posts(files: Files, split: str) -> Iterator[Example]:
     for source, name in _POSTS.items():
-        posts = _closed_blocks(files.path(name))
+        # Like GIRNet's code, leave out the last Facebook post, because no empty line follows it.
+        posts = list(column_blocks(files.path(name), 3, "\t", closed=True))
         training = int(0.8 * len(posts))
         chosen = posts[training:] if split == "test" else held_out(posts[:training], split)
         for index, block in enumerate(chosen):
-            id = f"hien.pos.{split}.{source}.{index}"
-            meta = {"languages": " ".join(words_of(block, 1))}
-            yield Example(
-                id,
-                POS_QUESTION,
-                " ".join(words_of(block, 0)),
-                (" ".join(words_of(block, 2)),),
-                (source, id),
-                meta,
-            )
+            id, meta = f"hien.pos.{split}.{source}.{index}", {"languages": joined(block, 1)}
+            yield Example(id, POS_QUESTION, joined(block, 0), (joined(block, 2),), (source, id), meta)
 
 
 _COMMIT = "15dc8f29ce5d4fb2ca26eaca3647d5788832ba4f"
@@ -92,10 +77,11 @@ _TREEBANK = {
 
 
 def _read_hindi(files: Files, split: str) -> Iterator[Example]:
-    blocks = column_blocks(files.path(_TREEBANK[split]), 2, "~", skip=1)
+    blocks = list(column_blocks(files.path(_TREEBANK[split]), 2, "~"))
+    del blocks[0][0]  # the names of the columns
     for index, block in enumerate(held_out(blocks, split)):
         id = f"hi.pos.{split}.{index}"
-        yield Example(id, POS_QUESTION, " ".join(words_of(block, 0)), (" ".join(words_of(block, 1)),), (id,))
+        yield Example(id, POS_QUESTION, joined(block, 0), (joined(block, 1),), (id,))
 
 
 HI_POS = Task(

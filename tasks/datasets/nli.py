@@ -9,7 +9,7 @@ from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import hub_file, line_records, parquet_records, shuffled_within
+from decabench.tasks.readers import Record, hub_file, line_records, parquet_records, shuffled_within
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
@@ -22,11 +22,23 @@ _MULTINLI_PARQUET = {"train": ("train",), "validation": ("validation_matched", "
 _MULTINLI_HUB = ("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
 
 
-def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
+def _example(id: str, premise: str, hypothesis: str, label: str, units: tuple[str, str]) -> Example:
     question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
+    return Example(id, question, f'Premise: "{premise}"', (label,), units)
+
+
+def _multinli_example(id: str, premise: str, hypothesis: str, label: str, prompt: str) -> Example:
     # Each premise has three hypotheses, and each hypothesis has its own prompt id.
     units = hashlib.sha256(premise.encode()).hexdigest()[:16], prompt
-    return Example(id, question, f'Premise: "{premise}"', (label,), units)
+    return _example(id, premise, hypothesis, label, units)
+
+
+def _labelled(path: Path) -> Iterator[tuple[Record, str]]:
+    """Yield the rows with a gold label, and the label. The label `-` means that the annotators did not agree."""
+    for row in line_records(path):
+        label = row.choice("gold_label", (*_LABELS, "-"))
+        if label != "-":
+            yield row, label
 
 
 _TELLING = re.compile(r"\d+[enc]")
@@ -41,14 +53,11 @@ def _id(pair: str, part: str, number: int) -> str:
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MULTINLI_MEMBERS[split]:
-        number = 0  # counts only rows with a gold label, so that both forms of the data give the same ids
-        for row in line_records(files.path(f"multinli_1.0_{part}.jsonl")):
-            label = row.choice("gold_label", (*_LABELS, "-"))
-            if label != "-":  # the annotators did not agree
-                pair = row.text("pairID")
-                id, prompt = _id(pair, part, number), str(row.value.get("promptID", pair))
-                yield _example(id, prompt, row.text("sentence1"), row.text("sentence2"), label)
-                number += 1
+        # Only rows with a gold label are numbered, so that both forms of the data give the same ids.
+        for number, (row, label) in enumerate(_labelled(files.path(f"multinli_1.0_{part}.jsonl"))):
+            pair = row.text("pairID")
+            id, prompt = _id(pair, part, number), str(row.value.get("promptID", pair))
+            yield _multinli_example(id, row.text("sentence1"), row.text("sentence2"), label, prompt)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -58,9 +67,12 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
         for row in parquet_records(files, f"data/{part}-00000-of-00001.parquet", columns):
             number = row.integer("label", -1, len(_LABELS) - 1)
             if number >= 0:
-                prompt, label = str(row.field("promptID")), _LABELS[number]
-                id = _id(row.text("pairID"), part, count)
-                yield _example(id, prompt, row.text("premise"), row.text("hypothesis"), label)
+                id, label, prompt = (
+                    _id(row.text("pairID"), part, count),
+                    _LABELS[number],
+                    row.value["promptID"],
+                )
+                yield _multinli_example(id, row.text("premise"), row.text("hypothesis"), label, str(prompt))
                 count += 1
 
 
@@ -175,16 +187,11 @@ def _snli_name(split: str) -> str:
 
 
 def _snli_examples(path: Path) -> Iterator[Example]:
-    for row in line_records(path):
-        label = row.choice("gold_label", (*_LABELS, "-"))
-        if label != "-":  # the annotators did not agree
-            caption = row.text("captionID")
-            question = f'Hypothesis: "{row.text("sentence2")}" -- entailment, neutral, or contradiction?'
-            # `4705552913.jpg#2` is a caption of a photograph; each caption has three hypotheses.
-            units = caption.partition("#")[0], caption
-            yield Example(
-                row.text("pairID"), question, f'Premise: "{row.text("sentence1")}"', (label,), units
-            )
+    for row, label in _labelled(path):
+        # `4705552913.jpg#2` is a caption of a photograph; each caption has three hypotheses.
+        caption = row.text("captionID")
+        units = caption.partition("#")[0], caption
+        yield _example(row.text("pairID"), row.text("sentence1"), row.text("sentence2"), label, units)
 
 
 def _read_snli(files: Files, split: str) -> Iterator[Example]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
+from decabench.tasks.readers import Record, github_raw, hub_file, line_blocks, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import labelled_prompt, matched
 
@@ -24,32 +24,17 @@ def _resolve(text: str, choice: int) -> str:
     return _ALTERNATIVES.sub(lambda match: match.group(choice + 1), text)
 
 
-def _blocks(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number of each block and its lines. An empty line ends a block.
-
-    The file's last block is left out, because no empty line follows it. decaNLP's reader of 2018 does the same, and
-    including the block would shift the splits.
-    """
-    block: list[str] = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            block.append(line.strip())
-        else:
-            yield number - len(block), block
-            block = []
-
-
-def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the two (question, context, answer) triples of a schema. `line` is the number of its first line."""
+def _triples(block: list[Record]) -> Iterator[tuple[str, str, str]]:
+    """Yield the two (question, context, answer) triples of a schema, given its lines."""
     if len(block) != 3:
-        raise DataError(f"{_FILE}, line {line}: a schema must have three lines, not {len(block)}.")
-    context, question, options = block
+        raise block[0].fault(f"a schema must have three lines, not {len(block)}")
+    context, question, options = (line.value.strip() for line in block)
     answers = [option.strip() for option in options.split("/")]
     if len(answers) != 2 or not all(answers):
-        raise DataError(f"{_FILE}, line {line + 2}: expected two answers separated by '/'.")
+        raise block[2].fault("the line must have two answers separated by '/'")
     if not _ALTERNATIVES.search(context + question):
-        raise DataError(
-            f"{_FILE}, line {line}: neither the sentence nor the question has two alternatives, as in [x/y]."
+        raise block[0].fault(
+            "neither the sentence nor the question has two alternatives separated by '/', as in [x/y]"
         )
     for choice in (0, 1):
         asked = f"{_resolve(question, choice)} {answers[0]} or {answers[1]}?"
@@ -57,12 +42,10 @@ def _triples(line: int, block: list[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _read_text(files: Files, split: str) -> Iterator[Example]:
-    with open_text(files.path(_FILE)) as file:
-        numbered = [
-            (number, triple)
-            for number, (line, block) in enumerate(_blocks(file))
-            for triple in _triples(line, block)
-        ]
+    # The file's last block is left out, because no empty line follows it. decaNLP's reader of 2018 does the same, and
+    # including the block would shift the splits.
+    blocks = enumerate(line_blocks(files.path(_FILE), closed=True))
+    numbered = [(number, triple) for number, block in blocks for triple in _triples(block)]
     if len(numbered) != _EXAMPLES:  # the splits are counted from both ends of the file
         raise DataError(
             f"{_FILE} has {len(numbered)} examples in complete blocks, but the published file has {_EXAMPLES}, so the "

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number
-from decabench.tasks.readers import Record, open_text
+from decabench.tasks.readers import Record, text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed
 
@@ -19,29 +19,15 @@ _ENTAILMENT = "entailment, neutral, or contradiction?"
 _LABELS = ("entailment", "neutral", "contradiction")
 
 
-class _Pair(NamedTuple):
-    """A pair of sentences with annotations of relatedness and entailment."""
-
-    id: str
-    first: str
-    second: str
-    relatedness: str
-    entailment: str
-    source: str
-    """The sentence from which the pair was made, used as the unit."""
-
-
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
-    with open_text(path, newline="\n") as file:
-        header = next(file, "").rstrip("\r\n").split("\t")
-        for number, line in enumerate(file, 2):
-            cells = line.rstrip("\r\n").split("\t")
-            record = Record(dict(zip(header, cells, strict=False)), path.name, "line", number)
-            if absent := [column for column in columns if column not in header]:
-                raise record.fault(f"the header has no column {', '.join(absent)}")
-            if len(cells) != len(header):
-                raise record.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
-            yield record
+def _rows(path: Path) -> Iterator[Record]:
+    header: list[str] = []
+    for line in text_lines(path):
+        cells = line.value.split("\t")
+        header = header or cells
+        if len(cells) != len(header):
+            raise line.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
+        if cells is not header:
+            yield replace(line, value=dict(zip(header, cells, strict=True)))
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
@@ -60,46 +46,52 @@ def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
     return find
 
 
-_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score")
 _NAMES = {"train": "SICK_train.txt", "validation": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+_PARTS = {"train": "TRAIN", "validation": "TRIAL", "test": "TEST"}
 
 
-def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
-    """Read SemEval's files. They don't name a pair's source, so pairs connected by shared sentences form one unit."""
-    path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
+def _read_semeval(files: Files, split: str) -> Iterator[tuple[Record, str]]:
+    """Yield the rows of SemEval's files, with their units.
+
+    The files don't name the sentence that a pair was made from, so pairs connected by shared sentences form one unit.
+    """
+    path = files.path(_NAMES[split])
     family = _families(
-        (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)
+        (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path)
     )
-    for row in _rows(path, columns):
-        yield _pair(row, "entailment_judgment", family(row.text("sentence_A").strip()))
+    for row in _rows(path):
+        yield row, family(row.text("sentence_A").strip())
 
 
-def _read_zip(files: Files, split: str) -> Iterator[_Pair]:
-    part = {"train": "TRAIN", "validation": "TRIAL", "test": "TEST"}[split]
-    columns = (*_COLUMNS, "entailment_label", "sentence_A_original", "SemEval_set")
-    for row in _rows(files.path("SICK.txt"), columns):
-        if row.choice("SemEval_set", ("TRAIN", "TRIAL", "TEST")) == part:
-            yield _pair(row, "entailment_label", row.text("sentence_A_original"))
+def _read_zip(files: Files, split: str) -> Iterator[tuple[Record, str]]:
+    """Yield the archive's rows of a split, with the sentence that each pair was made from as the unit."""
+    for row in _rows(files.path("SICK.txt")):
+        if row.choice("SemEval_set", tuple(_PARTS.values())) == _PARTS[split]:
+            yield row, row.text("sentence_A_original")
 
 
-def _pair(row: Record, column: str, source: str) -> _Pair:
+def _relatedness(row: Record) -> str:
     score = row.text("relatedness_score")
-    try:
-        is_on_scale = 1 <= float(score) <= 5
-    except ValueError:
-        is_on_scale = False
-    if not is_on_scale:
+    if not re.fullmatch(r"[1-4](\.\d+)?|5(\.0+)?", score):
         raise row.fault(f"'relatedness_score' must be a number between 1 and 5, not {score[:20]!r}")
-    label = row.choice(column, tuple(label.upper() for label in _LABELS)).lower()
-    return _Pair(row.text("pair_ID"), row.text("sentence_A"), row.text("sentence_B"), score, label, source)
+    return score
+
+
+def _entailment(row: Record) -> str:
+    column = "entailment_label" if "entailment_label" in row.value else "entailment_judgment"
+    return row.choice(column, tuple(label.upper() for label in _LABELS)).lower()
 
 
 def _read(
-    pairs: Callable[[Files, str], Iterator[_Pair]], question: str, answer: str, files: Files, split: str
+    rows: Callable[[Files, str], Iterator[tuple[Record, str]]],
+    question: str,
+    answer: Callable[[Record], str],
+    files: Files,
+    split: str,
 ) -> Iterator[Example]:
-    for pair in pairs(files, split):
-        context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
-        yield Example(pair.id, question, context, (getattr(pair, answer),), (pair.source,))
+    for row, unit in rows(files, split):
+        context = f"Sentence A: {row.text('sentence_A')}\nSentence B: {row.text('sentence_B')}"
+        yield Example(row.text("pair_ID"), question, context, (answer(row),), (unit,))
 
 
 _ZIP = RemoteFile(
@@ -110,7 +102,7 @@ _ZIP = RemoteFile(
 )
 
 
-def _sources(question: str, answer: str) -> tuple[Source, ...]:
+def _sources(question: str, answer: Callable[[Record], str]) -> tuple[Source, ...]:
     return (
         Source(
             "semeval files",
@@ -149,7 +141,7 @@ SICK_RELATEDNESS = Task(
     output=Number(1, 5),
     metric="relatedness",
     secondary=(),
-    sources=_sources(_RELATEDNESS, "relatedness"),
+    sources=_sources(_RELATEDNESS, _relatedness),
     prompt=replace(
         _PROMPT,
         instruction=(
@@ -170,7 +162,7 @@ SICK_ENTAILMENT = Task(
     title="Textual entailment",
     output=Label(_LABELS),
     secondary=("macro_f1", "mcc"),
-    sources=_sources(_ENTAILMENT, "entailment"),
+    sources=_sources(_ENTAILMENT, _entailment),
     prompt=replace(
         _PROMPT,
         instruction=(

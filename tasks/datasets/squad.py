@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import (
-    Record,
     github_raw,
     hub_file,
     json_records,
@@ -21,8 +20,6 @@ from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
 _PARTS = {"train": "train", "validation": "dev"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
-_HUB = ("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
-_HUB_2 = ("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
 
 _UNANSWERABLE = "unanswerable"
 """The answer to a SQuAD 2.0 question that the paragraph doesn't answer.
@@ -32,86 +29,53 @@ The official files list no answers for these questions, and the official scorer 
 """
 
 
-class _Paragraphs:
-    """A counter for the paragraphs of each article. A new context under the same title starts a new paragraph."""
-
-    def __init__(self) -> None:
-        self._title = self._context = ""
-        self._number = -1
-
-    def units(self, title: str, context: str) -> tuple[str, str]:
-        """Return the units of a paragraph: the article's title, and the title with the paragraph's number."""
-        if title != self._title:
-            self._title, self._context, self._number = title, context, 0
-        elif context != self._context:
-            self._context, self._number = context, self._number + 1
-        return title, f"{title}.{self._number}"
+_Row = tuple[str, str, str, str, list[str]]
+"""A question: (article, paragraph, id, question, answers)."""
 
 
-def _example(id: str, units: tuple[str, str], question: str, context: str, answers: list[str]) -> Example:
-    return Example(id, " ".join(question.split()), context, tuple(answers), units)
-
-
-def _answers(record: Record, answers: list[str], may_be_none: bool) -> list[str]:
-    if not answers and not may_be_none:
-        raise record.fault("the question has no answer")
-    return answers or [_UNANSWERABLE]
-
-
-def _json_examples(path: Path, may_be_none: bool) -> Iterator[Example]:
-    paragraphs = _Paragraphs()
-    for article in json_records(path, "data.item", "article"):
+def _json_rows(version: str, files: Files, split: str) -> Iterator[_Row]:
+    for article in json_records(files.path(f"{_PARTS[split]}-{version}.json"), "data.item", "article"):
         title = article.text("title")
         for paragraph in article.records("paragraphs", "paragraph"):
             context = paragraph.text("context")
-            units = paragraphs.units(title, context)
             for qa in paragraph.records("qas", "question"):
-                found = [answer.text("text") for answer in qa.records("answers", "answer")]
-                answers = _answers(qa, found, may_be_none)
-                yield _example(qa.text("id"), units, qa.text("question"), context, answers)
+                answers = [answer.text("text") for answer in qa.records("answers", "answer")]
+                yield title, context, qa.text("id"), qa.text("question"), answers
 
 
-def _parquet_examples(files: Files, name: str, may_be_none: bool) -> Iterator[Example]:
-    paragraphs = _Paragraphs()
-    for row in parquet_records(files, name, ("id", "title", "context", "question", "answers")):
-        context = row.text("context")
-        units = paragraphs.units(row.text("title"), context)
-        answers = _answers(row, row.record("answers").texts("text"), may_be_none)
-        yield _example(row.text("id"), units, row.text("question"), context, answers)
+def _parquet_rows(folder: str, files: Files, split: str) -> Iterator[_Row]:
+    columns = ("title", "context", "id", "question", "answers")
+    for row in parquet_records(files, _parquet(folder, split), columns):
+        title, context, id, question = map(row.text, columns[:-1])
+        answers = replace(row, value=row.field("answers", dict)).texts("text")
+        yield title, context, id, question, answers
 
 
-def _read_json(files: Files, split: str) -> Iterator[Example]:
-    yield from _json_examples(files.path(f"{_PARTS[split]}-v1.1.json"), may_be_none=False)
+def _read(rows: Callable[[Files, str], Iterator[_Row]], files: Files, split: str) -> Iterator[Example]:
+    before, number = ("", ""), 0
+    for title, context, id, question, answers in rows(files, split):
+        if (title, context) != before:  # a new context under the same title begins the next paragraph
+            number = number + 1 if title == before[0] else 0
+            before = title, context
+        yield Example(id, " ".join(question.split()), context, tuple(answers), (title, f"{title}.{number}"))
 
 
-def _read_json_2(files: Files, split: str) -> Iterator[Example]:
-    path = files.path(f"{_PARTS[split]}-v2.0.json")
-    yield from _anonymous(split, _json_examples(path, may_be_none=True))
-
-
-def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    yield from _parquet_examples(files, _parquet("plain_text", split), may_be_none=False)
-
-
-def _read_parquet_2(files: Files, split: str) -> Iterator[Example]:
-    yield from _anonymous(split, _parquet_examples(files, _parquet("squad_v2", split), may_be_none=True))
-
-
-def _anonymous(split: str, examples: Iterator[Example]) -> Iterator[Example]:
+def _read_2(rows: Callable[[Files, str], Iterator[_Row]], files: Files, split: str) -> Iterator[Example]:
     # Unanswerable questions were added later: their ids begin with 5a, and they come last in their paragraph.
-    yield from shuffled_within(1, f"squad2.{split}", examples)
+    examples = shuffled_within(1, f"squad2.{split}", _read(rows, files, split))
+    return (replace(example, answers=example.answers or (_UNANSWERABLE,)) for example in examples)
 
 
 def _parquet(folder: str, split: str) -> str:
     return f"{folder}/{split}-00000-of-00001.parquet"
 
 
-def _json(name: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
+def _json(name: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     urls = (
         f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{name}",
         github_raw("rajpurkar/SQuAD-explorer", _COMMIT, f"dataset/{name}"),
     )
-    return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
+    return (RemoteFile(name, urls, sha256, size),)
 
 
 _JSON = {
@@ -119,13 +83,11 @@ _JSON = {
         "train-v1.1.json",
         "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
         30_288_272,
-        "77f1d9a7daee11f7bc293832020f7709f63410ad",
     ),
     "validation": _json(
         "dev-v1.1.json",
         "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
         4_854_279,
-        "e9a3f913ad1468ebe105b891334ca7b0bc0e2510",
     ),
 }
 _JSON_2 = {
@@ -133,19 +95,18 @@ _JSON_2 = {
         "train-v2.0.json",
         "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
         42_123_633,
-        "312f804dbf85888fdce3299eaa58d6ec3f0bb6b7",
     ),
     "validation": _json(
         "dev-v2.0.json",
         "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
         4_370_528,
-        "c6fa1a89a12c90b7fbfa8f6fb437cfff27af41ca",
     ),
 }
 
 
-def _hub(repository: str, commit: str, folder: str) -> dict[str, tuple[RemoteFile, ...]]:
-    return {split: (hub_file(repository, commit, _parquet(folder, split)),) for split in _PARTS}
+def _hub_source(repository: str, commit: str, folder: str, read: Callable[..., Iterator[Example]]) -> Source:
+    files = {split: (hub_file(repository, commit, _parquet(folder, split)),) for split in _PARTS}
+    return Source("hub parquet", files, partial(read, partial(_parquet_rows, folder)))
 
 
 _PROMPT = labelled_prompt(
@@ -171,8 +132,8 @@ SQUAD = Task(
     counts={"train": 87_599, "validation": 10_570, "test": 9_616},
     hidden=("test",),
     sources=(
-        Source("upstream json", _JSON, _read_json),
-        Source("hub parquet", _hub(*_HUB, "plain_text"), _read_parquet),
+        Source("upstream json", _JSON, partial(_read, partial(_json_rows, "v1.1"))),
+        _hub_source("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f", "plain_text", _read),
     ),
     licence="CC BY-SA 4.0",
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
@@ -194,8 +155,8 @@ SQUAD2 = replace(
     secondary=(),
     counts={"train": 130_319, "validation": 11_873, "test": 8_862},
     sources=(
-        Source("upstream json", _JSON_2, _read_json_2),
-        Source("hub parquet", _hub(*_HUB_2, "squad_v2"), _read_parquet_2),
+        Source("upstream json", _JSON_2, partial(_read_2, partial(_json_rows, "v2.0"))),
+        _hub_source("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec", "squad_v2", _read_2),
     ),
     citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD",
     notes=(

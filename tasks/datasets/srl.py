@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import listed_files, open_text
+from decabench.tasks.readers import Record, line_blocks, listed_files
 from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import labelled_prompt, wrapped
 
@@ -57,67 +56,38 @@ def _as_in(context: str, answer: str) -> str:
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
         if candidate in context:
             return candidate
-    raise DataError(f"the answer {answer!r} does not occur in its sentence, {context!r}.")
-
-
-def _question(fields: str, context: str) -> tuple[str, tuple[str, ...]]:
-    slots, _, answers = fields.partition("?")
-    question = detokenise(slots.replace(" _", "") + "?")
-    return question, tuple(_as_in(context, detokenise(answer)) for answer in answers.split("###"))
+    raise DataError(f"the answer {answer!r} does not occur in its sentence, {context!r}")
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:
-    name = f"wiki1.{_UPSTREAM[split]}.qa"
     index = 0
-    with open_text(files.path(name)) as file:
-        for sentence, block in enumerate(_blocks(file, name)):
-            _, line = block[0]
-            context = detokenise(line)
-            for number, row in block[1:]:
-                try:
-                    question, answers = _question(" ".join(row.split()), context)
-                except DataError as error:
-                    raise DataError(f"{name}, line {number}: {error}") from error
-                units = (f"srl.{split}.sentence.{sentence}",)
-                yield Example(f"srl.{split}.{index}", question, context, answers, units)
-                index += 1
+    for number, block in enumerate(line_blocks(files.path(f"wiki1.{_UPSTREAM[split]}.qa"))):
+        context, units = detokenise(block[1].value), (f"srl.{split}.sentence.{number}",)
+        for row in _questions(block):
+            slots, _, answers = " ".join(row.value.split()).partition("?")
+            question = detokenise(slots.replace(" _", "") + "?")
+            try:
+                found = tuple(_as_in(context, detokenise(answer)) for answer in answers.split("###"))
+            except DataError as error:
+                raise row.fault(str(error)) from error
+            yield Example(f"srl.{split}.{index}", question, context, found, units)
+            index += 1
 
 
-def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines of each block: its sentence, then its questions.
+def _questions(block: list[Record]) -> list[Record]:
+    """Return the lines with the questions about a sentence.
 
-    `WIKI1_4 3` begins a block whose sentence has three predicates; `10 experienced 2` begins a predicate with
-    two questions. A block ends at an empty line or at the end of the file.
+    A block has a line such as `WIKI1_4 3`, for a sentence with three predicates, the sentence, and for each predicate a
+    line such as `10 experienced 2`, followed by its two questions. Raises DataError if a number is wrong.
     """
-    block: list[tuple[int, str]] = []
-    predicates = questions = number = 0
-    expected = "header"
-    for number, line in enumerate(chain(lines, [""]), 1):
-        fields = line.split()
-        if not fields:
-            if predicates or questions or expected == "sentence":
-                raise DataError(f"{name}, line {number}: the block ends before its last question.")
-            if block:
-                yield block
-            block, expected = [], "header"
-        elif expected == "header":
-            if len(fields) != 2 or not fields[0].startswith("WIKI1") or not fields[1].isdecimal():
-                raise DataError(f"{name}, line {number}: a block must begin with a line such as 'WIKI1_4 3'.")
-            predicates, expected = int(fields[1]), "sentence"
-        elif expected == "sentence":
-            block, expected = [(number, line)], "predicate"
-        elif questions:
-            if "?" not in line:
-                raise DataError(f"{name}, line {number}: a question is missing.")
-            block.append((number, line))
-            questions -= 1
-        else:
-            if not predicates or len(fields) != 3 or not fields[2].isdecimal():
-                raise DataError(
-                    f"{name}, line {number}: the block does not have the number of predicates and questions that it "
-                    "states."
-                )
-            predicates, questions = predicates - 1, int(fields[2])
+    rows = [line for line in block[2:] if "?" in line.value]
+    predicates = [line.value.split()[-1] for line in block[2:] if "?" not in line.value]
+    stated = sum(int(number) for number in predicates if number.isdecimal())
+    if block[0].value.split()[1:] != [str(len(predicates))] or stated != len(rows):
+        raise block[0].fault(
+            "the block that begins here does not have the number of predicates and questions that it states"
+        )
+    return rows
 
 
 _FILES = listed_files(

@@ -28,7 +28,7 @@ _Asked = tuple[str, str, tuple[str, ...]]
 def _read_csv(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
     kind = "fine" if asked[0] == "sst.fine" else "binary"
     digits = tuple(map(str, range(len(asked[2]))))
-    rows = csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"), ("label", "sentence"))
+    rows = csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"))
     return _examples(asked, split, ((int(row.choice("label", digits)), row.text("sentence")) for row in rows))
 
 

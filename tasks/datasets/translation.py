@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
 from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, github_raw, hub_file, listed_files, open_text, parquet_records
+from decabench.tasks.readers import github_raw, listed_files, open_text
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 # IWSLT 2016: translation of TED talks, to and from English. Validation is tst2013 and test is tst2014; for
 # Czech, they are tst2012 and tst2013.
@@ -55,18 +54,8 @@ class _Direction:
 
     @property
     def folder(self) -> str:
-        """The name of the folder inside the archive, for example `en-de`."""
+        """The name of the archive and of the folder inside it, for example `en-de`."""
         return "-".join(self.pair)
-
-    @property
-    def archive(self) -> str:
-        """The name of the archive, for example `en-de.tgz`."""
-        return f"{self.folder}.tgz"
-
-    @property
-    def nested(self) -> str:
-        """The path of this pair's archive inside the archive of all pairs."""
-        return f"2016-01/texts/{'/'.join(self.pair)}/{self.archive}"
 
     def names(self, split: str, named: str) -> tuple[str, str]:
         """Return the source and target file names for a language pair such as `en-de`."""
@@ -74,23 +63,9 @@ class _Direction:
         form = f"train.tags.{named}.{{}}" if split == "train" else f"{stem}.{{}}.xml"
         return form.format(self.source), form.format(self.target)
 
-    def members(self) -> tuple[str, ...]:
-        """Return the archive's members for all splits."""
-        splits = ("train", *self.sets)
-        return tuple(f"{self.folder}/{name}" for split in splits for name in self.names(split, self.folder))
-
 
 _EN_DE = _Direction("en", "de")
-_BACKUP = github_raw("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43", "iwslt/de-en")
-_HUB = ("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
-_HUB_FILES = dict.fromkeys(("validation", "test"), "iwslt2017-en-de/test/0000.parquet")
-_OUTER = "2016-01.tgz"
-
 _TAGS = ("<url", "<keywords", "<talkid", "<description", "<reviewer", "<translator", "<title", "<speaker")
-
-Pair = tuple[str, str, str]
-"""A line and its translation: (talk, source, target)."""
-
 
 Line = tuple[str, str, str]
 """A line: (talk, position in the talk, text). A source line and its translation have the same talk and position."""
@@ -127,89 +102,30 @@ def _tagged_lines(path: Path) -> Iterator[Line]:
                 talk += 1
 
 
-def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
+def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (talk, source, target) for each line. Raises DataError if the files are not aligned."""
     lines = _tagged_lines if split == "train" else _segments
     names = f"{source_path.name} and {target_path.name}"
     for source, target in zip_longest(lines(source_path), lines(target_path)):
-        if source is None or target is None:
-            talk, place, _ = source or target
-            raise DataError(
-                f"{names} have different numbers of lines: talk {talk}, {place}, occurs in only one of them."
+        if source is None or target is None or source[:2] != target[:2]:
+            first, second = (
+                f"{line[1]} of talk {line[0]}" if line else "the end of the file" for line in (source, target)
             )
-        if source[:2] != target[:2]:
-            raise DataError(
-                f"{names} are not aligned: talk {source[0]}, {source[1]}, of the first file is paired with talk "
-                f"{target[0]}, {target[1]}, of the second."
-            )
+            raise DataError(f"{names} are not aligned: {first} is paired with {second}.")
         yield source[0], source[2], target[2]
 
 
-def _examples(direction: _Direction, pairs: Iterator[Pair], split: str) -> Iterator[Example]:
-    index = 0
-    for talk, source, target in pairs:
-        if source and target:  # like decaNLP, leave out pairs with an empty side
-            units = (f"{direction.task}.{split}.talk.{talk}",)
-            yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
-            index += 1
-
-
 def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterator[Example]:
-    source, target = (files.path(name) for name in direction.names(split, named))
-    return _examples(direction, _pairs(source, target, split), split)
-
-
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are the rows of 2013 and 2014 in it, the
-# expected digests of their English and German text (one newline-terminated line per row), and the number of
-# lines in each talk.
-_SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
-_DIGESTS = {
-    "validation": (
-        "9fc2d5df75a05754427a5dcea1b3cc2456e8613c878527e56713978a13bf672e",
-        "60fa902b0bf558ff58cf38de1dc6941de706e9f58e33e92119eb64696df4bbcc",
-    ),
-    "test": (
-        "e82bfa58d4a170573826999a4852c496162a229f405eb488b3d6d385dbabcbaa",
-        "66aa2e5c16a1c0e04b6c58e263e448edb6992f639736b57daf5c26733140c928",
-    ),
-}
-_TALKS = {
-    "validation": (
-        *((1666, 63), (1617, 123), (1592, 33), (1518, 90), (1685, 100), (1548, 59), (1539, 18), (1647, 80)),
-        *((1659, 51), (1694, 90), (1600, 40), (1520, 56), (1553, 41), (1534, 59), (1699, 63), (1634, 27)),
-    ),
-    "test": (
-        *((1741, 128), (1781, 32), (1755, 60), (1852, 131), (1858, 74), (1898, 122), (1835, 72), (1443, 173)),
-        *((1733, 52), (1854, 59), (1829, 93), (1650, 108), (1864, 88), (1477, 43), (1736, 70)),
-    ),
-}
-
-
-def _unescaped(row: Record, side: str) -> str:
-    import html
-
-    return html.unescape(row.record("translation").text(side)).strip()
-
-
-def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
-    rows = islice(parquet_records(files, _HUB_FILES[split], ("translation",)), *_SLICES[split])
-    # The hub's script left XML entities in the text.
-    sides = [(_unescaped(row, "en"), _unescaped(row, "de")) for row in rows]
-    for column, language in enumerate(("English", "German")):
-        found = hashlib.sha256("".join(f"{pair[column]}\n" for pair in sides).encode()).hexdigest()
-        if found != (expected := _DIGESTS[split][column]):
-            raise DataError(
-                f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}, "
-                "so it is not the text of IWSLT 2016."
-            )
-    # The hub doesn't name the talks.
-    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))
-    if direction != _EN_DE:
-        sides = [(german, english) for english, german in sides]
-    return _examples(direction, ((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
+    source_path, target_path = (files.path(name) for name in direction.names(split, named))
+    # like decaNLP, leave out pairs with an empty side
+    pairs = (pair for pair in _pairs(source_path, target_path, split) if pair[1] and pair[2])
+    for index, (talk, source, target) in enumerate(pairs):
+        units = (f"{direction.task}.{split}.talk.{talk}",)
+        yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
 
 
 _ALL_PAIRS = RemoteFile(
-    _OUTER,
+    "2016-01.tgz",
     (
         "https://drive.usercontent.google.com/download?export=download&confirm=t&id=1l5y6Giag9aRPwGtuZHswh3w5v3qEz8D8",
     ),
@@ -218,28 +134,19 @@ _ALL_PAIRS = RemoteFile(
 
 
 def _archives(direction: _Direction) -> tuple[Source, Source]:
-    languages, splits = "/".join(direction.pair), ("train", *direction.sets)
-    own = RemoteFile(
-        direction.archive, (f"https://wit3.fbk.eu/archive/2016-01//texts/{languages}/{direction.archive}",)
-    )
+    languages, name, splits = "/".join(direction.pair), direction.folder, ("train", *direction.sets)
+    own = RemoteFile(f"{name}.tgz", (f"https://wit3.fbk.eu/archive/2016-01//texts/{languages}/{name}.tgz",))
+    members = tuple(f"{name}/{file}" for split in splits for file in direction.names(split, name))
+    nested = tuple(f"2016-01/texts/{languages}/{name}.tgz!{member}" for member in members)
+    read = partial(_read, direction, name)
     return (
-        Source(
-            "all pairs archive",
-            dict.fromkeys(splits, (_ALL_PAIRS,)),
-            partial(_read, direction, direction.folder),
-            members=tuple(f"{direction.nested}!{name}" for name in direction.members()),
-        ),
-        Source(
-            f"{direction.folder} archive",
-            dict.fromkeys(splits, (own,)),
-            partial(_read, direction, direction.folder),
-            members=direction.members(),
-        ),
+        Source("all pairs archive", dict.fromkeys(splits, (_ALL_PAIRS,)), read, nested),
+        Source(f"{name} archive", dict.fromkeys(splits, (own,)), read, members),
     )
 
 
 _SPLIT_FILES = listed_files(
-    _BACKUP,
+    github_raw("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43", "iwslt/de-en"),
     """
     train      e1ae5f9ef436a9f4278dae79cca70b0cda1c8d3b - train.tags.de-en.en
     train      e377256e5d7e2aa1d5518051db5bce8ecc568a8f - train.tags.de-en.de
@@ -251,20 +158,10 @@ _SPLIT_FILES = listed_files(
 )
 
 
-def _german_sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources for translation between English and German.
-
-    There are more published copies of this pair than of the other pairs.
-    """
-    return (
-        Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en")),
-        Source(
-            "hub parquet (2017)",
-            {split: (hub_file(*_HUB, name),) for split, name in _HUB_FILES.items()},
-            partial(_read_hub, direction),
-        ),
-        *_archives(direction),
-    )
+def _sources(direction: _Direction) -> tuple[Source, ...]:
+    """Return the sources of a language pair. English and German are also published as single files."""
+    single = Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en"))
+    return (*([single] if "de" in direction.pair else []), *_archives(direction))
 
 
 _PROMPT = PromptTemplate(
@@ -279,24 +176,16 @@ _PROMPT = PromptTemplate(
 )
 
 
-def _variants(direction: _Direction) -> tuple[Variant, ...]:
+def _task(direction: _Direction, counts: tuple[int, int, int], notes: str) -> Task:
     source, target, question = _LANGUAGES[direction.source], _LANGUAGES[direction.target], direction.question
-    return (
-        fixed("what-is", question, f"What is the translation from {source} to {target}?"),
-        fixed("into", question, f"Translate this {source} sentence into {target}"),
-        fixed("how-say", question, f"How would you say this in {target}?"),
-    )
-
-
-def _task(direction: _Direction, counts: dict[str, int], sources: tuple[Source, ...], notes: str) -> Task:
     return Task(
         name=direction.task,
         title="Machine translation",
-        dataset=f"IWSLT 2016, {_LANGUAGES[direction.source]} to {_LANGUAGES[direction.target]}",
+        dataset=f"IWSLT 2016, {source} to {target}",
         output=Text(max_tokens=384),
         metric="bleu",
-        counts=counts,
-        sources=sources,
+        counts=dict(zip(("train", "validation", "test"), counts, strict=True)),
+        sources=_sources(direction),
         licence="CC BY-NC-ND 3.0 (TED talks): derivatives may not be redistributed",
         citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
         homepage="https://wit3.fbk.eu/",
@@ -304,30 +193,28 @@ def _task(direction: _Direction, counts: dict[str, int], sources: tuple[Source, 
         notes=notes,
         unit_names=("talk",),
         prompt=_PROMPT,
-        variants=_variants(direction),
+        variants=(
+            fixed("what-is", question, f"What is the translation from {source} to {target}?"),
+            fixed("into", question, f"Translate this {source} sentence into {target}"),
+            fixed("how-say", question, f"How would you say this in {target}?"),
+        ),
         redistributable=False,
         withhold_texts=True,
         shared_folder=f"iwslt.{'.'.join(direction.pair)}",
     )
 
 
-_EN_DE_COUNTS = {"train": 196_884, "validation": 993, "test": 1_305}
-
-IWSLT_EN_DE = _task(
-    _EN_DE, _EN_DE_COUNTS, _german_sources(_EN_DE), "Validation is tst2013, test is tst2014, as in decaNLP."
-)
+IWSLT_EN_DE = _task(_EN_DE, (196_884, 993, 1_305), "Validation is tst2013, test is tst2014, as in decaNLP.")
 
 
 def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:
     direction = _Direction(source, target)
-    sources = _german_sources(direction) if "de" in direction.pair else _archives(direction)
     sets = " and ".join(f"{split} is {name}" for split, name in direction.sets.items())
     notes = (
-        f"{sets.capitalize()}. The files come from the archive {direction.archive}, which contains "
+        f"{sets.capitalize()}. The files come from the archive {direction.folder}.tgz, which contains "
         "both directions."
     )
-    task = _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
-    return replace(task, secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"))
+    return replace(_task(direction, counts, notes), secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"))
 
 
 IWSLT_OTHERS = {
@@ -351,8 +238,12 @@ _MULTI30K_PARTS = {"train": "train", "validation": "val", "test": "test_2016_fli
 _MULTI30K_REPOSITORY = ("multi30k/dataset", "c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab")
 
 
-def _multi30k_names(split: str) -> tuple[str, str]:
-    return f"{_MULTI30K_PARTS[split]}.en.gz", f"{_MULTI30K_PARTS[split]}.de.gz"
+def _multi30k_files(split: str) -> tuple[RemoteFile, RemoteFile]:
+    english, german = (
+        RemoteFile(name, (github_raw(*_MULTI30K_REPOSITORY, f"data/task1/raw/{name}"),))
+        for name in (f"{_MULTI30K_PARTS[split]}.{language}.gz" for language in ("en", "de"))
+    )
+    return english, german
 
 
 def _gzip_lines(path: Path) -> Iterator[str]:
@@ -365,17 +256,13 @@ def _gzip_lines(path: Path) -> Iterator[str]:
 
 
 def _read_multi30k(files: Files, split: str) -> Iterator[Example]:
-    names = _multi30k_names(split)
+    names = [file.name for file in _multi30k_files(split)]
     sides = zip_longest(*(_gzip_lines(files.path(name)) for name in names))
     for index, (english, german) in enumerate(sides):
         if not english or not german:
             raise DataError(f"{' and '.join(names)}, line {index + 1}: one side has no text.")
         id = f"multi30k.en.de.{split}.{index}"
         yield Example(id, _EN_DE.question, english, (german,), (id,))
-
-
-def _multi30k_file(name: str) -> RemoteFile:
-    return RemoteFile(name, (github_raw(*_MULTI30K_REPOSITORY, f"data/task1/raw/{name}"),))
 
 
 MULTI30K_EN_DE = Task(
@@ -389,7 +276,7 @@ MULTI30K_EN_DE = Task(
     sources=(
         Source(
             "gzip files",
-            {split: tuple(map(_multi30k_file, _multi30k_names(split))) for split in _MULTI30K_PARTS},
+            {split: _multi30k_files(split) for split in _MULTI30K_PARTS},
             _read_multi30k,
         ),
     ),

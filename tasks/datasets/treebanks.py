@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from decabench.errors import DataError
 from decabench.tasks.datasets.columns import (
+    FORM,
     POS_QUESTION,
     POS_VARIANTS,
     TREE_QUESTION,
     TREE_VARIANTS,
+    UPOS,
+    XPOS,
     Sentence,
     conllu_sentences,
 )
@@ -26,18 +29,18 @@ from decabench.tasks.wording import word_by_word
 
 def _read_ud_pos(files: Files, split: str) -> Iterator[Example]:
     for sentence in _ud_sentences(files, split):
-        tags = " ".join(sentence.upos)
-        yield Example(sentence.id, POS_QUESTION, sentence.text, (tags,), (sentence.document,))
+        words, tags = sentence.joined(FORM), sentence.joined(UPOS)
+        yield Example(sentence.id, POS_QUESTION, words, (tags,), (sentence.document,))
 
 
 def _read_ud_dep(files: Files, split: str) -> Iterator[Example]:
-    for sentence in _ud_sentences(files, split, has_heads=True):
-        meta = {"upos": " ".join(sentence.upos)}  # needed to tell which words are punctuation
-        yield Example(sentence.id, TREE_QUESTION, sentence.text, (sentence.tree,), (sentence.document,), meta)
+    for sentence in _ud_sentences(files, split):
+        words, meta = sentence.joined(FORM), {"upos": sentence.joined(UPOS)}  # to recognize punctuation
+        yield Example(sentence.id, TREE_QUESTION, words, (sentence.tree,), (sentence.document,), meta)
 
 
-def _ud_sentences(files: Files, split: str, has_heads: bool = False) -> Iterator[Sentence]:
-    return conllu_sentences(files.path(f"en_ewt-ud-{_UD_UPSTREAM[split]}.conllu"), True, has_heads)
+def _ud_sentences(files: Files, split: str) -> Iterator[Sentence]:
+    return conllu_sentences(files.path(f"en_ewt-ud-{_UD_UPSTREAM[split]}.conllu"))
 
 
 _UD_UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
@@ -115,30 +118,26 @@ _DEP_SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": ran
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
-def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _bracketed(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the words and tags of each bracketed tree, such as `( (S (NP (DT The) …`, without traces (`-NONE-`)."""
     depth, words, tags = 0, list[str](), list[str]()
     latest: list[str] = []
     with open_text(path) as file:
-        for line in file:
-            for token in _TOKEN.findall(line):
-                if token == "(":
-                    depth, latest = depth + 1, []
-                elif token == ")":
-                    if len(latest) == 2 and latest[0] != "-NONE-":
-                        tags.append(latest[0])
-                        words.append(latest[1])
-                    depth, latest = depth - 1, []
-                    if depth == 0 and words:
-                        yield tuple(words), tuple(tags)
-                        words, tags = [], []
-                else:
-                    latest.append(token)
+        for token in (token for line in file for token in _TOKEN.findall(line)):
+            if token == "(":
+                depth, latest = depth + 1, []
+            elif token == ")":
+                if len(latest) == 2 and latest[0] != "-NONE-":
+                    tags.append(latest[0])
+                    words.append(latest[1])
+                depth, latest = depth - 1, []
+                if depth == 0 and words:
+                    yield " ".join(words), " ".join(tags)
+                    words, tags = [], []
+            else:
+                latest.append(token)
     if depth:
-        raise DataError(
-            f"{path.name} has unmatched brackets: {abs(depth)} more {'opening' if depth > 0 else 'closing'} than "
-            f"{'closing' if depth > 0 else 'opening'}."
-        )
+        raise DataError(f"{path.name} does not have the same number of opening and closing brackets.")
 
 
 # The tasks
@@ -147,7 +146,7 @@ def _bracketed(path: Path) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
 def _read_columns(files: Files, split: str) -> Iterator[Example]:
     for section in _POS_SECTIONS[split]:
         for index, sentence in enumerate(conllu_sentences(files.path(f"wsj_{section:02}.conllu"))):
-            yield _tagged(section, index, sentence.forms, sentence.xpos)
+            yield _tagged(section, index, sentence.joined(FORM), sentence.joined(XPOS))
 
 
 def _read_brackets(files: Files, split: str) -> Iterator[Example]:
@@ -156,18 +155,18 @@ def _read_brackets(files: Files, split: str) -> Iterator[Example]:
             yield _tagged(section, index, words, tags)
 
 
-def _tagged(section: int, index: int, words: Sequence[str], tags: Sequence[str]) -> Example:
+def _tagged(section: int, index: int, words: str, tags: str) -> Example:
     id = f"wsj_{section:02}.{index}"
-    return Example(id, POS_QUESTION, " ".join(words), (" ".join(tags),), (f"wsj_{section:02}", id))
+    return Example(id, POS_QUESTION, words, (tags,), (f"wsj_{section:02}", id))
 
 
 def _read_trees(files: Files, split: str) -> Iterator[Example]:
     for section in _DEP_SECTIONS[split]:
-        path = files.path(f"wsj_{section:02}.conllu")
-        for index, sentence in enumerate(conllu_sentences(path, has_heads=True)):
-            id, units = f"wsj_{section:02}.{index}", (f"wsj_{section:02}", f"wsj_{section:02}.{index}")
-            meta = {"pos": " ".join(sentence.xpos)}  # needed to tell which words are punctuation
-            yield Example(id, TREE_QUESTION, sentence.text, (sentence.tree,), units, meta)
+        name = f"wsj_{section:02}"
+        for index, sentence in enumerate(conllu_sentences(files.path(f"{name}.conllu"))):
+            words, meta = sentence.joined(FORM), {"pos": sentence.joined(XPOS)}  # to recognize punctuation
+            id = f"{name}.{index}"
+            yield Example(id, TREE_QUESTION, words, (sentence.tree,), (name, id), meta)
 
 
 def _ptb_source(name: str, suffix: str, sections: Mapping[str, range], read: Reader) -> Source:

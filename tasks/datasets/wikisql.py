@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from decabench.tasks.example import Example
@@ -30,27 +31,23 @@ def _text(sql: Record, header: list[str]) -> str:
     """Write a query as decaNLP does, using upstream's header and values, with whitespace collapsed."""
     last = len(header) - 1
     aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
-    select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
-    query = " ".join(word for word in select if word)
-    conditions: list[str] = []
-    for number, condition in enumerate(sql.list("conds"), 1):
-        if not isinstance(condition, list) or len(condition) != 3:
-            raise sql.fault("each item of 'conds' must be a column, an operator and a value")
-        fields = Record(dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", number)
+    words = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
+    for number, condition in enumerate(sql.field("conds", list)):
+        fields = replace(sql, value=dict(zip(_CONDITION, condition, strict=True)))
         operator = _OPERATORS[fields.integer("operator", 0, len(_OPERATORS) - 1)]
         value = condition[2] if isinstance(condition[2], int | float) else fields.text("value")
-        conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {value}")
-    whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
-    return " ".join(whole.split())
+        name = header[fields.integer("column", 0, last)]
+        words.append(f"{'AND' if number else 'WHERE'} {name} {operator} {value}")
+    return " ".join(" ".join(words).split())
 
 
 def _example(split: str, index: int, entry: Record, table: Record) -> Example:
     header = table.texts("header")
     context = f"The table has columns {', '.join(header)}{_BEFORE_QUESTION}{entry.text('question')}"
-    sql = entry.record("sql")
+    sql = replace(entry, value=entry.field("sql", dict))
     meta = {"sql": sql.value, "header": header, "types": table.value.get("types", [])}
     if table.value.get("rows"):
-        meta["rows"] = table.list("rows")
+        meta["rows"] = table.field("rows", list)
     id = f"wikisql.{split}.{index}"
     return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
 
@@ -73,7 +70,7 @@ def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
         return len(question) if at < 0 else at
 
     ordered = {**sql, "conds": sorted(sql["conds"], key=place)}
-    return _text(Record(ordered, example.id, "query", 1), list(example.meta["header"]))
+    return _text(Record(ordered, example.id, "query"), list(example.meta["header"]))
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:
@@ -94,7 +91,6 @@ _DATA = RemoteFile(
     (f"https://github.com/salesforce/WikiSQL/raw/{_COMMIT}/data.tar.bz2",),
     "755c728ab188e364575705c8641f3fafd86fb089cb8b08e8c03f01832aae0881",
     26_164_664,
-    git_blob="941de4cb2ad5fa7aeb2e37d314468636ce070af7",
 )
 
 _PROMPT = PromptTemplate(

@@ -21,12 +21,7 @@ Slot = tuple[str, str]
 
 def _acts(turn: Record) -> str:
     """Return the system's acts as text to put before the user's words, for example `food: thai, area -- `."""
-    named = []
-    for act in turn.list("system_acts"):
-        parts = [act] if isinstance(act, str) else act
-        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            raise turn.fault("each item of 'system_acts' must be a slot, or a slot and a value")
-        named.append(": ".join(parts))
+    named = [act if isinstance(act, str) else ": ".join(act) for act in turn.field("system_acts", list)]
     return f"{', '.join(named)} -- " if named else ""
 
 
@@ -35,18 +30,11 @@ def _state(turn: Record) -> tuple[list[Slot], list[str]]:
     informed: list[Slot] = []
     requested: list[str] = []
     for item in turn.records("belief_state", "state entry"):
-        if item.text("act") not in ("inform", "request") and not item.value.get("slots"):
-            continue
-        act = item.choice("act", ("inform", "request"))
-        for pair in item.list("slots"):
-            if not (
-                isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
-            ):
-                raise item.fault("each item of 'slots' must be a slot and a value")
-            if act == "inform":
-                informed.append((pair[0], pair[1]))
+        for slot, value in item.field("slots", list):
+            if item.choice("act", ("inform", "request")) == "inform":
+                informed.append((slot, value))
             else:
-                requested.append(pair[1])
+                requested.append(value)
     return informed, requested
 
 

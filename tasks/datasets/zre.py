@@ -6,10 +6,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import hub_file, open_text, parquet_records
+from decabench.tasks.readers import hub_file, parquet_records, text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
@@ -34,21 +33,12 @@ def _example(
 
 
 def _read_archive(files: Files, split: str) -> Iterator[Example]:
-    path = files.path(f"{_UPSTREAM[split]}.0")
-    with open_text(path, newline="\n") as file:
-        for index, line in enumerate(file):
-            fields = line.rstrip("\r\n").split("\t")
-            if len(fields) < 4:
-                raise DataError(
-                    f"{path.name}, line {index + 1}, has {len(fields)} fields, but must have at least 4."
-                )
-            relation, question, subject, context, *answers = fields
-            if "XXX" not in question and "XXX" in f"{relation} {subject} {context}":
-                raise DataError(
-                    f"{path.name}, line {index + 1}: the question about XXX must be in the second "
-                    "field, but it is in another field. The columns are not in upstream's order."
-                )
-            yield _example(split, index, relation, question, subject, context, answers)
+    for index, line in enumerate(text_lines(files.path(f"{_UPSTREAM[split]}.0"))):
+        fields = line.value.split("\t")
+        if len(fields) < 4:
+            raise line.fault(f"the line has {len(fields)} fields, but must have at least 4")
+        relation, question, subject, context, *answers = fields
+        yield _example(split, index, relation, question, subject, context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.readers import column_blocks, line_records, one_token, stream_items
+from decabench.tasks.readers import column_blocks, json_records, line_records, one_token
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -19,7 +19,7 @@ def test_items_keep_pythons_types(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.json", '{"data": [1, 2.5, 1000000000000000, "\\u00fc\\u2028", null, true, {"a": [1]}]}'
     )
-    found = list(stream_items(path, "data.item"))
+    found = [record.value for record in json_records(path, "data.item", "item")]
     assert found == items
     assert [type(item) for item in found] == [type(item) for item in items]
 
@@ -32,7 +32,7 @@ def test_items_keep_pythons_types(tmp_path: Path) -> None:
 def test_damaged_json_is_one_sentence(tmp_path: Path, content: str | bytes) -> None:
     path = write(tmp_path / "a.json", content)
     with pytest.raises(DataError, match=r"^a\.json is not valid JSON .*--force\.$"):
-        list(stream_items(path, "data.item"))
+        list(json_records(path, "data.item", "item"))
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

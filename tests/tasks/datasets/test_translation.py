@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import html
 
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.datasets import translation
 from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
 from decabench.tasks.example import Example
 from decabench.tasks.sources.published import LocalFiles
-from tests.tasks.conftest import Prepared
-from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines
 
-# IWSLT 2016: tags and xml, sides line by line, the slices of the hub's other form.
+# IWSLT 2016: tags and xml, sides line by line.
 
 QUESTION = "Translate from English to German"
-HUB = "iwslt2017-en-de/test/0000.parquet"
 HEAD = [
     "<url>http://ted.com/{talk}</url>",
     "<keywords>talks, art</keywords>",
@@ -88,7 +83,7 @@ def test_an_empty_segment_is_left_out(files: FolderFiles) -> None:
 )
 def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german: list[str]) -> None:
     for read, form in ((read_train, tags), (read_xml, xml)):
-        with pytest.raises(DataError, match="different numbers of lines"):
+        with pytest.raises(DataError, match=r"are not aligned: .*the end of the file"):
             read(files, form(english), form(german))
 
 
@@ -114,36 +109,6 @@ def test_archives_are_like_files(files: FolderFiles) -> None:
         files.path(name).write_bytes(content)
         with LocalFiles({name: files.path(name)}, files.folder / "scratch", source.members) as local:
             assert list(source.read(local, "validation")) == plain
-
-
-def write_hub(files: FolderFiles, pairs: list[tuple[str, str]]) -> None:
-    rows = [{"translation": {"en": english, "de": german}} for english, german in pairs]
-    write_parquet(files.folder / HUB, rows)
-
-
-def pin(monkeypatch: pytest.MonkeyPatch, rows: tuple[int, int], *sides: list[str]) -> None:
-    digests = tuple(
-        hashlib.sha256("".join(f"{line}\n" for line in side).encode()).hexdigest() for side in sides
-    )
-    monkeypatch.setitem(translation._SLICES, "validation", rows)
-    monkeypatch.setitem(translation._DIGESTS, "validation", digests)
-    monkeypatch.setitem(translation._TALKS, "validation", ((7, 1), (8, len(sides[0]) - 1)))
-
-
-def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
-    pin(monkeypatch, (1, 3), ["Bob & I", "Go"], ["Bob & ich", "Geh"])
-    examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
-    assert examples == expected("validation", ("7", "Bob & I", "Bob & ich"), ("8", "Go", "Geh"))
-
-
-@pytest.mark.mirror
-@pytest.mark.parametrize("split", ["validation", "test"])
-def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
-    archive = list(prepared.store.examples("iwslt.en.de", split))
-    before = [("no", "nein")] * translation._SLICES[split][0]
-    write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
-    assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
 
 
 def test_the_other_direction(files: FolderFiles) -> None:
