@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import html
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
 from decabench.files import read_errors
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, listed_files, open_text
+from decabench.tasks.readers import github_raw, hub_file, listed_files, open_text, parquet_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -115,13 +117,94 @@ def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[tuple[s
         yield source[0], source[2], target[2]
 
 
-def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterator[Example]:
-    source_path, target_path = (files.path(name) for name in direction.names(split, named))
+def _examples(direction: _Direction, split: str, pairs: Iterable[tuple[str, str, str]]) -> Iterator[Example]:
     # like decaNLP, leave out pairs with an empty side
-    pairs = (pair for pair in _pairs(source_path, target_path, split) if pair[1] and pair[2])
-    for index, (talk, source, target) in enumerate(pairs):
+    complete = (pair for pair in pairs if pair[1] and pair[2])
+    for index, (talk, source, target) in enumerate(complete):
         units = (f"{direction.task}.{split}.talk.{talk}",)
         yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
+
+
+def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterator[Example]:
+    source, target = (files.path(name) for name in direction.names(split, named))
+    return _examples(direction, split, _pairs(source, target, split))
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A test set of IWSLT 2016 inside the test set of IWSLT 2017, which joins those of 2010 to 2015."""
+
+    start: int
+    english: str
+    """The sha256 of the English text, with a newline after each line."""
+    german: str
+    talks: tuple[tuple[int, int], ...]
+    """The id and number of lines of each talk. The hub doesn't name the talks."""
+
+
+_HUB_FILE = hub_file(
+    "IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8", "iwslt2017-en-de/test/0000.parquet"
+)
+_SLICES = {
+    "validation": _Slice(
+        4701,
+        "9fc2d5df75a05754427a5dcea1b3cc2456e8613c878527e56713978a13bf672e",
+        "60fa902b0bf558ff58cf38de1dc6941de706e9f58e33e92119eb64696df4bbcc",
+        (
+            *(
+                (1666, 63),
+                (1617, 123),
+                (1592, 33),
+                (1518, 90),
+                (1685, 100),
+                (1548, 59),
+                (1539, 18),
+                (1647, 80),
+            ),
+            *((1659, 51), (1694, 90), (1600, 40), (1520, 56), (1553, 41), (1534, 59), (1699, 63), (1634, 27)),
+        ),
+    ),
+    "test": _Slice(
+        5694,
+        "e82bfa58d4a170573826999a4852c496162a229f405eb488b3d6d385dbabcbaa",
+        "66aa2e5c16a1c0e04b6c58e263e448edb6992f639736b57daf5c26733140c928",
+        (
+            *(
+                (1741, 128),
+                (1781, 32),
+                (1755, 60),
+                (1852, 131),
+                (1858, 74),
+                (1898, 122),
+                (1835, 72),
+                (1443, 173),
+            ),
+            *((1733, 52), (1854, 59), (1829, 93), (1650, 108), (1864, 88), (1477, 43), (1736, 70)),
+        ),
+    ),
+}
+
+
+def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
+    part = _SLICES[split]
+    talks = [str(talk) for talk, lines in part.talks for _ in range(lines)]
+    rows = islice(
+        parquet_records(files, _HUB_FILE.name, ("translation",)), part.start, part.start + len(talks)
+    )
+    lines = [
+        # The hub's script left XML entities in the text.
+        {side: html.unescape(texts.text(side)).strip() for side in ("en", "de")}
+        for texts in (replace(row, value=row.field("translation", dict)) for row in rows)
+    ]
+    for side, language, expected in (("en", "English", part.english), ("de", "German", part.german)):
+        found = hashlib.sha256("".join(f"{line[side]}\n" for line in lines).encode()).hexdigest()
+        if found != expected:
+            raise DataError(
+                f"The {language} text of {direction.sets[split]} on the hub has sha256 {found}, not {expected}, "
+                "so it is not the text of IWSLT 2016."
+            )
+    pairs = ((line[direction.source], line[direction.target]) for line in lines)
+    return _examples(direction, split, ((talk, *pair) for talk, pair in zip(talks, pairs, strict=True)))
 
 
 _ALL_PAIRS = RemoteFile(
@@ -159,9 +242,12 @@ _SPLIT_FILES = listed_files(
 
 
 def _sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a language pair. English and German are also published as single files."""
+    """Return the sources of a language pair. There are more published copies of English and German."""
+    if "de" not in direction.pair:
+        return _archives(direction)
     single = Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en"))
-    return (*([single] if "de" in direction.pair else []), *_archives(direction))
+    hub = Source("hub parquet (2017)", dict.fromkeys(_SLICES, (_HUB_FILE,)), partial(_read_hub, direction))
+    return (single, hub, *_archives(direction))
 
 
 _PROMPT = PromptTemplate(

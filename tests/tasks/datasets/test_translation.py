@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import html
+from dataclasses import replace
 
 import pytest
 
 from decabench.errors import DataError
+from decabench.tasks.datasets import translation
 from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
 from decabench.tasks.example import Example
 from decabench.tasks.sources.published import LocalFiles
-from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines
+from tests.tasks.conftest import Prepared
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
-# IWSLT 2016: tags and xml, sides line by line.
+# IWSLT 2016: tags and xml, sides line by line, the slices of the hub's other form.
 
 QUESTION = "Translate from English to German"
 HEAD = [
@@ -109,6 +114,37 @@ def test_archives_are_like_files(files: FolderFiles) -> None:
         files.path(name).write_bytes(content)
         with LocalFiles({name: files.path(name)}, files.folder / "scratch", source.members) as local:
             assert list(source.read(local, "validation")) == plain
+
+
+def write_hub(files: FolderFiles, pairs: list[tuple[str, str]]) -> None:
+    rows = [{"translation": {"en": english, "de": german}} for english, german in pairs]
+    write_parquet(files.folder / translation._HUB_FILE.name, rows)
+
+
+def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
+    english, german = (hashlib.sha256(text).hexdigest() for text in (b"Bob & I\nGo\n", b"Bob & ich\nGeh\n"))
+    part = translation._Slice(1, english, german, ((7, 1), (8, 1)))
+    monkeypatch.setitem(translation._SLICES, "validation", part)
+    examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
+    assert examples == expected("validation", ("7", "Bob & I", "Bob & ich"), ("8", "Go", "Geh"))
+    back = read_form(IWSLT_OTHERS["iwslt.de.en"], "hub parquet (2017)", "validation", files)
+    assert [(example.context, example.answers[0]) for example in back] == [
+        ("Bob & ich", "Bob & I"),
+        ("Geh", "Go"),
+    ]
+    monkeypatch.setitem(translation._SLICES, "validation", replace(part, start=2))
+    with pytest.raises(DataError, match="English text of tst2013 on the hub"):
+        read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
+    archive = list(prepared.store.examples("iwslt.en.de", split))
+    before = [("no", "nein")] * translation._SLICES[split].start
+    write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
+    assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
 
 
 def test_the_other_direction(files: FolderFiles) -> None:
