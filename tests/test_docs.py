@@ -27,17 +27,8 @@ DOCS = ROOT / "docs"
 FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
 FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
 """Pages that can be followed with the sample and without a server. Other tests follow the tutorial and public board."""
-LONG = (
-    "how-to/own-metric",
-    "predictors",
-    "how-to/ci-gate",
-    "how-to/own-model",
-    "how-to/own-task",
-    "how-to/run-file",
-    "how-to/days-work",
-    "exchange",
-)
-"""The slower ones of these pages, which take several seconds each."""
+QUICK = ("how-to/server", "how-to/python", "index")
+"""Pages of these that take less than several seconds."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
 
@@ -94,7 +85,7 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.heavy] if page in LONG else []) for page in FOLLOWED]
+    "page", [pytest.param(page, marks=[] if page in QUICK else [pytest.mark.heavy]) for page in FOLLOWED]
 )
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     if page == "how-to/python":

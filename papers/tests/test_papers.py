@@ -324,11 +324,9 @@ def test_wrong_options_are_told_before_anything_is_trained(given, tmp_path, opti
     ("old", "new", "message"),
     [
         ('baseline = "single"', 'baseline = "singel"', "row 'singel'"),
-        ('measures = ["SST"]', 'measures = ["SST2"]', "measure 'SST2'"),
         ('measures = ["SST"]', 'measures = "SST"', "no list 'SST'"),
         ('measures = ["SST"]', 'measures = ["SST", "mean"]', "exactly one measure, not SST, mean"),
         ("{{joint: SST}}", "{{joined: SST}}", r"\{\{joined: SST\}\}, but there is no such row or contrast"),
-        ('name = "joint"', 'name = "one-sst"', "run 'one-sst' is defined twice"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "row 'single' has two runs for sst"),
         (
             "settings = { epochs = 3 }",
@@ -336,17 +334,11 @@ def test_wrong_options_are_told_before_anything_is_trained(given, tmp_path, opti
             "omits tasks that it does not have: sst2",
         ),
         ("settings = { epochs = 3 }", 'checkpoint = "x"\nseeds = [0, 1]', "would all start from 'x'"),
-        ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
         ("settings = { epochs = 3 }", 'like = "later"', "joint is like 'later', which is not an earlier run"),
-        ("settings = { epochs = 3 }", "setings = { epochs = 3 }", "unknown field `setings`"),
         ('name = "joint"\n', "", "one of its runs lacks name"),
-        ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds \[0, 0\]"),
-        ("seeds = [0, 1]", "seeds = [-1, 0]", "Expected `int` >= 0"),
         ('name = "joint"', 'name = "../joint"', "matching regex"),
         ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in the name"),
         ('{ suite = "small", digits', '{ suite = "small", score = "em", digits', "combines headlines"),
-        ('split = "validation"', 'split = "tset"', "tset"),
-        ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),
     ],
 )
 def test_a_plan_that_does_not_hold_together(given, tmp_path, old, new, message):

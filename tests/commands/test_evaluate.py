@@ -7,8 +7,7 @@ import shutil
 import pytest
 
 from decabench.scoring.results import read_results_file
-from decabench.submission import write_submission
-from decabench.tasks import DECATHLON, Store
+from decabench.tasks import DECATHLON
 
 
 def spoil(folder, task):
@@ -135,21 +134,6 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
     assert "No answers for" not in done.stdout
 
 
-def test_one_group_has_no_interval(command, tmp_path):
-    """Resampling a single unit would give an interval of width zero, which looks like certainty."""
-    (tmp_path / "rows.jsonl").write_text('{"a": "yes", "g": "one"}\n{"a": "no", "g": "one"}\n')
-    text = 'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "Is it?"\nanswer = "a"\n'
-    text += 'units = ["g"]\n[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'
-    (tmp_path / "own.toml").write_text(text)
-    include = ["--include", tmp_path / "own.toml", "--home", tmp_path / "home"]
-    command("prepare", "own", *include)
-    command("predict", "--predictor", "majority", "--tasks", "own", "--output", tmp_path / "s", *include)
-    done = command("evaluate", "--submission", tmp_path / "s", "--tasks", "own", *include)
-    assert rows(done)["own"] == ["em", "50.00", "–", "2", "0", "user"]
-    results = read_results_file(tmp_path / "s" / "results" / "validation" / "results.json")
-    assert results.tasks["own"].interval is None
-
-
 def with_marks(folder, **marks):
     """Add the marks that a limited run or failed questions leave in submission.toml."""
     tables = "".join(
@@ -179,15 +163,6 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
     assert "Partial: sst: a limited run with 8 of 32 examples, limit 8, excluded from totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
-
-
-def test_limited_runs_alone_have_no_total(command, home, submit):
-    folder, chosen = submit("oracle", ["sst"]), "8 ids, sha256:" + "0123456789abcdef" * 4
-    cut_to(folder, "sst", 8)
-    with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
-    done = command("evaluate", "--submission", folder, "--home", home)
-    assert "\nNo decaScore: none of the suite's 10 tasks has a complete score.\n" in done.stdout
-    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…, excluded" in done.stdout
 
 
 def test_an_incomplete_run_ends_with_1(command, home, submit):
@@ -286,17 +261,6 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
         results["tasks"]["wikisql"]["headline"] == "lfem"
         and scores["lfem"] < scores["lfem_normalised"] == 100
     )
-
-
-@pytest.mark.parametrize(("task", "count"), [("sst", 32), ("schema", 82)])  # the questions name the labels
-def test_labels_in_another_form_are_pointed_out(command, home, tmp_path, task, count):
-    examples = list(Store(home).examples(task, "validation"))
-    lines = [(each.id, f"{each.answers[0].capitalize()}.") for each in examples]
-    write_submission(tmp_path / "s", "s", {(task, "validation"): lines})
-    done = command("evaluate", tmp_path / "s", "--home", home)
-    assert rows(done)[task][1] == "0.00"
-    assert f"{task}: {count} of {count} answers are labels in a form that scores as wrong" in done.stdout
-    assert f"{examples[0].id} has {lines[0][1]!r} instead of {examples[0].answers[0]!r}" in done.stdout
 
 
 def test_the_submission_by_position(command, home, submit):

@@ -183,15 +183,6 @@ def subprocess_ids(folder: Path, task: str) -> str:
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", WRITERS)
 def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path, tmp_path: Path) -> None:
-    check_kills(name, begun, tmp_path, TIMES)
-
-
-@pytest.mark.heavy
-def test_a_prediction_that_is_killed_is_made_by_the_same_command_again(begun: Path, tmp_path: Path) -> None:
-    check_kills("predict another task beside results", begun, tmp_path, 2)
-
-
-def check_kills(name: str, begun: Path, tmp_path: Path, times: int) -> None:
     writer = WRITERS[name]
     if writer.needs_torch:
         pytest.importorskip("torch")
@@ -209,11 +200,11 @@ def check_kills(name: str, begun: Path, tmp_path: Path, times: int) -> None:
     second = run(writer.command, undisturbed)
     assert contents(undisturbed) == expected, "a second run changes something"
     calls = max(Counter(line.split()[0] for line in trace.read_text().splitlines()).values()) if strace else 0
-    chosen = random.Random(f"{name} {times}")
+    chosen = random.Random(f"{name} {TIMES}")
     faults = []
-    for number in range(times):
+    for number in range(TIMES):
         folder = copied(begun, tmp_path / "here")
-        at = 1 + int(calls * (number + chosen.random()) / times)
+        at = 1 + int(calls * (number + chosen.random()) / TIMES)
         refusal = REFUSALS[number // 3 % 2] if number % 3 == 2 else ""
         if strace:
             fault = f"error={refusal}" if refusal else "signal=SIGKILL"

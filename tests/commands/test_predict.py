@@ -75,21 +75,6 @@ def test_after_a_killed_run_the_same_command_goes_on(command, home, tmp_path):
     assert names == {"predictions", "submission.toml", "journal", "run.json"}
 
 
-def test_a_model_of_ones_own(command, home, tmp_path, monkeypatch):
-    (tmp_path / "my_shouting_model.py").write_text(
-        "class Shouting:\n"
-        "    def __init__(self, setting):\n"
-        "        self.task = setting.task.name\n"
-        "    def predict(self, questions):\n"
-        "        return [f'{self.task}: {question.context}'.upper() for question in questions]\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    options = ["--tasks", "schema", "--home", home, "--output", tmp_path / "s"]
-    assert command("predict", "--predictor", "my_shouting_model:Shouting", *options).exit_code == 0
-    first = (tmp_path / "s" / "predictions" / "schema.validation.jsonl").read_text().splitlines()[0]
-    assert json.loads(first)["answer"].startswith("SCHEMA: ")
-
-
 SERVER = ["--predictor", "openai:http://localhost:9/v1", "--model", "m"]  # no test sends a request
 
 

@@ -121,8 +121,6 @@ def test_wordings_stand_below_each_other(command: Command, home: Path, submit: S
     ("arguments", "said"),
     [
         ((), "several tasks (schema, sst). Choose a task with --task."),
-        (("--task", "squad"), "has no validation answers for squad"),
-        (("--task", "sts"), "Did you mean sst"),
         (
             ("--split", "test"),
             "has no test answers, only validation answers. Choose another split with --split.",

@@ -32,14 +32,6 @@ def test_list(command, home):
     assert named == list(SUITES)
 
 
-def test_list_as_json(command, tmp_path):
-    done = command("suites", "--json", "--home", tmp_path)
-    content = json.loads(done.stdout)["decathlon"]
-    assert content["tasks"] == list(DECATHLON.tasks)
-    assert (content["total"], content["total_name"], content["prepared"]) == ("sum", "decaScore", [])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_list_with_ones_own(command, tagging):
     done = command("suites", "--home", tagging)
     assert "  prepared  0 of 10" in done.stdout
@@ -70,12 +62,6 @@ def test_show_as_json(command, tagging):
     content = json.loads(command("suites", "show", "decathlon", "--json", "--home", tagging).stdout)
     assert [row["total"] for row in content["published"]][:3] == [609.0, 599.9, 590.6]
     assert [row["scores"]["squad"] for row in content["published"]][:3] == [77.0, 75.5, 74.4]
-
-
-def test_an_unknown_suite(command, tmp_path):
-    done = command("suites", "show", "decatlon", "--home", tmp_path)
-    assert done.exit_code == 2
-    assert "There is no suite 'decatlon'. Did you mean decathlon?" in done.stderr
 
 
 def test_a_suite_with_an_unknown_task(command, tmp_path):

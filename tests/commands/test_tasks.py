@@ -18,14 +18,6 @@ def test_list(command, home, monkeypatch):
     assert str(home) in done.stdout.replace("\n", "")
 
 
-@pytest.mark.parametrize("columns", ["", "50", "120"])
-def test_a_piped_list_fits(command, home, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", columns)
-    lines = command("tasks", "--home", home).stdout.splitlines()
-    rows = [line.rstrip() for line in lines if line.startswith(" ")]
-    assert int(columns or 80) / 2 < max(map(len, rows)) <= int(columns or 80)
-
-
 def test_list_without_data(command, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     done = command("tasks", "--home", tmp_path)

@@ -81,14 +81,6 @@ def test_a_folder_of_a_run_that_failed_at_once_can_be_used_again(run, tmp_path):
     assert [row.split(",")[0] for row in rows] == ["1", "2", "3"]
 
 
-def test_a_config_of_ones_own_is_not_overwritten(run, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.toml").write_text("steps = 3\n")
-    done = run("--tasks", "schema")
-    assert done.exit_code == 2 and "contains files that do not belong to a run" in done.output
-    assert (tmp_path / "run" / "config.toml").read_text() == "steps = 3\n"
-
-
 def test_the_command_to_answer_with_can_be_pasted(run, command, home, tmp_path):
     done = run("--tasks", "schema")
     line = done.output.rstrip().splitlines()[-1]

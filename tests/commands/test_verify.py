@@ -13,30 +13,6 @@ def test_verify(command, home, tmp_path):
     assert done.exit_code == 1 and "sst: empty: the file was edited" in done.stdout
 
 
-def test_without_results(command, home, tmp_path):
-    folder = tmp_path / "s"
-    command("predict", "--predictor", "majority", "--tasks", "sst", "--output", folder, "--home", home)
-    done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 3 and "Run decabench evaluate first" in done.stderr
-
-
-def test_data_that_was_prepared_anew(command, tmp_path):
-    """The sample is replaced by other data. The change is named, and the exit code is 3."""
-    home, folder = tmp_path / "home", tmp_path / "s"
-    mirror = tmp_path / "mirror"
-    command("prepare", "schema", "--sample", "--home", home)
-    command("predict", "--predictor", "majority", "--tasks", "schema", "--output", folder, "--home", home)
-    command("evaluate", "--submission", folder, "--home", home)
-    from decabench.tasks.preparation import SAMPLE_FOLDER
-
-    text = (SAMPLE_FOLDER / "schema" / "schema.txt").read_text().replace("Bob", "Rob")
-    (mirror / "schema").mkdir(parents=True)
-    (mirror / "schema" / "schema.txt").write_text(text)
-    assert command("prepare", "schema", "--mirror", mirror, "--home", home).exit_code == 0
-    done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 3 and "not made for the prepared data: schema" in done.stdout
-
-
 def test_a_file_that_may_not_be_read_is_a_difference(command, home, submit, unreadable):
     """Before, the command ended with a traceback."""
     folder = submit("majority", ("sst", "schema"))

@@ -45,16 +45,6 @@ NO_SCHEMA = without("schema", score=99.0)
             id="a complete result of 10 beats a partial one of 891",
         ),
         pytest.param(
-            [results("complete at zero", 0.0), results("partial", NO_SCHEMA)],
-            [(1, "complete at zero"), (None, "partial")],
-            id="even at zero",
-        ),
-        pytest.param(
-            [results("failed", NO_SCHEMA, {"schema": "2 ids missing"}), results("complete", 1.0)],
-            [(1, "complete"), (None, "failed")],
-            id="a failed result is never above",
-        ),
-        pytest.param(
             [
                 results("failed", NO_SCHEMA, {"schema": "2 ids missing"}),
                 results("partial", {"sst": 1.0}),
@@ -315,12 +305,6 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
     assert cell.value is None
 
 
-def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
-    (table,) = tables(of_a_limited_run("limited", *NAMES))
-    assert table.rows[0].state is State.PARTIAL
-    assert table.rows[0].remarks[0] == "0 of 10 tasks"
-
-
 def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
     (table,) = tables(
         results("a", 80.0), results("b", 90.0, about={"predictor": {"name": "p", "variant": 2}})
@@ -329,13 +313,6 @@ def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
     (row,) = table.apart
     assert row.remarks == ("not ranked: answers to a different wording (variant 2)",)
     assert (row.rank, row.entry.apart) == (None, "other wording")
-
-
-def test_a_partial_result_in_other_words_stands_apart_too() -> None:
-    (table,) = tables(
-        results("a", 80.0), results("b", {"sst": 99.0}, about={"predictor": {"name": "p", "variant": 2}})
-    )
-    assert [row.entry.name for row in table.apart] == ["b"]
 
 
 def test_reported_scores_stand_apart_whatever_they_are() -> None:

@@ -6,18 +6,12 @@ import csv
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from decabench.leaderboard import BoardOptions, build_leaderboard, write_leaderboard
 from tests.leaderboard.small import results, write
 from tests.leaderboard.test_site import Page
-
-
-def read_data(site: Path, name: str) -> Any:
-    text = (site / "data" / f"{name}.js").read_text(encoding="ascii")
-    return json.loads(json.loads(text[text.index(",") + 1 : text.rindex(")")]))
 
 
 @pytest.fixture(scope="module")

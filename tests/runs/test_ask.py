@@ -1,7 +1,5 @@
 """One task's run: what is asked, what is counted, when it stops."""
 
-from types import MappingProxyType
-
 import pytest
 
 from decabench.errors import DecabenchError
@@ -226,12 +224,8 @@ class Returns:
         (["x"], "returned 1 answers for 2 questions in sst. Return a list with one text for each"),
         (["x"] * 3, "returned 3 answers for 2 questions"),
         ("xx", "returned a str for 2 questions"),
-        (b"xx", "returned a bytes"),
         (None, "returned None for 2 questions"),
         ({"q0": "x", "q1": "y"}, "returned a dict for 2 questions"),
-        (MappingProxyType({"q0": "x", "q1": "y"}), "returned a mappingproxy"),
-        ({"x", "y"}, "returned a set"),
-        ({"q0": "x", "q1": "y"}.keys(), "returned a dict_keys"),
         ([1, 2], "returned 1 for a question in sst. Answers must be strings"),
     ],
 )

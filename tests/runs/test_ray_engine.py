@@ -28,7 +28,6 @@ pytestmark = [
 SOMEBODYS = """
     import os
     import signal
-    import time
     from pathlib import Path
 
     from decabench.predictors.protocol import Answer, Failure
@@ -133,15 +132,6 @@ SOMEBODYS = """
 
     def broken(setting):
         raise OSError("no weights")
-
-
-    class Slow(Echo):
-        def predict(self, questions):
-            time.sleep(0.05 * len(questions))
-            return super().predict(questions)
-
-
-    slow = Slow()
 """
 
 

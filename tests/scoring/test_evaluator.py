@@ -18,7 +18,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
+from decabench.errors import DataError, MissingDataError, SubmissionError
 from decabench.metrics import Item
 from decabench.scoring import (
     LimitedRun,
@@ -208,18 +208,6 @@ def test_data_that_is_not_prepared(home, submit, tmp_path):
     ):
         evaluate(folder, home=tmp_path / "home")
     assert evaluate(folder, home=tmp_path / "home", tasks=["sst"]).ok
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"tasks": ["sqaud"]}, "There is no task 'sqaud'. Did you mean squad"),
-        ({"split": "dev"}, "There is no split 'dev'. Known: train, validation, test"),
-    ],
-)
-def test_unknown_names(home, submit, arguments, sentence):
-    with pytest.raises(UnknownNameError, match=re.escape(sentence)):
-        evaluate(submit("oracle", ["sst"]), home=home, **arguments)
 
 
 @pytest.mark.parametrize(

@@ -40,16 +40,11 @@ TOML = "submission.toml"
 OTHER_LINE = {
     "bad json": (b"{'id': 'b'}", ["bad-json"]),
     "a key twice": (b'{"id": "b", "answer": "2", "answer": "3"}', ["bad-json"]),
-    "NaN": (b'{"id": "b", "answer": "2", "x": NaN}', ["bad-json"]),
-    "deep nesting": (b'{"id": "b", "answer": "2", "x": ' + b"[" * 200_000, ["bad-json"]),
-    "a number of 5000 digits": (b'{"id": "b", "answer": "2", "x": ' + b"1" * 5000 + b"}", ["bad-json"]),
     "lone surrogate in the answer": (b'{"id": "b", "answer": "\\ud800"}', ["bad-encoding"]),
-    "lone surrogate in the id": (b'{"id": "\\udfff", "answer": "2"}', ["bad-encoding"]),
     "Latin-1": (b'{"id": "b", "answer": "\xfc"}', ["bad-encoding"]),
     "a list": (b'["b", "2"]', ["not-an-object"]),
     "no answer": (b'{"id": "b"}', ["missing-field"]),
     "no id": (b'{"answer": "2"}', ["missing-field"]),
-    "null answer": (b'{"id": "b", "answer": null}', ["non-string-answer"]),
     "number": (b'{"id": "b", "answer": 2}', ["non-string-answer"]),
     "number for an id": (b'{"id": 1, "answer": "2"}', ["non-string-id"]),
     "unknown id": (b'{"id": "c", "answer": "2"}', ["unknown-id"]),
@@ -66,7 +61,7 @@ OTHER_LINE = {
 
 ANSWER_IS_READ = {"raw that is no text", "another finish", "span backwards", "all of it wrong"}
 
-ID_IS_READ = {*ANSWER_IS_READ, "lone surrogate in the answer", "no answer", "null answer", "number"}
+ID_IS_READ = {*ANSWER_IS_READ, "lone surrogate in the answer", "no answer", "number"}
 
 
 @pytest.mark.parametrize("case", OTHER_LINE)
@@ -214,15 +209,12 @@ FILES = {
         [("unknown-file", "predictions/squad.test.json", None)],
     ),
     "folder": ({"predictions/sub/x.jsonl": b""}, [("unknown-file", "predictions/sub", None)]),
-    "next to the folder": ({"squad.test.jsonl": b""}, [("unknown-file", "squad.test.jsonl", None)]),
     "control characters in a name": (
         {"predictions/\x1b[2J": b""},
         [("unknown-file", "predictions/\\x1b[2J", None)],
     ),
     "twice": ({GZ: gzip.compress(GOOD_LINES)}, [("duplicate-file", GZ, None)]),
     "no gzip": ({SQUAD: None, GZ: GOOD_LINES}, [("bad-compression", GZ, 1)]),
-    "no zstd": ({SQUAD: None, ZST: GOOD_LINES}, [("bad-compression", ZST, 1)]),
-    "empty gzip": ({SQUAD: None, ZST: b""}, [("bad-compression", ZST, 1)]),
     "cut gzip": ({SQUAD: None, GZ: gzip.compress(GOOD_LINES)[:-4]}, [("bad-compression", GZ, 3)]),
     "after zstd": ({SQUAD: None, ZST: zstandard.compress(GOOD_LINES) + b"x"}, [("bad-compression", ZST, 3)]),
     "bomb of one line, gzip": ({SQUAD: None, GZ: BOMB["gz"]}, [("too-large", GZ, 1)]),
@@ -231,7 +223,6 @@ FILES = {
     "empty answer": ({SQUAD: A + b'{"id": "b", "answer": " \\n"}'}, [("empty-answer", SQUAD, 2)]),
     "byte order mark": ({SQUAD: codecs.BOM_UTF8 + GOOD_LINES}, [("byte-order-mark", SQUAD, 1)]),
     "missing": ({SQUAD: B}, [("missing-id", SQUAD, None)]),
-    "nothing in it": ({SQUAD: b""}, [("missing-id", SQUAD, None)]),
     "no data": (
         {"predictions/woz.en.test.jsonl": GOOD_LINES},
         [("no-data", "predictions/woz.en.test.jsonl", None)],

@@ -93,7 +93,6 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
     ("changes", "sentence"),
     [
         ({"format": None}, r"has no format. Write format = 'decabench\.taskfile/1' for a task"),
-        ({"format": '"decabench.taskfile/2"'}, "has format 'decabench.taskfile/2'"),
         (
             {"name": '"My Task"'},
             "a name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, but "
@@ -104,21 +103,14 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
             "'metric' is missing. Name a metric, or specify the type of the answers with 'output'",
         ),
         ({"metric": '"nf2"'}, "There is no metric 'nf2'. Did you mean nf1"),
-        ({"units": '"number"'}, "'units' must be a list"),
         (
             {"units": '["number", "number"]'},
             "'units' must list each column only once, but got number, number",
         ),
-        ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
         (
             {"languages": '["German"]'},
             "'languages' must list at least one language code, such as en, de or pt-BR, but got 'German'",
         ),
-        (
-            {"languages": "[]"},
-            "'languages' must list at least one language code, such as en, de or pt-BR, but got none",
-        ),
-        ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
         (
             {"files": '{ dev = "data.jsonl" }'},
             r"\[files\]: There is no key 'dev'. Known: train, validation, test",
@@ -183,11 +175,9 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         ({**ROWS[0], "capital": None}, "line 2: The row has no value for 'capital'"),
         ({"capital": "Oslo", "note": ""}, "line 2: The row has no value for 'country'"),
         (["Norway", "Oslo"], r'line 2: The row must be an object with columns, not \["Norway", "Oslo"\]'),
-        ("Norway", "line 2: The row must be an object"),
-        (None, "line 2: The row must be an object"),
         ({**ROWS[0], "capital": []}, r"data\.jsonl, line 2: The row has no answer in the column 'capital'"),
     ],
-    ids=["no answer", "null", "no question", "list", "text", "nothing", "no answers"],
+    ids=["no answer", "null", "no question", "list", "no answers"],
 )
 def test_rows_that_do_not_fit(request_for: Requests, tmp_path: Path, row: Any, sentence: str) -> None:
     write_jsonl(tmp_path / "data.jsonl", [ROWS[0], row])
@@ -267,14 +257,7 @@ def test_outputs(tmp_path: Path, text: str, output: Output, metric: str) -> None
         ("{ names = ['a'] }", "[output]: 'kind' is missing"),
         ("3", "'output' must be a table, not 3"),
         ('"number"', "[output]: 'low' is missing"),
-        (
-            '{ kind = "number", low = 5, high = 0 }',
-            "A scale must go from a lower to a higher number, not from 5 to 0",
-        ),
-        ('{ kind = "number", low = 0, high = nan }', "A scale must go from a lower to a higher number"),
-        ('{ kind = "tags", scheme = "BIO" }', "[output]: There is no scheme 'BIO'"),
         ('{ kind = "label", names = "a" }', "[output]: 'names' must be a list of strings"),
-        ('{ kind = "label", max_tokens = 0 }', "[output]: 'max_tokens' must be a whole number above 0"),
         ('{ kind = "text", extractiv = true }', "There is no key 'extractiv'. Did you mean extractive?"),
     ],
 )
@@ -343,19 +326,9 @@ def test_tables_that_could_be_misread(
             {"c": "x y", "a": "9:root 1:obj"},
             "'9:root' in the answer is not `head:relation` with a head from 0 to 2",
         ),
-        (
-            {"metric": '"joint_goal_em"', "units": '["q"]'},
-            {"a": "leave at: 17:30;"},
-            "line 1: The answer has a colon in a value. Use another character, as in 17.30 instead of 17:30",
-        ),
         ({"secondary": '["dialogue_f1"]'}, {"a": "name: a, b;"}, "has a comma in a value"),
         ({"metric": '"lfem"'}, {}, "lfem requires meta"),
         ({"output": '"tags"'}, {"c": "x", "a": "_"}, "contains the tag '_', which stands for a missing tag"),
-        (
-            {"metric": '"sequence_f1"'},
-            {"c": "x y", "a": "B-PER L-PER"},
-            "The answer has the unknown tag 'L-PER'. Write O, or",
-        ),
         (
             {"metric": '"sequence_f1"', "output": '"tags"'},
             {"c": "x y z", "a": "B-PER O S-PER"},
@@ -365,11 +338,6 @@ def test_tables_that_could_be_misread(
             {"output": '{ kind = "tags", scheme = "IOB2" }'},
             {"c": "x y z", "a": "O I-Per I-Per"},
             "Tag 2 in the answer is 'I-Per', but IOB2 requires 'B-Per'",
-        ),
-        (
-            {"output": '{ kind = "tags", scheme = "IOBES" }', "metric": '"tag_accuracy"'},
-            {"c": "x y", "a": "U-X O"},
-            "Tag 1 in the answer is 'U-X', but IOBES requires 'S-X'",
         ),
         (
             {"output": '"tree"'},
@@ -413,8 +381,6 @@ def test_answers_have_the_type_that_the_task_declares(
         ({"metric": '"joint_goal_em"', "units": '["q"]'}, {"a": "Food: thai, area: b; phone"}),
         ({"output": '{ kind = "tags", scheme = "IOBES" }'}, {"c": "x y z", "a": "b-x-y e-x-y O"}),
         ({"output": '{ kind = "tags", scheme = "IOB1" }'}, {"c": "x y z", "a": "I-B B-B I-I"}),
-        ({"output": '{ kind = "tags", scheme = "IOE1" }'}, {"c": "x y z", "a": "E I o"}),
-        ({"output": '{ kind = "tags", scheme = "IOE2" }'}, {"c": "x y z", "a": "I-X E-X E-X"}),
         ({"output": '"tree"'}, {"c": "x y z", "a": "2:nsubj:pass 0:root 0:root"}),
         ({"output": '{ kind = "number", low = -1, high = 2000 }'}, {"a": "1e3"}),
         ({"output": '{ kind = "number", low = -1, high = 2000 }'}, {"a": 0.00001}),
@@ -441,14 +407,6 @@ def test_answers_that_are_themselves_when_they_are_written_again(
         (
             {"output": '{ kind = "label", names = ["US", "us"] }', "metric": '"accuracy"'},
             "accuracy does not distinguish 'US' from 'us'. Rename one",
-        ),
-        (
-            {"output": '{ kind = "label", names = ["C", "C++"] }', "metric": '"nf1"'},
-            r"nf1 does not distinguish 'C' from 'C\+\+'",
-        ),
-        (
-            {"output": '{ kind = "tags", names = ["NN", "nn"] }', "metric": '"tag_accuracy"'},
-            "tag_accuracy does not distinguish 'NN' from 'nn'",
         ),
         (
             {"question": '"Is it?"', "variants": '[{ name = "b", question = "Is {c}?" }]'},
@@ -493,10 +451,8 @@ def test_data_of_changed_files_is_not_used(request_for: Requests, tmp_path: Path
     ("metric", "answer", "sentence"),
     [
         ("em", " no", "' no' begins or ends with spaces, which em counts"),
-        ("em", ["yes", "no\n"], "begins or ends with spaces"),
         ("em", "\ufeffRome", "begins or ends with spaces"),
         ("nf1", " no", ""),  # it ignores them
-        ("bleu", "no ", ""),
         ("em", "['a', 'b']", ""),  # a text of JSON lines is that text
         (
             "em",

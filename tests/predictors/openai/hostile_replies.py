@@ -65,15 +65,8 @@ CASES = (
     Case("Azure, half an answer", "refused", chat("posi", "content_filter"), text="posi"),
     Case("no message", "refused", choice(message=None, finish_reason="content_filter")),
     Case("nothing else", "refused", choice(finish_reason="content_filter")),
-    Case("DashScope", "refused", error("Input data may contain inappropriate content."), 400, warning=NEVER),
-    Case(
-        "DeepSeek", "refused", error("Content Exists Risk", code="invalid_request_error"), 400, warning=NEVER
-    ),
-    Case("Zhipu, prompt", "refused", {"error": {"code": "1301", "message": "敏感内容"}}, 400, warning=NEVER),
     Case("Zhipu, answer", "refused", chat("", "sensitive", 0)),
-    Case("Moonshot", "refused", error("considered high risk", type="content_filter"), 400, warning=NEVER),
     Case("xAI", "refused", {"code": "x", "error": "Content violates usage guidelines."}, 403, warning=NEVER),
-    Case("OpenRouter", "refused", error("Forbidden", metadata={"reasons": ["violence"]}), 403, warning=NEVER),
     Case(
         "OpenRouter, in a choice", "refused", choice(error={"code": 403, "message": "flagged"}), warning=NEVER
     ),
@@ -120,9 +113,7 @@ CASES = (
     # An error with status 200 is retried
     Case("Ollama", "failed", chat(None, "stop", 0), text="0 tokens", tries=2),
     Case("Ollama loads", "failed", chat("", "load", {}), text="'load'", tries=2),
-    Case("vLLM aborts", "failed", chat("posi", "abort"), text="'abort'", tries=2),
     Case("OpenRouter", "failed", chat("posi", "error"), text="'error'", tries=2),
-    Case("DeepSeek", "failed", chat("posi", "insufficient_system_resource"), text="resource", tries=2),
     Case("Zhipu", "failed", chat("", "network_error", 0), text="network_error", tries=2),
     Case("unspecified", "failed", chat("", "FINISH_REASON_UNSPECIFIED"), text="UNSPECIFIED", tries=2),
     Case("no reason", "failed", chat(None, None, {}), text="no finish_reason", tries=2),
@@ -136,7 +127,6 @@ CASES = (
     Case("a text", "failed", {**chat("posi"), "error": "overloaded"}, text="overloaded", tries=2),
     Case("rate", "failed", error("Rate limit exceeded", code=429), text="Rate limit", tries=2),
     Case("no choices", "failed", {"id": "x", "choices": []}, text="no choices", tries=2),
-    Case("null", "failed", {"id": "x", "choices": None}, text="no choices", tries=2),
     Case(
         "a stream",
         "failed",
@@ -150,8 +140,6 @@ CASES = (
     Case("a string", "failed", b'"Internal Server Error"', text="Internal Server Error", tries=2),
     Case("not UTF-8", "failed", json.dumps(chat("x")).encode().replace(b"x", b"\xff"), text="UTF-8", tries=2),
     Case("a list", "failed", chat("positive", ["stop"]), text="finish_reason", tries=2),
-    Case("an object", "failed", chat("positive", {"type": "stop"}), text="finish_reason", tries=2),
-    Case("a number", "failed", chat("positive", 2), text="finish_reason", tries=2),
     Case("a tool", "failed", chat(None, "tool_calls", tool_calls=[CALL]), text="called a tool (classify)"),
     Case("a function", "failed", chat(None, "stop", function_call={"name": "f"}), text="called a tool (f)"),
     Case(
@@ -176,18 +164,11 @@ CASES = (
     Case("one part", "answered", chat({"type": "text", "text": "positive"}), text="positive"),
     Case("a tool too", "answered", chat("positive", "tool_calls", tool_calls=[CALL]), text="positive"),
     Case("too many", "answered", chat("positive", "stop", 10**20), text="positive"),
-    Case("below none", "answered", chat("positive", "stop", -5), text="positive"),
     Case("usage", "answered", chat("positive", "stop", ["x"]), text="positive"),
     Case(
         "5,000 digits",
         "answered",
         json.dumps(chat("positive")).replace("50", "5" * 5000).encode(),
-        text="positive",
-    ),
-    Case(
-        "beyond a float",
-        "answered",
-        json.dumps(chat("positive")).replace("50", "1e999").encode(),
         text="positive",
     ),
     Case(
