@@ -80,7 +80,7 @@ AS_SCRIPT = (str(Path(sys.executable).with_name("decabench")),)
         ),
     ],
 )
-def test_no_file_of_the_current_folder_passes_for_a_module(
+def test_files_in_the_current_folder_do_not_shadow_modules(
     command, monkeypatch, home, submit, start, arguments
 ):
     monkeypatch.setenv("DECABENCH_HOME", str(home))
@@ -183,7 +183,7 @@ def test_debug_shows_the_place(command, monkeypatch, tmp_path, place):
     assert done.stderr.endswith("Run again with --debug and report the traceback.\n")
 
 
-def test_debug_is_of_one_call(monkeypatch, capsys, tmp_path):
+def test_debug_does_not_outlive_its_call(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DECABENCH_DEBUG", "1")
     monkeypatch.setattr("decabench.scoring.score_submission", raising(ZeroDivisionError("by nought")))
     monkeypatch.setattr(sys, "argv", ["decabench", "evaluate", "--submission", str(tmp_path)])
@@ -262,7 +262,7 @@ def leftovers(folder):
         pytest.param(("one", "two"), signal.SIGKILL, marks=pytest.mark.heavy),
     ],
 )
-def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
+def test_an_interrupted_prepare_continues(start, slow, names, sent):
     running = start(*prepare_slow(slow, names))
     wait_for([slow / f"{name}.begun" for name in names])
     os.killpg(running.pid, sent)
@@ -294,7 +294,7 @@ def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_predict_leaves_what_was_answered_and_no_submission(start, home, tmp_path):
+def test_ctrl_c_in_predict_keeps_the_journal_and_writes_no_submission(start, home, tmp_path):
     (tmp_path / "sleepy.py").write_text(
         "import time\nfrom pathlib import Path\n"
         "class Sleepy:\n"
@@ -414,7 +414,7 @@ HEAVY = {
         (["tasks", "show", "squad"], {"rich"}, None),
     ],
 )
-def test_what_is_light_loads_nothing_heavy(tmp_path, arguments, allowed, rooms):
+def test_light_commands_load_no_heavy_packages(tmp_path, arguments, allowed, rooms):
     code = (
         "import json, sys\nfrom decabench.cli import cli\n"
         "try: cli()\n"
@@ -439,7 +439,7 @@ def test_what_is_light_loads_nothing_heavy(tmp_path, arguments, allowed, rooms):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("arguments", [["metrics"], ["metrics", "--json"], ["tasks", "--json"]])
-def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
+def test_a_full_output_is_reported_in_one_sentence(tmp_path, arguments):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "decabench", *arguments],
@@ -454,7 +454,7 @@ def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("command", ["metrics show rouge", "metrics selftest"])
-def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
+def test_a_closed_pipe_ends_a_command_quietly(tmp_path, command):
     code = f"{sys.executable} -m decabench {command} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", f"(sleep 0.2; {code})"],
@@ -476,7 +476,7 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path, command):
         ["run", "broken.toml"],
     ],
 )
-def test_usage_that_the_data_is_not_to_blame_for_is_2(
+def test_wrong_usage_exits_with_2_whatever_the_data_is(
     command, home, submit, tmp_path, monkeypatch, arguments
 ):
     folder = submit("majority", ("sst",), "s")

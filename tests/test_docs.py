@@ -134,7 +134,7 @@ def test_the_readme_shows_the_example_of_the_landing_page() -> None:
     assert len(codes) == 2 and codes[0] == codes[1]
 
 
-def test_the_task_of_the_page_is_that_of_the_examples() -> None:
+def test_the_page_shows_the_task_file_of_the_examples() -> None:
     found = list(blocks(DOCS / "how-to" / "own-task.md"))
     example = ROOT / "examples" / "capitals"
     page = next(tomllib.loads(block.text) for block in found if block.name == "capitals.toml")
@@ -151,7 +151,7 @@ def test_the_task_of_the_page_is_that_of_the_examples() -> None:
     assert len(shown) == 3 and all(row in rows for row in shown)
 
 
-def test_the_page_of_ones_own_tasks_has_every_key() -> None:
+def test_the_page_on_custom_tasks_names_every_key() -> None:
     page = (DOCS / "how-to" / "own-task.md").read_text(encoding="utf-8")
     assert [key for key in KEYS if not re.search(rf"(`|\[|^)\[?{key}\b", page, re.M)] == []
 
@@ -247,7 +247,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert (site / "reference" / "python" / "decabench.evaluate.html").exists()
 
 
-def test_the_architecture_names_what_there_is() -> None:
+def test_the_architecture_names_existing_files_and_functions() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = 0
     for stop in re.split(r"\n(?=[-|\d]|\n)", page):

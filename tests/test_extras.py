@@ -58,7 +58,7 @@ def distribution(requirement: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_base_install_does_without_what_extras_bring(tmp_path: Path) -> None:
+def test_the_base_install_works_without_the_extras(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(BLOCKER)  # workers of several processes read it too
     script = """
 from decabench import *

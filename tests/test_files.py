@@ -81,7 +81,7 @@ def test_a_place_where_nothing_can_be_made() -> None:
             make(Path("/proc/decabench-test"))
 
 
-def test_the_option_that_says_where(tmp_path: Path) -> None:
+def test_the_message_names_the_option_for_the_place(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"denied\). Choose another place with --html\.$"):
         with storage_errors(tmp_path, "--html"):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -101,7 +101,7 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_another_error_passes(tmp_path: Path) -> None:
+def test_other_errors_are_raised_unchanged(tmp_path: Path) -> None:
     with pytest.raises(ConnectionRefusedError), storage_errors(tmp_path):
         raise ConnectionRefusedError(errno.ECONNREFUSED, "a server")
 
@@ -114,7 +114,7 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [None, "gz", "zst"])
-def test_compressed_files_are_equal_where_their_content_is(tmp_path: Path, compress: Any) -> None:
+def test_equal_contents_give_equal_compressed_files(tmp_path: Path, compress: Any) -> None:
     content = b"line\n" * 10_000
     for name in ("one", "two"):
         with atomic_file(tmp_path / name, compress) as file:
@@ -173,7 +173,7 @@ with atomic_file(__import__("pathlib").Path(sys.argv[1])) as file:
 """
 
 
-def test_a_killed_write_is_swept_and_one_under_way_is_not(tmp_path: Path) -> None:
+def test_files_of_killed_writers_are_removed_and_those_of_running_writers_stay(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path / name)],
@@ -194,7 +194,7 @@ def test_a_killed_write_is_swept_and_one_under_way_is_not(tmp_path: Path) -> Non
     assert (tmp_path / "alive").read_bytes() == b"half"
 
 
-def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
+def test_only_our_own_temporary_files_are_removed(tmp_path: Path) -> None:
     ours = [".decabench-a.abcdef12.tmp", ".decabench-results.json.k3_x9a2b.tmp"]
     others = [".a.tmp", "a.abcdef12.tmp", ".decabench-a.ABCDEF12.tmp", ".decabench-a.abcdef12.tmp.bak"]
     others += [".decabench-.abcdef12.tmp", ".results.json.abcdef12.tmp"]  # the last is any other program's

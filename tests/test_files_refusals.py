@@ -147,7 +147,7 @@ def cases() -> list[tuple[str, str, str]]:
     return found
 
 
-def test_a_refusal_is_told_as_what_it_is(begun: Path, tmp_path: Path) -> None:
+def test_a_failing_system_call_is_reported_with_its_cause(begun: Path, tmp_path: Path) -> None:
     faults = []
     chosen = random.Random(2)
     for command, operation, error in itertools.islice(cases(), TRIED):

@@ -87,7 +87,7 @@ def is_public(module: str) -> bool:
     return module == "decabench.metrics.selftest"
 
 
-def test_the_product_does_without_the_laboratory() -> None:
+def test_no_package_imports_papers() -> None:
     for module, path in modules().items():
         found = imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
         assert "papers" not in {each.module.partition(".")[0] for each in found}, module
@@ -99,7 +99,7 @@ def all_faults(module: str, text: str, is_package: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_imports_run_downwards_through_faces(module: str) -> None:
+def test_imports_go_downward_and_through_packages(module: str) -> None:
     path = modules()[module]
     assert all_faults(module, path.read_text(encoding="utf-8"), path.name == "__init__.py") == []
 
@@ -115,7 +115,7 @@ def test_imports_run_downwards_through_faces(module: str) -> None:
         ("decabench.commands.x", "from decabench.leaderboard import build", 0),
     ],
 )
-def test_the_rule_itself(module: str, text: str, count: int) -> None:
+def test_wrong_imports_are_found(module: str, text: str, count: int) -> None:
     assert len(all_faults(module, text)) == count
 
 
@@ -147,7 +147,7 @@ def test_no_files_import_each_other() -> None:
     assert circle(arrows) == []
 
 
-def test_no_face_hides_a_file_behind_a_function() -> None:
+def test_no_package_exports_a_name_that_is_also_a_file() -> None:
     hidden = []
     for package in {face(module) for module in modules() if room(module) in ROOMS[2:-2]}:
         listed = getattr(importlib.import_module(package), "__all__", ())

@@ -259,7 +259,7 @@ def test_batches_that_are_refused(tmp_path: Path, columns: Any, reason: str) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\0" * 100 + b"PAR1", b"\xff" * 1000])
-def test_what_is_no_parquet(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_parquet_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(ValueError, match="not a complete parquet file"):
         list(read_batches(tmp_path / "file", KINDS))

@@ -171,7 +171,7 @@ def test_the_selftest_passes(built):
     assert built.run("-m", "decabench", "metrics", "selftest").endswith("all agree\n")
 
 
-def test_the_whole_way_of_a_number(built):
+def test_commands_from_prepare_to_leaderboard_work(built):
     done = [
         built.run("-m", "decabench", *line.split())
         for line in (

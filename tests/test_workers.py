@@ -21,7 +21,7 @@ def hears_ctrl_c(seconds: float) -> tuple[int, bool]:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system has no signal masks")
-def test_no_worker_hears_of_ctrl_c() -> None:
+def test_ctrl_c_does_not_reach_workers() -> None:
     with process_pool(2) as pool:
         first = pool.submit(hears_ctrl_c, 1.0)
         found = [first.result(), *pool.map(hears_ctrl_c, [0.5] * 4)]

@@ -50,7 +50,7 @@ def test_without_any_data_all_tasks_are_named_at_once(command, submit, home, tmp
         assert {name.rstrip(",") for name in advice} == {"sst", "schema", "zre"}, done.output
 
 
-def test_a_name_stands_for_a_list_in_python(home, tmp_path):
+def test_one_task_name_is_accepted_instead_of_a_list(home, tmp_path):
     assert list(decabench.prepare("sst", sample=True, home=tmp_path / "home")) == ["sst"]
     for name in ("majority", "random"):
         decabench.predict(name, tmp_path / name, "sst", home=home)
@@ -201,7 +201,7 @@ def test_wrong_and_right_exclude_each_other(command, tmp_path):
     assert done.exit_code == 2 and "--wrong and --right can't be combined" in done.stderr
 
 
-def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
+def test_an_interrupted_run_is_to_be_run_again(command, home, tmp_path):
     (tmp_path / "half" / "journal").mkdir(parents=True)
     for words in (["evaluate"], ["check", "--submission"], ["show"], ["compare", tmp_path / "half"]):
         done = command(*words, tmp_path / "half", "--home", home)

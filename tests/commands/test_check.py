@@ -77,7 +77,7 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
         ),
     ],
 )
-def test_what_was_asked_for(command, home, submit, options, code, said):
+def test_requested_tasks_and_splits_are_checked(command, home, submit, options, code, said):
     done = command("check", "--submission", submit("oracle", ["sst"]), "--home", home, *options)
     assert done.exit_code == code
     assert said in done.stdout

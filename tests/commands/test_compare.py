@@ -23,7 +23,7 @@ def test_text(command, home, pair):
     assert "schema.validation." in done.stdout and "B is worse here" in done.stdout
 
 
-def test_a_folder_stands_for_the_submissions_in_it(command, home, pair):
+def test_a_folder_is_read_as_the_submissions_in_it(command, home, pair):
     folder = pair[0].parent
     done = command("compare", folder, "--home", home, "--flips", "1")
     assert done.exit_code == 0

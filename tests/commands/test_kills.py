@@ -182,7 +182,7 @@ def subprocess_ids(folder: Path, task: str) -> str:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_is_killed_is_done_by_the_same_command_again(name: str, begun: Path, tmp_path: Path) -> None:
+def test_killed_commands_are_completed_by_running_them_again(name: str, begun: Path, tmp_path: Path) -> None:
     writer = WRITERS[name]
     if writer.needs_torch:
         pytest.importorskip("torch")

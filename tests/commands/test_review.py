@@ -49,7 +49,7 @@ def review(command, board, home, tmp_path, monkeypatch):
     return run
 
 
-def test_nothing_but_one_folder_may_change(board, review):
+def test_a_request_may_change_only_its_own_folder(board, review):
     (board / "submissions" / "bob").mkdir()
     (board / "submissions" / "bob" / "a").write_text("a")
     (board / "submissions" / "alice" / "submission.toml").unlink()

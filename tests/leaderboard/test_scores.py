@@ -317,7 +317,7 @@ def test_damaged_statistics_are_refused(one: Path, home: Path, spoil: Callable[[
     assert entries == [] and refusal.reason.startswith("its s") and "sst" in refusal.reason
 
 
-def test_what_is_not_here_is_said_and_does_not_count(one: Path, home: Path) -> None:
+def test_tasks_without_answers_are_named_and_do_not_count(one: Path, home: Path) -> None:
     """If the answers to a task are missing, the row has the other tasks, and a remark gives the reported score."""
     (one / "predictions" / "sst.validation.jsonl").unlink()
     row = row_of(one.parent, home)

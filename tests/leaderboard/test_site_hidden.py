@@ -706,7 +706,7 @@ def test_elsewhere_the_split_has_no_labels(kept: Keeper, tmp_path: Path) -> None
     assert "labels not public" in (author.board() / "suite-own.html").read_text()
 
 
-def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None:
+def test_an_author_gets_questions_without_labels(kept: Keeper, tmp_path: Path) -> None:
     """The same task file and tables without the column of answers allow answering and checking, but not scoring."""
     author = Keeper(tmp_path / "author", hidden=True)
     author.tasks = [*TASKS]
@@ -744,7 +744,7 @@ def test_an_author_has_the_questions_alone(kept: Keeper, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("without", [[0], [5], [*range(1, COUNT)]])
-def test_labels_are_all_there_or_none(tmp_path: Path, without: list[int]) -> None:
+def test_labels_are_present_for_all_examples_or_none(tmp_path: Path, without: list[int]) -> None:
     keeper = Keeper(tmp_path / "keeper", hidden=True)
     path = keeper.folder / "private" / "own.text.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]

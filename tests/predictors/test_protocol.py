@@ -28,7 +28,7 @@ def test_valid_outcomes_stay(outcome):
     assert storable_outcome(outcome) == outcome
 
 
-def test_reasoning_is_for_readers():
+def test_reasoning_is_shortened_and_cleaned():
     """Reasoning is shortened, cleaned, and left out if it is not text. The answer is kept in any case."""
     found = storable_outcome(Answer("x", reasoning=f"begin {'x' * 100_000}\ud800 end", served_by="m" * 5_000))
     assert found.text == "x" and len(found.reasoning) <= 8_000 and len(found.served_by) < 200
@@ -73,7 +73,7 @@ _KEPT = "'context_kept' must be the start and the end of the kept part, such as 
         (("q0", "x"), "the outcome must be an Answer or a Failure, not ('q0', 'x')"),
     ],
 )
-def test_what_is_not_has_failed(outcome, error):
+def test_invalid_outcomes_become_failures(outcome, error):
     found = storable_outcome(outcome)
     assert isinstance(found, Failure) and found.error.startswith(error)
     with pytest.raises(ValueError):

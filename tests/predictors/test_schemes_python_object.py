@@ -150,7 +150,7 @@ def said(monkeypatch):
         ({"x": "\ud800"}, "which cannot be stored as JSON"),
     ],
 )
-def test_what_it_may_not_say_of_itself(said, value, sentence):
+def test_descriptions_that_are_refused(said, value, sentence):
     with pytest.raises(DecabenchError, match=rf"describe\(\) of theirs:model .*{sentence}"):
         said(value)
 

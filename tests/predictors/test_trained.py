@@ -148,7 +148,7 @@ def test_others_refuse_a_beam():
             make_backend(predictor, ModelOptions(beam=2, model="x" if "openai" in predictor else None))
 
 
-def test_it_says_what_it_was_shown(trained):
+def test_answers_state_the_part_of_the_context_that_was_read(trained):
     asked = questions(trained, "sst")
     with backend(str(trained.output), ModelOptions(device="cpu", max_new_tokens=2)).open() as make:
         found = dict(make(setting("sst")).stream(asked))

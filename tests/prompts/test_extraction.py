@@ -263,7 +263,7 @@ def test_json_that_repeats_a_key_is_unparseable(task: str, first: str, second: s
     assert extract(f'{{"answer": "{first}", "answer": "{first}"}}', form(task), SST).answer == first
 
 
-def test_a_server_that_says_it_declined_is_believed() -> None:
+def test_a_refusal_by_the_server_counts_as_refused() -> None:
     assert extract("positive", form("sst"), SST, "refused") == Extracted("", "refused")
     assert extract("", form("sst"), SST, "refused") == Extracted("", "refused")
 
@@ -369,7 +369,9 @@ FORMS = st.builds(
 
 @given(raw=RAW, form=FORMS, question=RAW, finish=st.sampled_from(["stop", "length", "refused"]))
 @settings(max_examples=200, deadline=None)
-def test_it_never_raises_nor_makes_words_up(raw: str, form: AnswerForm, question: str, finish: str) -> None:
+def test_extraction_never_raises_and_invents_no_words(
+    raw: str, form: AnswerForm, question: str, finish: str
+) -> None:
     found = extract(raw, form, question, finish)
     assert found == extract(raw, form, question, finish)
     assert (found.answer == "") <= (found.rule.split("+")[-1] in ("empty", "unparseable", "refused"))
@@ -383,7 +385,7 @@ def test_it_never_raises_nor_makes_words_up(raw: str, form: AnswerForm, question
 
 @given(raw=RAW, form=FORMS)
 @settings(max_examples=100, deadline=None)
-def test_an_answer_is_found_again_in_itself(raw: str, form: AnswerForm) -> None:
+def test_an_extracted_answer_is_extracted_unchanged(raw: str, form: AnswerForm) -> None:
     if form.kind not in ("sql", "state"):
         return
     found = extract(raw, form)
@@ -419,7 +421,7 @@ def test_long_texts_take_no_time() -> None:
             assert time.process_time() - start < 2, (piece, kind)
 
 
-def test_what_a_task_declares_settles_the_form() -> None:
+def test_the_declared_output_decides_the_form() -> None:
     """Found by a reader: the labels of a task gave way to words of its questions."""
     names = Label(("yes", "no"))
     form = settle_form(default_form(names, "accuracy"), names)

@@ -542,7 +542,7 @@ FEARED = "Who feared violence? the councilmen or the demonstrators?"
     ("question", "raw", "answer"),
     [(OUT, *case) for case in KNOCKS] + [(FEARED, *case) for case in PERMITS],
 )
-def test_a_denial_of_something_else_decides_nothing(question: str, raw: str, answer: str | None) -> None:
+def test_a_negation_of_something_else_chooses_no_label(question: str, raw: str, answer: str | None) -> None:
     """Sentences of a schema contain many negations. They must not rule out the right name and leave the wrong one."""
     found = extract(raw, form("schema"), question)
     if answer is None:

@@ -108,7 +108,7 @@ def test_a_format_is_named_with_the_score_without_it(case: str, items: Answers) 
         ("sst", "", str.title),
     ],
 )
-def test_no_word_of_what_the_metric_ignores(
+def test_nothing_is_reported_that_the_metric_ignores(
     task: str, metric: str, write: Callable[[str], str], items: Answers
 ) -> None:
     references = items(task)

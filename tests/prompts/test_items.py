@@ -95,7 +95,7 @@ def test_other_ways_to_write_them(raw: str) -> None:
     ],
     ids=["a gap", "no tag", "unknown tag", "another example", "too many", "numbers beyond", "too few"],
 )
-def test_what_is_wrong_stays_where_it_is(raw: str, found: str) -> None:
+def test_wrong_tags_keep_their_places(raw: str, found: str) -> None:
     assert answer(raw) == found
 
 

@@ -299,7 +299,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=9).map("".join))
 @settings(max_examples=200, deadline=None)
-def test_what_was_said_is_read_again_as_it_is(text: str) -> None:
+def test_the_text_of_a_turn_is_read_again_unchanged(text: str) -> None:
     said = read_turn(text).text
     assert said in text
     assert not said or read_turn(said).text == said

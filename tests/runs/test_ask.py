@@ -120,7 +120,7 @@ def test_what_could_not_be_written_has_failed(journal, text, error):
     assert tally.failed == 2 and tally.commonest_error.startswith(error)
 
 
-def test_it_is_told_as_it_goes(journal):
+def test_progress_is_reported(journal):
     states = []
 
     class Told(Silent):
@@ -137,7 +137,7 @@ def test_it_is_told_as_it_goes(journal):
     assert states == [("begin", 0), ("update", 1), ("update", 2), ("end", 2)]
 
 
-def test_cuts_are_told_of_what_was_resumed_too(journal):
+def test_cut_answers_are_counted_in_resumed_runs_too(journal):
     """A warning about truncation that only the first run printed would be missing from the last."""
     cut = {"q1": Answer("x", "length"), "q2": Answer("x", "stop", (0, 3))}
     engine = Engine(lambda question: cut.get(question.id, Answer("x")))
@@ -330,7 +330,7 @@ def test_a_predictor_cannot_end_the_program_as_if_all_were_well(factory):
 
 
 @pytest.mark.parametrize("name", ["predict", "stream"])
-def test_a_person_can_end_it(name):
+def test_ctrl_c_ends_a_predictor(name):
     def interrupted(*_):
         raise KeyboardInterrupt
 

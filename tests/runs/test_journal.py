@@ -40,7 +40,7 @@ def test_what_is_appended_is_read_again(tmp_path):
     assert len(lines(tmp_path)) == 1 + len(OUTCOMES)
 
 
-def test_of_one_example_the_last_outcome_counts(tmp_path):
+def test_the_last_outcome_of_an_example_counts(tmp_path):
     with Journal(tmp_path, KEY) as journal:
         journal.append("1", Failure("once"))
     with Journal(tmp_path, KEY) as journal:
@@ -50,7 +50,7 @@ def test_of_one_example_the_last_outcome_counts(tmp_path):
 
 
 @pytest.mark.parametrize("cut", range(1, 28))
-def test_a_line_that_was_cut_short_is_taken_off(tmp_path, cut):
+def test_an_incomplete_last_line_is_removed(tmp_path, cut):
     """Wherever in the last line the kill came, what was before it stays and what follows is sound."""
     with Journal(tmp_path, KEY) as journal:
         journal.append("1", Answer("first"))
@@ -73,7 +73,7 @@ def test_a_line_that_was_cut_short_is_taken_off(tmp_path, cut):
         replace(KEY, variant=1),
     ],
 )
-def test_nobody_reads_anothers_entries(tmp_path, other):
+def test_entries_of_other_runs_are_not_read(tmp_path, other):
     with Journal(tmp_path, KEY) as journal:
         journal.append("1", Answer("mine"))
     with Journal(tmp_path, other) as theirs:

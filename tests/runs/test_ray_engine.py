@@ -313,7 +313,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
         ("here", "is not a predictor. A predictor must have a method predict"),
     ],
 )
-def test_what_breaks_the_run_says_the_same_as_in_this_process(
+def test_errors_on_workers_have_the_same_message_as_in_this_process(
     cluster, run, tmp_path, somebodys, what, sentence
 ):
     said = []

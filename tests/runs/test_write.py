@@ -113,7 +113,7 @@ def test_the_size_of_a_batch_changes_no_baseline(run, tmp_path, name):
     assert contents(one) == contents(all_)
 
 
-def test_what_the_submission_says(home, run):
+def test_the_submission_records_the_predictor_and_the_data(home, run):
     folder = run("random", ("sst", "schema"), seed=3, authors=("A",), description="D.", name="N")
     content = tomllib.loads((folder / "submission.toml").read_text())
     assert re.fullmatch("sha256:[0-9a-f]{64}", content["predictor"].pop("fingerprint"))
@@ -476,7 +476,7 @@ def test_two_runs_in_one_folder(run, outside, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
-def test_killed_and_gone_on(home, tmp_path):
+def test_a_killed_run_continues(home, tmp_path):
     """After kill -9, the same command continues, and the submission equals that of an uninterrupted run."""
     (tmp_path / "slow_model.py").write_text(
         "import os, pathlib, signal\n"
@@ -647,7 +647,7 @@ def test_a_text_as_it_is():
     assert make_line(QUESTION, Answer(" Positive.\n")) == {"id": "1", "answer": " Positive.\n"}
 
 
-def test_what_is_known_of_it_is_said():
+def test_lines_have_the_finish_and_the_kept_context():
     answer = Answer("x", "length", (0, 3), 5, 6)
     assert make_line(QUESTION, answer) == {
         "id": "1",

@@ -142,7 +142,7 @@ def published(home: Path, tmp_path: Path) -> Path:
         ("squad", []),
     ],
 )
-def test_what_may_not_be_passed_on_stays_out(
+def test_texts_that_cannot_be_redistributed_are_left_out(
     command: Command, published: Path, tmp_path: Path, task: str, left_out: list[str]
 ) -> None:
     lines = answers(

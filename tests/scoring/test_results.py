@@ -134,7 +134,7 @@ def test_what_is_written_is_read(tmp_path):
     assert path.read_text(encoding="utf-8") == made.to_json()
 
 
-def test_a_number_that_is_none_is_not_written():
+def test_nan_is_not_written():
     with pytest.raises(ValueError, match="JSON compliant"):
         results({"squad": scored(float("nan"))}).to_json()
 
@@ -144,13 +144,13 @@ def test_what_a_limited_run_answered():
     assert describe_partial(LimitedRun(1_000, 10_570)) == "1,000 of 10,570 examples"
 
 
-def test_what_has_nothing_to_say_is_left_out():
+def test_empty_fields_are_left_out():
     content = json.loads(results({"squad": scored(5)}).to_json())
     assert not {"answers", "ceiling", "partial", "variants"} & content["tasks"]["squad"].keys()
     assert "answers" not in content and "partial" not in content["total"]
 
 
-def test_what_has_something_to_say_is_written_and_read(tmp_path):
+def test_all_fields_are_written_and_read(tmp_path):
     told = replace(
         partial(),
         answers={"refused": 2},
@@ -205,7 +205,7 @@ def test_read_results(submissions):
     assert {"metric", "n", "empty", "origin", "verified", "fingerprint", "scores"} <= set(frame.columns)
 
 
-def test_failed_and_missing_are_no_noughts(submissions):
+def test_failed_and_missing_tasks_have_no_score(submissions):
     frame = read_results(str(submissions))
     partial = frame[frame["submission"] == "majority"].set_index("task")
     assert partial["status"].to_dict() == {

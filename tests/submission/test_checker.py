@@ -343,7 +343,7 @@ def test_the_check_narrows_to_tasks_and_splits(tmp_path):
         (None, ["test"], [("no-predictions", "", None)]),
     ],
 )
-def test_what_is_asked_for_must_be_there(tmp_path, tasks, splits, expected):
+def test_requested_answers_must_exist(tmp_path, tasks, splits, expected):
     report = check_submission(submission(tmp_path, {}), EXPECTED, TASKS, tasks, splits)
     assert found(report) == expected
 

@@ -133,7 +133,7 @@ def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["test.parquet", "task.json", "inputs.json"])
-def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, name: str) -> None:
+def test_missing_files_are_prepared_again(request_for: Requests, words: Path, name: str) -> None:
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
     (Store(request.home).folder("lines") / name).unlink()

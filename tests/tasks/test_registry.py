@@ -17,7 +17,7 @@ EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
 @EVERY_TASK
-def test_what_a_person_reads(task: Task) -> None:
+def test_every_task_has_a_title_licence_and_citation(task: Task) -> None:
     assert all((task.title, task.dataset, task.licence, task.homepage))
     assert re.search(r" et al\. \d{4}, ", task.citation)
     assert task.origin == "decabench"

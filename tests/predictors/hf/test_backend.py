@@ -72,7 +72,7 @@ def test_it_says_what_decides_answers_and_no_path(llama: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json", "tokenizer.json"])
-def test_whatever_decides_counts(copy: Path, name: str) -> None:
+def test_every_file_that_affects_answers_changes_the_digest(copy: Path, name: str) -> None:
     before = described(copy)["weights"]
     (copy / "README.md").write_text("Nothing that decides.")
     assert described(copy)["weights"] == before

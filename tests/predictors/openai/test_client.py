@@ -52,7 +52,7 @@ GARBAGE = (
         (fault(429, "a"), Say(hangs_up=True), Say(b"{"), fault(503, "b"), Say(b"[]")),
     ],
 )
-def test_what_passes_is_asked_again(waits, says):
+def test_temporary_failures_are_retried(waits, says):
     with serving(in_turn(*says)) as server:
         found = outcomes(at(server.url, waits), questions(1))
     assert found["q0"].text == "fine"
@@ -61,7 +61,7 @@ def test_what_passes_is_asked_again(waits, says):
     assert len(waits.slept) == len(says)
 
 
-def test_waits_grow_and_are_drawn(waits):
+def test_waits_grow_and_are_random(waits):
     with serving(lambda seen: fault(500, "no")) as server:
         outcomes(at(server.url, waits, retries=8), questions(1))
     bounds = [2, 4, 8, 16, 32, 60, 60, 60]
@@ -120,7 +120,7 @@ def test_too_many_requests_pauses_all():
     assert len(early) <= 4 and len(server.seen) == 13
 
 
-def test_tries_end(waits):
+def test_retries_are_limited(waits):
     with serving(lambda seen: fault(500, "out\nof \x1b[31mmemory " + "x" * 1000)) as server:
         found = outcomes(at(server.url, waits, retries=2), questions(2))
     assert len(server.seen) == 6
@@ -165,7 +165,7 @@ def test_a_reply_without_end_is_given_up(waits, monkeypatch):
     assert found["q0"] == Failure("No answer after one try: the server sent more than 1 MiB.")
 
 
-def test_nobody_there_stops_the_run(waits):
+def test_an_unreachable_server_stops_the_run(waits):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     with pytest.raises(
@@ -226,7 +226,7 @@ def test_a_key_that_is_refused_stops_the_run(waits, monkeypatch, status):
     assert "wrong key: Bearer [key]" in str(caught.value) and "canary" not in str(caught.value)
 
 
-def test_the_key_is_nowhere(waits, monkeypatch, caplog, capfd, tmp_path):
+def test_the_key_appears_in_no_outcome_log_or_message(waits, monkeypatch, caplog, capfd, tmp_path):
     """The server echoes the key in every possible way, but no outcome, log or message contains it."""
     monkeypatch.setenv("DECABENCH_API_KEY", CANARY)
     caplog.set_level(logging.DEBUG)
