@@ -38,18 +38,6 @@ def test_a_file_becomes_a_submission_that_is_checked_and_scored(command, home, p
     assert again.exit_code == 0 and "Score it" not in again.stdout
 
 
-def test_missing_answers_are_reported_as_by_check(command, home, predictions, tmp_path):
-    path, gold = predictions
-    first = next(iter(gold))
-    path.write_text(json.dumps({id_: text for id_, text in gold.items() if id_ != first}))
-    done = command(
-        *("import", "squad", path, "--task", "squad", "--output", tmp_path / "out", "--name", "x"),
-        *("--home", home),
-    )
-    assert done.exit_code == 1
-    assert f"missing-id: the example {first!r} has no answer" in done.stdout
-
-
 def test_the_report_has_every_faulty_row(command, home, tmp_path):
     path, report = tmp_path / "predictions.json", tmp_path / "report.jsonl"
     path.write_text(json.dumps({f"nobody.{number}\x1b[2J": "x" for number in range(30)}))

