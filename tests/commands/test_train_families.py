@@ -332,23 +332,3 @@ def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, 
     answers = (tmp_path / "out" / "predictions" / "sst.copy.validation.jsonl").read_text().splitlines()
     right = {row["id"]: row["label"] for row in rows}
     assert all(right[row["id"]] == row["answer"] for row in map(json.loads, answers))
-
-
-@pytest.mark.slow
-def test_a_new_task_learns_on_modules_of_others(command, two_tagging_tasks, tmp_path):
-    """RMN_tr: the encoder and its policies are frozen, and the new task has its own LSTM and decoder."""
-    home, include = two_tagging_tasks
-    own = settings(*MODULES, "model.extension=rmn", 'vectors=["none:12"]', "steps=12", "train_examples=64")
-    shared = ("--model", "ns-mtl", "--home", home, *include, "--device", "cpu", *own)
-    first, second = tmp_path / "first", tmp_path / "second"
-    done = command("train", "--tasks", "pos", "--output", first, *shared)
-    assert done.exit_code == 0, done.output
-    done = command(
-        *("train", "--init", first, "--freeze", "shared", "--tasks", "pos.low", "--output", second), *shared
-    )
-    assert done.exit_code == 0, done.output
-    before, after = tensors(first, "model.safetensors"), tensors(second, "model.safetensors")
-    names = {name for name in before if name.startswith("shared.") and "temperature" not in name}
-    assert {name.split(".")[1] for name in names} == {"cells", "layers"}
-    assert all(torch.equal(before[name], after[name]) for name in names)
-    assert {name.split(".")[1] for name in after if name.startswith("heads.")} == {"pos/low"}

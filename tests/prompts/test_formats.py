@@ -70,12 +70,12 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "mojibake": ("iwslt.en.de", "", lambda text: text.encode().decode("latin-1"), "UTF-8 decoded"),
     "two at once": ("iwslt.en.de", "", lambda text: f"<s> {pieces(text)} </s>", "pieces of words and contain special"),
     "lower case": ("iwslt.en.de", "chrf2", str.lower, "are in lower case"),
-    "capitals": ("iwslt.en.de", "chrf2", str.upper, "are in capital letters"),
+    
     "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
-    "bytes": ("squad", "", lambda text: repr(text.encode()), "are JSON or Python values"),
+    
     "a prefix": ("squad", "", lambda text: f"The answer is {text}", "begin with 'The answer is'"),
     "a suffix": ("squad", "", lambda text: f"{text} (sure)", "end with '(sure)'"),
-    "both": ("squad", "", lambda text: f"Well: {text} I think", "begin with 'Well:' and end with 'I think'"),
+    
     "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
     "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),

@@ -69,17 +69,6 @@ def test_every_folder_has_a_builder(tool: ModuleType) -> None:
     assert set(tool.BUILDERS) == {TASKS[name].files_folder for name in SAMPLED}
 
 
-@pytest.mark.parametrize(("number", "chosen"), [(1, [0]), (2, [0, 5]), (3, [0, 3, 6]), (10, list(range(10)))])
-def test_pick_spaced(tool: ModuleType, number: int, chosen: list[int]) -> None:
-    assert tool.pick_spaced(range(10), number) == chosen
-
-
-def test_pick_whole_comes_closest_from_above(tool: ModuleType) -> None:
-    sizes = [5, 1, 1, 1, 9, 1]
-    assert sum(tool.pick_whole(sizes, 6, int)) == 6
-    assert sum(tool.pick_whole(sizes, 18, int)) == 18
-
-
 @pytest.mark.parametrize("name", ["iwslt.en.de", "cnn_dailymail"])
 def test_stand_ins_need_no_mirror(tool: ModuleType, name: str, tmp_path: Path) -> None:
     tool.BUILDERS[name](tmp_path / "no mirror")
