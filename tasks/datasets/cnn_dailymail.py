@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from decabench.archives import archive_errors, archive_members
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
@@ -140,6 +139,8 @@ def parse_story(id: str, text: str) -> Story:
 def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index an archive's stories by name. The index is on disk because it is large."""
     import sqlite3
+
+    from decabench.archives import archive_errors, archive_members
 
     most = max(1 << 28, 200 * archive.stat().st_size)
     try:
