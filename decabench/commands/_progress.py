@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING
 
 from decabench.commands._console import is_chatty, note, styles
@@ -33,6 +34,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._next = 0.0
+        self._before: Tally | None = None
 
     def say(self, step: str) -> None:
         """Announce the next step."""
@@ -49,17 +51,23 @@ class Lines:
     def begin(self, tally: Tally) -> None:
         """Report how many answers are already in the journal."""
         self._next = time.monotonic() + _LINE_SECONDS
+        self._before = None
         if tally.resumed:
             note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are already in the journal")
 
     def update(self, tally: Tally) -> None:
-        """Print a line once a minute, with the time left."""
+        """Print a line once a minute, with the time left.
+
+        The line describes the progress before this outcome. If outcomes arrive in batches, it then counts only whole
+        batches. The first outcome of a slow batch would make the run seem much slower than it is.
+        """
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _LINE_SECONDS
-            asked = tally.answered + tally.failed
-            seconds = tally.seconds / asked * (tally.total - tally.done) if asked else 0.0
-            note(f"{_line(tally)}, {clock_time(seconds)} left")
+            if before := self._before:
+                pace = before.seconds / (before.answered + before.failed)
+                note(f"{_line(before)}, {clock_time(pace * (before.total - before.done))} left")
+        self._before = copy(tally)
 
     def end(self, tally: Tally) -> None:
         """Print the task's final progress line."""

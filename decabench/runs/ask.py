@@ -82,7 +82,7 @@ class Tally:
     tool_calls: int = 0
     """Answers that call a tool instead. They are not included in `unparseable`."""
     seconds: float = 0.0
-    """Elapsed time in seconds, including loading."""
+    """Time until the latest outcome in seconds, without the time to load a model in this process."""
     commonest_error: str = ""
     """The most common error message."""
     cost: float | None = None
@@ -200,24 +200,22 @@ def answer_task(run: TaskRun) -> Tally:
         if isinstance(known, Answer):
             tally.resumed += 1
             tally.count_cuts(known)
-    start = time.monotonic()
     run.progress.begin(tally)
     try:
         if tally.resumed < tally.total:
-            _ask_rest(run, tally, start)
+            _ask_rest(run, tally)
     finally:
-        tally.seconds = time.monotonic() - start
         run.progress.end(tally)
     return tally
 
 
-def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
+def _ask_rest(run: TaskRun, tally: Tally) -> None:
     pending: set[str] = set()
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
     errors: Counter[str] = Counter()
     in_a_row = 0
     outcomes = run.engine.outcomes(run.setting, _unanswered(run, failed, pending))
-    before = time.monotonic()  # after the model is loaded, if this process loads it
+    start = before = time.monotonic()  # after the model is loaded, if this process loads it
 
     def record(id_: str, outcome: Outcome) -> None:
         nonlocal in_a_row, before
@@ -227,7 +225,7 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
         tally.count(outcome)
         if run.budget:
             run.budget.count(outcome)
-        tally.seconds = time.monotonic() - start
+        tally.seconds = now - start
         if not isinstance(outcome, Failure):
             in_a_row = 0
             return

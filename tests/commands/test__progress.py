@@ -31,6 +31,21 @@ def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
     ]
 
 
+def test_a_line_counts_whole_batches(capsys, monkeypatch):
+    """Each batch of 32 takes 70 seconds, so a line after its first answer would announce almost two hours."""
+    now = [0.0]
+    monkeypatch.setattr("decabench.commands._progress.time.monotonic", lambda: now[0])
+    lines = Lines()
+    lines.begin(tally(answered=0, seconds=0.0))
+    for answered in range(1, 66):
+        now[0] = 70.0 * ((answered + 31) // 32)
+        lines.update(tally(answered=answered, seconds=now[0]))
+    assert capsys.readouterr().err.splitlines() == [
+        "sst: 32 of 100, 0.5 examples/s, 0:02:29 left",
+        "sst: 64 of 100, 0.5 examples/s, 0:01:19 left",
+    ]
+
+
 def test_a_bar_says_whose_it_is(capsys, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")

@@ -52,6 +52,22 @@ def test_all_is_asked_once(journal):
     assert len(journal.outcomes) == 10
 
 
+def test_loading_the_model_does_not_count_as_time_for_answers(journal, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("decabench.runs.ask.time.monotonic", lambda: now[0])
+
+    class SlowToLoad(Engine):
+        def outcomes(self, setting, questions):
+            now[0] += 300
+            return super().outcomes(setting, questions)
+
+    def answer(question):
+        now[0] += 2
+        return Answer(question.id)
+
+    assert run(SlowToLoad(answer), journal).seconds == 20
+
+
 def test_what_has_an_answer_is_not_asked_again_and_what_failed_is(journal):
     run(Engine(fail_on("q3", "q7")), journal)
     engine = Engine(fail_on("q7"))
