@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -217,7 +218,7 @@ def print_lineup(found: Lineup) -> None:
     total = found.suite.total_name
     names = [*found.examples, *([total] if total in found.pairs else [])]
     digits = {name: found.digits.get(name, 2) for name in names}
-    labels = [f"{number} {row.name}" for number, row in enumerate(found.rows, 1)]
+    labels = found.labels
     columns = [TableColumn("model", is_text=True), TableColumn("runs", right=True)]
     rows = []
     for label, row in zip(labels, found.rows, strict=True):
@@ -228,20 +229,25 @@ def print_lineup(found: Lineup) -> None:
         rows.append([label, format_count(len(row.paths)), *cells])
     out.print(f"{len(found.rows)} models, {found.split}", style="bold")
     print_table(out, [*columns, *(TableColumn(name, right=True) for name in names)], rows)
-    pairs = [
-        [
-            name,
-            labels[pair.a],
-            labels[pair.b],
-            f"{pair.difference:+.{digits[name]}f}",
-            show_interval(pair.interval, digits[name], sign="+"),
-            show_p(pair.p),
-            show_p(pair.p_holm),
+
+    def pair_rows(models: Sequence[str]) -> list[list[str]]:
+        return [
+            [
+                name,
+                models[pair.a],
+                models[pair.b],
+                f"{pair.difference:+.{digits[name]}f}",
+                show_interval(pair.interval, digits[name], sign="+"),
+                show_p(pair.p),
+                show_p(pair.p_holm),
+            ]
+            for name in names
+            for pair in found.pairs[name]
         ]
-        for name in names
-        for pair in found.pairs[name]
-    ]
-    if pairs:
+
+    if pairs := pair_rows(labels):
+        if sum(2 + max(map(len, cells)) for cells in zip(*pairs, strict=True)) > out.width:
+            pairs = pair_rows([label.split()[0] for label in labels])  # the table above explains the numbers
         headings = ("B - A", "95%", "p", "p (Holm)")
         texts = [TableColumn("task"), TableColumn("A", is_text=True), TableColumn("B", is_text=True)]
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
@@ -506,6 +507,15 @@ class Lineup:
     """The seed for resampling."""
     suite: Suite = DECATHLON
     """The suite whose total is compared."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the models, numbered from 1. If models have the same name, the path of a run is added."""
+        names = Counter(row.name for row in self.rows)
+        return [
+            f"{number} {row.name}{f' ({row.paths[0]})' if names[row.name] > 1 else ''}"
+            for number, row in enumerate(self.rows, 1)
+        ]
 
     def to_json(self) -> str:
         """Return canonical JSON."""

@@ -138,3 +138,14 @@ def test_several_submissions(command, home, submit):
     assert len(json.loads(done.stdout)["pairs"]["sst"]) == 3
     for wrong in (folders[:1], [*folders, "--fail-on-regression", "sst:1"]):
         assert command("compare", *wrong, "--home", home).exit_code == 2
+
+
+def test_long_names_are_numbers_in_the_table_of_pairs(command, home, submit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folders = [submit(name, ["sst"]) for name in ("majority", "oracle", "random")]
+    for folder in folders:
+        record = folder / "submission.toml"
+        record.write_text(re.sub('(?m)^name = ".*"', f'name = "{"m" * 30}"', record.read_text(), count=1))
+    lines = command("compare", *folders, "--home", home).stdout.splitlines()
+    pairs = [line.split()[:3] for line in lines if line.split()[:1] == ["sst"]]
+    assert pairs == [["sst", "1", "2"], ["sst", "1", "3"], ["sst", "2", "3"]]

@@ -200,6 +200,15 @@ def test_runs_of_a_model_are_a_row_with_their_spread(runs, home):
     )
 
 
+def test_rows_of_the_same_name_are_told_apart_by_their_paths(runs, home):
+    assert compare_all(runs[:2], home=home).labels == ["1 random", "2 majority"]
+    best, other = compare_all(runs[1:3], home=home, tasks=["sst"], each=True).rows
+    assert compare_all(runs[1:3], home=home, tasks=["sst"], each=True).labels == [
+        f"1 random ({best.paths[0]})",
+        f"2 random ({other.paths[0]})",
+    ]
+
+
 def test_a_record_of_other_form_is_a_model_of_its_own(runs, home):
     for run, backend in zip(runs[1:3], ('"x"', "[]"), strict=True):
         record = run / "submission.toml"
