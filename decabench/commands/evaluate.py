@@ -474,7 +474,8 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
             f"label probabilities: Brier score {found.brier:.3f}, log loss {found.log_loss:.3f}, "
             f"calibration error {100 * found.error:.1f}%"
         )
-    if others := task.answers.get("other_label"):
+    others = task.answers.get("other_label")
+    if others and others != task.answers.get("unparseable"):
         yield f"only {task.n - others:,} of {task.n:,} answers are valid labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"

@@ -391,15 +391,17 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
             )
     for tally in report.tallies:
         count = tally.resumed + tally.answered
-        if tally.other_label:
-            example = f" {tally.other_label_example}" if tally.other_label_example else ""
-            labels = count - tally.other_label
-            yield f"{tally.task}: only {labels:,} of {count:,} answers are valid labels.{example}"
         numbers = {kind: getattr(tally, kind) for kind in _FORMS}
         numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
+        example = f" {tally.other_label_example}" if tally.other_label_example else ""
+        has_others = tally.other_label != numbers["unparseable"]
+        if has_others and tally.other_label:
+            labels = count - tally.other_label
+            yield f"{tally.task}: only {labels:,} of {count:,} answers are valid labels.{example}"
         for kind, sentence in _FORMS.items():
             if number := numbers[kind]:
-                yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}"
+                more = example if kind == "unparseable" and not has_others else ""
+                yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}{more}"
     # served_by is "model (fingerprint)"; a model's fingerprint may change while it answers
     served = dict.fromkeys(name.partition(" (")[0] for tally in report.tallies for name in tally.served_by)
     if len(served) > 1:

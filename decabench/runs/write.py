@@ -423,7 +423,7 @@ def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
     labels = ", ".join(possible_labels(task.output, question.question))
     asked = done.planned.prompting is not None
     advice = (
-        f"Check the prompt with --show-prompt {task.name}, and change the prompt with --template or --shots"
+        f"Check the prompt with --show-prompt {task.name}, or try another --protocol, --template or --shots"
         if asked
         else "The model must answer with only a label"
     )

@@ -252,7 +252,11 @@ _RAISE = "Increase --max-new-tokens, or turn reasoning off."
         ({}, []),
         (
             {"unparseable": 32, "other_label": 32, "other_label_example": "Look."},
-            ["only 0 of 32 answers are valid labels. Look.", "32 of 32 answers are unparseable."],
+            ["32 of 32 answers are unparseable. Look."],
+        ),
+        (
+            {"unparseable": 2, "other_label": 3, "other_label_example": "Look."},
+            ["only 29 of 32 answers are valid labels. Look.", "2 of 32 answers are unparseable."],
         ),
         (
             {"refused": 2},
