@@ -136,7 +136,7 @@ def test_version(command):
         (["leaderbord"], "No such command 'leaderbord'"),
     ],
 )
-def test_wrong_usage_is_2(command, tmp_path, monkeypatch, arguments, sentence):
+def test_wrong_usage_exits_with_2(command, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     done = command(*arguments)
     assert done.exit_code == 2
@@ -344,7 +344,7 @@ WRITING = ["prepare", "prepare --export-ids", "predict", "evaluate"]
 
 
 @pytest.mark.parametrize("name", WRITING)
-def test_a_full_disk_is_3(command, monkeypatch, home, submit, tmp_path, name):
+def test_a_full_disk_exits_with_3(command, monkeypatch, home, submit, tmp_path, name):
     new = tmp_path / "new"
     folder = submit("majority", ["sst"])
     arguments = writing(name, home, new, folder)
@@ -363,7 +363,7 @@ def test_a_full_disk_is_3(command, monkeypatch, home, submit, tmp_path, name):
 
 @pytest.mark.parametrize("name", WRITING)
 @pytest.mark.parametrize("kind", ["a file above", "no permission"])
-def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, tmp_path, name, kind):
+def test_a_folder_that_takes_no_files_exits_with_3(command, monkeypatch, home, submit, tmp_path, name, kind):
     folder = submit("majority", ["sst"])
     (tmp_path / "file").touch()
     new = tmp_path / ("file" if kind == "a file above" else "folder") / "new"

@@ -55,7 +55,7 @@ def validate(document, command):
         assert faults(each, kind) == [], command
 
 
-def test_the_schema_is_one():
+def test_the_schema_is_valid_and_covers_every_command():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
     groups = {"decabench", "export", "review", "vectors"}  # commands that only group others
@@ -245,7 +245,7 @@ class Noisy:
 """
 
 
-def test_what_others_print_does_not_get_between_the_json(home, tmp_path):
+def test_output_of_a_predictor_is_not_mixed_into_the_json(home, tmp_path):
     (tmp_path / "noisy.py").write_text(NOISY)
     arguments = ["predict", "--predictor", "noisy:Noisy", "--tasks", "sst", "--home", str(home), "--json"]
     arguments += ["--output", str(tmp_path / "s")]
@@ -270,5 +270,5 @@ def test_json_by_a_variable_of_the_environment(command, monkeypatch):
     assert "em" in parsed(command("metrics").stdout)
 
 
-def test_help_is_help(command):
+def test_help_ignores_json(command):
     assert command("metrics", "--json", "--help").stdout.startswith("Usage:")

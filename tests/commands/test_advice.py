@@ -106,7 +106,9 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
     ],
 )
 @pytest.mark.parametrize("options", [["--model", "x"], []])
-def test_predictors_as_they_are_often_written(command, home, tmp_path, monkeypatch, predictor, hint, options):
+def test_common_misspellings_of_predictors_get_a_suggestion(
+    command, home, tmp_path, monkeypatch, predictor, hint, options
+):
     if predictor in ("majority",) and not options:
         return
     monkeypatch.chdir(tmp_path)
@@ -216,7 +218,7 @@ def test_an_interrupted_run_is_to_be_run_again(command, home, tmp_path):
         ("prepare --tasks squad", "Name the tasks without the option: cli prepare squad sst."),
     ],
 )
-def test_commands_that_are_nearly_right(command, words, says):
+def test_misspelled_commands_get_a_suggestion(command, words, says):
     done = command(*words.split())
     assert done.exit_code == 2 and done.stderr.strip().endswith(says)
 

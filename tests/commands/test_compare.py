@@ -63,7 +63,7 @@ def test_a_loss_that_may_be_chance_fails_no_gate(command, home, submit):
 
 
 @pytest.mark.parametrize("limit", ["sst", "sst:-1", "sst:x", ":1", "squad:1", "decascore:1"])
-def test_a_limit_that_means_nothing_is_2(command, home, pair, limit):
+def test_an_invalid_limit_exits_with_2(command, home, pair, limit):
     done = command("compare", *pair, "--home", home, "--fail-on-regression", limit)
     assert done.exit_code == 2 and "--fail-on-regression" in done.stderr
 

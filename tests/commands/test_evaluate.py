@@ -48,7 +48,7 @@ def test_tasks_that_were_not_asked_for_are_not_said_to_be_missing(command, home,
     assert "No answers for" not in done.stdout
 
 
-def test_a_task_that_was_asked_for_and_has_no_answers_is_1(command, home, submit):
+def test_a_requested_task_without_answers_exits_with_1(command, home, submit):
     done = command(
         "evaluate", "--submission", submit("oracle", ["sst"]), "--home", home, "--tasks", "sst,squad"
     )
@@ -57,7 +57,7 @@ def test_a_task_that_was_asked_for_and_has_no_answers_is_1(command, home, submit
     assert rows(done)["sst"][1] == "100.00"
 
 
-def test_a_failed_task_is_1(command, home, submit):
+def test_a_failed_task_exits_with_1(command, home, submit):
     folder = spoil(submit("oracle"), "sst")
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 1
@@ -77,7 +77,7 @@ def test_all_scores(command, home, submit):
     assert "nf1 100.00" in done.stdout and "em 100.00" in done.stdout
 
 
-def test_other_data_is_3(command, home, submit, tmp_path):
+def test_other_data_exits_with_3(command, home, submit, tmp_path):
     folder = submit("oracle", ["sst"])
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
     text = (folder / "submission.toml").read_text()

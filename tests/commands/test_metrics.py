@@ -31,7 +31,7 @@ def test_selftest(command):
     assert len(lines) > 10 and all(line.rstrip().endswith("pass") for line in lines[1:-1])
 
 
-def test_a_difference_is_1(command, monkeypatch):
+def test_a_difference_exits_with_1(command, monkeypatch):
     results = selftest.run_selftest()
     wrong = replace(results[0], got=results[0].expected + 1)
     monkeypatch.setattr(selftest, "run_selftest", lambda: [wrong, *results[1:]])

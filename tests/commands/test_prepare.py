@@ -43,7 +43,7 @@ def test_a_split_that_no_task_has_is_left_out(command, tmp_path):
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_mirror_without_the_file_is_3(command, tmp_path, jobs):
+def test_a_mirror_without_the_file_exits_with_3(command, tmp_path, jobs):
     (tmp_path / "mirror").mkdir()
     options = ["--mirror", tmp_path / "mirror", "--home", tmp_path / "home", "--jobs", jobs]
     done = command("prepare", "sst", "schema", *options)
@@ -65,7 +65,7 @@ def test_a_failed_preparation_names_the_data_that_is_still_there(command, tmp_pa
     assert "Earlier data is unchanged: sst (train, validation, test; sample)." in done.stderr
 
 
-def test_a_mirror_with_some_splits_is_3_and_says_the_same_again(command, tmp_path):
+def test_a_mirror_with_some_splits_exits_with_3_each_time(command, tmp_path):
     from decabench.tasks.preparation import SAMPLE_FOLDER
 
     shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
@@ -154,7 +154,7 @@ def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
     assert command(*options, "--sample", "--force").exit_code == 0
 
 
-def test_a_mirror_that_is_no_folder_is_2(command, tmp_path):
+def test_a_mirror_that_is_no_folder_exits_with_2(command, tmp_path):
     for mirror in (tmp_path / "nowhere", "ftp://example.org/mirror"):
         done = command("prepare", "sst", "--mirror", mirror, "--home", tmp_path / "home")
         assert done.exit_code == 2 and "--mirror must be a folder or an http(s) URL" in done.stderr

@@ -89,7 +89,7 @@ def test_validate(command, home):
     assert lines[8] == "sst, validation: all checks passed"
 
 
-def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
+def test_a_task_that_cannot_be_proven_exits_with_1(command, own_task, tmp_path):
     options = ["--include", own_task(["same", "same"]), "--home", tmp_path / "home"]
     assert command("prepare", "own", *options).exit_code == 0
     done = command("tasks", "validate", "own", *options)

@@ -14,7 +14,7 @@ from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import board, results, without
 
 
-def test_both_say_the_same() -> None:
+def test_csv_and_json_agree() -> None:
     files = [results("a", 60.0), results("b", without("sst")), results("f", {}, {"sst": "no file"})]
     files[0]["tasks"]["sst"] |= {"interval": [55.0, 65.0], "units": {"number": 48, "effective": 41.2}}
     found = board(*files)

@@ -27,6 +27,7 @@ from decabench.scoring import ScoringOptions, find_examples
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
+from tests.folders import contents
 from tests.leaderboard.small import results, write
 from tests.leaderboard.synthetic import HOSTILE_ANSWER
 from tests.tasks.fixtures import SAMPLED
@@ -276,6 +277,6 @@ def test_equal_answers_give_equal_bytes_and_a_page_replaces_a_page(
 ) -> None:
     found = find_examples(submit("random", ["sst"]), "sst", ScoringOptions(home=home))
     write_example_pages(found, tmp_path / "page")
-    before = {path: path.read_bytes() for path in (tmp_path / "page").rglob("*") if path.is_file()}
+    before = contents(tmp_path / "page")
     write_example_pages(found, tmp_path / "page")
-    assert {path: path.read_bytes() for path in (tmp_path / "page").rglob("*") if path.is_file()} == before
+    assert contents(tmp_path / "page") == before

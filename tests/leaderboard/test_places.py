@@ -30,7 +30,7 @@ def places(scores: str, p: Mapping[tuple[int, int], float | None]) -> list[tuple
     return [(place.rank, place.group, place.span) for place in placed]
 
 
-def test_nothing_and_one() -> None:
+def test_no_systems_and_one_system() -> None:
     assert assign_places([], [], None) == []
     assert places("9", {}) == [(1, 1, "")]
 
@@ -72,7 +72,7 @@ def test_one_that_cannot_be_tested_changes_no_group_of_others() -> None:
     assert places("9 8 7 6", p) == [(1, 1, "1–4"), (1, 1, "1–2"), (3, 2, "2–3"), (4, 3, "3–4")]
 
 
-def test_one_without_statistics_rules_no_rank_out() -> None:
+def test_a_system_without_statistics_may_have_any_rank() -> None:
     p = {(0, 1): None, (1, 2): None, (0, 2): 0.01}
     assert places("9 8 7", p) == [(1, 1, "1–2"), (1, 1, "1–3"), (3, 2, "2–3")]
 
@@ -87,14 +87,7 @@ def test_a_test_decides_whatever_the_digits_shown() -> None:
     ]
 
 
-def test_systems_that_are_not_tested_share_a_rank_without_a_p() -> None:
-    tests = made_tests({(0, 2): None, (1, 2): None, (0, 1): None}, [9, 8, 8])
-    placed = assign_places(["9", "8", "8"], "abc", tests)
-    assert [place.rank for place in placed] == [1, 1, 1]
-    assert [place.versus.partition(":")[0] for place in placed] == ["", *["not tested against a"] * 2]
-
-
-def test_equals_go_together_to_a_new_group() -> None:
+def test_tied_systems_move_to_a_new_group_together() -> None:
     """If one of two tied systems differs from the first, both move to a new group."""
     assert [place[:2] for place in places("9 8 8", {(0, 2): 0.001})] == [(1, 1), (2, 2), (2, 2)]
 

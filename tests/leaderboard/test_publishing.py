@@ -21,18 +21,13 @@ from decabench.errors import StorageError
 from decabench.leaderboard import LeaderboardError, write_leaderboard
 from decabench.leaderboard import site as site_module
 from decabench.leaderboard.publishing import MARKER, publish
+from tests.folders import contents
 
 
 def site_of(number: int, pages: int = 3) -> list[tuple[str, bytes]]:
     """Write a site whose pages all name their build."""
     names = ["index.html", *(f"submissions/s-{index}.html" for index in range(pages))]
     return [(name, f"build {number}".encode()) for name in names]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
 
 
 def test_a_site_replaces_the_one_before(tmp_path: Path) -> None:
@@ -227,20 +222,20 @@ def test_a_site_of_the_same_inputs_is_left_as_it_is(
     for name in ("system-02", "system-03"):
         shutil.copytree(made_up / name, folder / name)
     index = write_leaderboard(folder, site, home=home)
-    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    before = contents(site)
     with monkeypatch.context() as patch:
         patch.setattr(site_module, "publish", None)
         write_leaderboard(folder, site, home=home)
     index.write_text("", encoding="utf-8")
     write_leaderboard(folder, site, home=home)
-    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+    assert contents(site) == before
     write_leaderboard(folder, site, home=home, examples="none")
     assert not (site / "data/texts").exists()
     write_leaderboard(folder, site, home=home)
     answers = folder / "system-03/predictions/sst.validation.jsonl"
     answers.write_text(answers.read_text(encoding="utf-8").replace("positive", "negative"), encoding="utf-8")
     write_leaderboard(folder, site, home=home)
-    assert index.read_bytes() != before[index]
+    assert index.read_bytes() != before["index.html"]
     monkeypatch.setattr(site_module, "_SETTLED", 3600.0)  # recently written files may change again
     index.write_text("", encoding="utf-8")
     for _ in range(2):

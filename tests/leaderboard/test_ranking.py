@@ -117,12 +117,6 @@ def test_floors_and_ceilings_are_predictors_that_ship() -> None:
     assert BASELINES | CEILINGS == set(PREDICTORS)
 
 
-def test_a_row_of_few_tasks_says_which() -> None:
-    names = [name for name in without() if name not in ("sst", "srl")]
-    (table,) = tables(results("two", without(*names)))
-    assert table.rows[0].remarks == ("100.0 of 200 (2 of 10 tasks)", "only sst, srl")
-
-
 def test_every_unranked_row_says_why() -> None:
     failures = {"zre": "12 ids missing", "schema": "no file", "sst": "no file"}
     scores = without("zre", "schema", "sst", "srl")
@@ -166,12 +160,6 @@ def test_on_test_the_public_tasks_are_ranked_by_their_sum() -> None:
     assert table.rows[1].remarks == ("693.0 of 700 (7 of 8 public tasks)", "missing: schema")
     hidden = [cell.task for cell in table.rows[0].cells if cell.status == "hidden"]
     assert hidden == [name for name in NAMES if TASKS[name].hidden]
-
-
-def test_a_submission_without_tasks_is_shown() -> None:
-    (table,) = tables(results("empty", {}))
-    assert ranking(table) == [(None, "empty")]
-    assert table.rows[0].remarks[0] == "0 of 10 tasks"
 
 
 def find_sample(name: str, task: str, score: float, metric: Metric) -> Sample | None:
@@ -268,12 +256,6 @@ def test_without_a_test_it_says_so() -> None:
     first, second = (row.place for row in table.rows)
     assert first and second and (first.span, second.span) == ("1–2", "1–2")
     assert second.versus == "not tested against a: there are no statistics on the same units"
-
-
-def test_partial_results_are_in_no_rank_group() -> None:
-    entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
-    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
-    assert [row.place and (row.rank, row.place.group) for row in table.rows] == [(1, 1), None]
 
 
 def test_intervals_are_shown_where_they_are_known() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import StorageError
 from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.pages import CONTENT_POLICY
+from tests.folders import contents
 from tests.leaderboard.small import NAMES, results, without, write
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</style></table>{{ 7*7 }}</script>"
@@ -101,7 +101,7 @@ def test_order_on_the_page(site: Path) -> None:
     ]
 
 
-def test_it_says_what_is_missing(site: Path) -> None:
+def test_the_page_names_missing_and_failed_tasks(site: Path) -> None:
     text = Page(site / "site" / "index.html").text
     for words in (
         "891.0 of 900 (9 of 10 tasks)",
@@ -130,7 +130,7 @@ def test_it_says_what_is_missing(site: Path) -> None:
         ),
     ],
 )
-def test_a_caption_says_by_what_there_are_ranks(
+def test_a_caption_names_the_score_that_decides_the_ranks(
     tmp_path: Path, files: list[dict[str, object]], caption: str
 ) -> None:
     text = made(tmp_path, files).text
@@ -285,44 +285,10 @@ def test_namesakes_are_told_apart_by_their_files(tmp_path: Path) -> None:
     }
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
 def test_the_same_results_give_the_same_bytes(site: Path, tmp_path: Path) -> None:
     for _ in range(2):
         made(tmp_path, FILES)
         assert contents(tmp_path / "site") == contents(site / "site")
-
-
-def test_pages_of_a_submission_that_is_gone_go_and_files_at_the_top_stay(tmp_path: Path) -> None:
-    made(tmp_path, FILES[:2])
-    site = tmp_path / "site"
-    (site / "CNAME").write_text("board.example.org")
-    (tmp_path / "submissions" / "submission-0" / "results" / "validation.json").unlink()
-    write_leaderboard(tmp_path / "submissions", site, examples="none", rank_reported=True)
-    assert not (site / "submissions" / "submission-0-validation.html").exists()
-    assert (site / "submissions" / "submission-1-validation.html").exists()
-    assert (site / "CNAME").exists()
-
-
-def test_it_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "site").touch()
-    (tmp_path / "submissions").mkdir()
-    with pytest.raises(StorageError):
-        write_leaderboard(tmp_path / "submissions", tmp_path / "site", examples="none")
-
-
-def test_the_columns_of_the_decathlon(site: Path) -> None:
-    page = Page(site / "site" / "index.html")
-    heads = next(row for row in page.rows if row[0][2] == "Rank")
-    assert len(heads) == 3 + len(NAMES)
-    assert [
-        text.startswith(name.split(".")[0].split("_")[0])
-        for name, (_, _, text) in zip(NAMES, heads[3:], strict=True)
-    ] == [True] * 10
 
 
 def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:

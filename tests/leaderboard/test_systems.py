@@ -26,7 +26,6 @@ from decabench.scoring import (
     flip_signs,
     mean_sample,
     score_interval,
-    system_and_seed,
     total_interval,
 )
 from decabench.submission import SubmissionInfo, write_submission
@@ -196,13 +195,6 @@ def test_answers_are_read_only_from_submissions(
     include = write_suite(tmp_path / "pair.toml")
     write_leaderboard(folder, tmp_path / "out", home=home, include=include, examples="free")
     assert len(places) == 5 and Path() not in places
-
-
-def test_a_record_without_a_model_has_no_key() -> None:
-    assert system_and_seed(None) is system_and_seed("x") is system_and_seed({"seed": 1}) is None
-    one, other = system_and_seed(sampled(1)), system_and_seed(sampled(2))
-    assert one is not None and other is not None
-    assert one[0] == other[0] and one[1] != other[1]
 
 
 # The row

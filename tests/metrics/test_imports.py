@@ -1,4 +1,4 @@
-"""Importing metrics is fast and loads only the standard library, under both names."""
+"""Importing metrics loads only the standard library, under both names, and nothing that takes long."""
 
 import json
 import shutil
@@ -12,23 +12,20 @@ import decabench.metrics
 
 FOLDER = Path(decabench.metrics.__file__).resolve().parent
 PROBE = """
-import json, sys, time
+import json, sys
 before = set(sys.modules)
-start = time.process_time()
 import {module}
-seconds = time.process_time() - start
-print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
+print(json.dumps(sorted(set(sys.modules) - before)))
 """
 
 
-def probe(module: str, path: Path) -> tuple[float, set[str]]:
-    """Return (CPU seconds, top-level names of the loaded modules), without site-packages."""
+def probe(module: str, path: Path) -> set[str]:
+    """Return the top-level names of the modules that are loaded, without site-packages."""
     code = f"import sys; sys.path.insert(0, {str(path)!r})\n" + PROBE.format(module=module)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    seconds, loaded = json.loads(done.stdout)
-    return seconds, {name.split(".")[0] for name in loaded}
+    return {name.split(".")[0] for name in json.loads(done.stdout)}
 
 
 @pytest.fixture
@@ -39,17 +36,17 @@ def copied(tmp_path):
 
 @pytest.mark.parametrize("module", ["metrics", "metrics.selftest"])
 def test_a_copied_folder_works_with_the_standard_library_alone(module, copied):
-    _, loaded = probe(module, copied)
+    loaded = probe(module, copied)
     assert loaded - {"metrics"} <= sys.stdlib_module_names
 
 
 def test_inside_the_package():
-    _, loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
+    loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
     assert loaded - {"decabench"} <= sys.stdlib_module_names
 
 
 def test_what_takes_long_to_load_is_loaded_when_it_is_used():
-    _, loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
+    loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
     assert not loaded & {
         "asyncio",
         "decimal",
@@ -61,11 +58,6 @@ def test_what_takes_long_to_load_is_loaded_when_it_is_used():
         "statistics",
         "string",
     }
-
-
-def test_import_takes_under_a_tenth_of_a_second(copied):
-    probe("metrics", copied)  # compiles
-    assert min(probe("metrics", copied)[0] for _ in range(5)) < 0.1
 
 
 def test_a_missing_scorer_is_named_with_its_pip_line(copied):

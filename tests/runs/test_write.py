@@ -33,6 +33,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.wording import AnswerForm
+from tests.folders import contents as all_contents
 from tests.runs.untimed import untimed, untimed_line
 
 ROOT = Path(__file__).parents[2]
@@ -704,12 +705,6 @@ def test_reasoning_that_arrives_apart_is_no_answer_either(finish, rule):
 # A run neither writes nor removes anything through a link leads out of the submission's folder
 
 
-def contents_of_links(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
 @pytest.fixture
 def scored(home: Path, submit: Callable[..., Path]) -> Path:
     folder = submit("majority", ["sst", "schema"], "s")
@@ -736,12 +731,12 @@ def test_folders_that_are_links(scored: Path, tmp_path: Path, submit: Callable[.
     shutil.move(scored / link, elsewhere)
     (scored / link).symlink_to(elsewhere)
     (elsewhere / "mine.jsonl").write_text("mine")
-    before = contents_of_links(elsewhere)
+    before = all_contents(elsewhere)
     with pytest.raises(StorageError, match="a link leads out of"):
         submit("majority", ["sst"], "s")
     with pytest.raises(StorageError, match="a link leads out of"):
         submit("random", ["sst"], "s")
-    assert contents_of_links(elsewhere) == before
+    assert all_contents(elsewhere) == before
 
 
 def test_a_journal_that_is_a_link(scored: Path, tmp_path: Path, submit: Callable[..., Path]) -> None:

@@ -364,7 +364,7 @@ def test_equal_systems_share_a_rank(tasks: Sequence[tuple[int, int]], systems: i
     assert broken(tasks, systems, trials=100, resamples=499) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
 
 
-def test_unlike_units_and_a_twin_break_no_board():
+def test_a_near_copy_of_a_system_does_not_tie_all_others():
     """A system that is submitted twice, with two answers changed, must not tie all others."""
     generator = np.random.default_rng(12)
     n = np.full(60, 20)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from decabench.errors import MetricError, MissingDataError
+from decabench.errors import MetricError
 from decabench.metrics import METRICS
 from decabench.scoring.proof import empty_answer_floor, prove_task
 from decabench.tasks import DECATHLON, TASKS, Label, Number, Tags, Text, Tree
@@ -87,16 +87,6 @@ def test_a_metric_that_needs_what_the_task_has_not(failing):
 def test_a_gold_score_of_its_own(failing):
     """If gold answers don't get full marks from the official scorer, they must from the corrected score."""
     assert failing([example(0, "the"), *SOUND[1:]], metric="nf1", gold_score="em") == set()
-
-
-def test_the_row_count(home):
-    checks = {check.name: check for check in prove_task(TASKS["schema"], "validation", Store(home))}
-    assert checks["row count"].detail == "82 of 82 published"
-
-
-def test_without_data(tmp_path):
-    with pytest.raises(MissingDataError, match="is not prepared"):
-        prove_task(TASKS["sst"], "validation", Store(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from decabench.scoring.results import (
     LimitedRun,
     TaskResult,
     VariantScores,
-    describe_partial,
     read_results,
     write_results_file,
 )
@@ -139,11 +137,6 @@ def test_nan_is_not_written():
         results({"squad": scored(float("nan"))}).to_json()
 
 
-def test_what_a_limited_run_answered():
-    assert describe_partial(LimitedRun(8, 10, "limit 8")) == "8 of 10 examples, limit 8"
-    assert describe_partial(LimitedRun(1_000, 10_570)) == "1,000 of 10,570 examples"
-
-
 def test_empty_fields_are_left_out():
     content = json.loads(results({"squad": scored(5)}).to_json())
     assert not {"answers", "ceiling", "partial", "variants"} & content["tasks"]["squad"].keys()
@@ -216,11 +209,6 @@ def test_failed_and_missing_tasks_have_no_score(submissions):
     assert partial["score"].notna().to_dict() == {name: name == "sst" for name in DECATHLON.tasks}
     assert partial["decascore"].isna().all() and not partial["complete"].any()
     assert partial["total"].tolist() == pytest.approx([partial.loc["sst", "score"]] * 10)
-
-
-def test_only_partial_results(submissions):
-    shutil.rmtree(submissions / "oracle")
-    assert len(read_results(submissions)) == 10
 
 
 def test_no_results(tmp_path):

@@ -82,7 +82,7 @@ def test_ten_outer_units_are_enough(outer: int, varying: int, level: int, fixed:
     assert (len(sample.sizes), sample.level, sample.fixed) == (varying, level, fixed)
 
 
-def test_without_ten_of_anything_the_innermost_units_vary():
+def test_without_ten_units_at_any_level_the_innermost_units_vary():
     sample = em_sample(np.arange(8) % 2 == 0, nested(outer=2, inner=2, examples=2))
     assert (len(sample.sizes), sample.level, sample.fixed) == (4, 1, 0)
 
@@ -157,7 +157,7 @@ def test_spearman_is_ranked_anew_in_every_sample(noise: float):
     assert error(sample) == pytest.approx(slow, rel=0.05)
 
 
-def test_ranks_that_stay_as_they_were_say_too_little():
+def test_fixed_ranks_underestimate_the_standard_error():
     """With some data, fixed ranks make the standard error a fifth too small."""
     generator = np.random.default_rng(6)
     gold = generator.normal(size=400)
@@ -199,7 +199,7 @@ def test_the_interval_of_a_correlation_is_fisher_s():
 
 
 @pytest.mark.parametrize("count", [2, 10, 400])
-def test_all_right_is_not_certainty(count: int):
+def test_a_perfect_score_has_an_interval(count: int):
     found = score_interval(em_sample(np.ones(count)))
     theirs = stats.binomtest(count, count).proportion_ci(method="exact")
     assert (found.low, found.high) == pytest.approx((100 * theirs.low, 100.0))
@@ -207,7 +207,7 @@ def test_all_right_is_not_certainty(count: int):
     assert (none.low, none.high) == pytest.approx((0.0, 100 - 100 * theirs.low))
 
 
-def test_units_that_are_all_alike_are_not_certainty():
+def test_identical_units_have_an_interval():
     found = score_interval(em_sample(np.arange(40) % 2 == 0, [(str(i // 2),) for i in range(40)]))
     assert found.low < 35 and found.high > 65
 

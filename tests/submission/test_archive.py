@@ -12,6 +12,7 @@ import pytest
 from decabench.errors import StorageError, SubmissionError
 from decabench.submission import archive as archive_module
 from decabench.submission.archive import unpack
+from tests.folders import contents
 
 GOOD = {"submission.toml": b"name = 'x'", "predictions/squad.validation.jsonl": b"{}\n" * 1000}
 
@@ -48,12 +49,6 @@ def zip_member(name, mode=0, create_system=3):
     return info
 
 
-def tree(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
 @pytest.fixture
 def into(tmp_path):
     return tmp_path / "inner" / "into"
@@ -68,7 +63,7 @@ def test_plain_files_come_out_as_they_went_in(tmp_path, into, name, top):
     else:
         write_tar(path, *(tar_member(top + file, data) for file, data in GOOD.items()))
     unpack(path, into)
-    assert tree(into / top) == GOOD
+    assert contents(into / top) == GOOD
 
 
 def test_modes_are_not_taken_over(tmp_path, into):
@@ -85,7 +80,7 @@ def test_the_suffix_of_the_other_kind_does_not_matter(tmp_path, into, name, othe
     else:
         path = write_tar(tmp_path / other, *(tar_member(file, data) for file, data in GOOD.items()))
     unpack(path.rename(tmp_path / name), into)
-    assert tree(into) == GOOD
+    assert contents(into) == GOOD
 
 
 @pytest.mark.parametrize("content", [b"Rar!\x1a\x07", lzma.compress(b"x"), b"<!DOCTYPE html>", b""])
@@ -201,7 +196,7 @@ def test_a_bomb_is_stopped_at_the_limit(tmp_path, into, kind):
     assert path.stat().st_size < 50_000
     with pytest.raises(SubmissionError, match="unpacks to more than 1,000,000 bytes"):
         unpack(path, into, limit_bytes=1_000_000)
-    assert sum(len(data) for data in tree(into).values()) <= 1_000_000
+    assert sum(len(data) for data in contents(into).values()) <= 1_000_000
     unpack(path, into.with_name("allowed"), limit_bytes=20_000_000)
 
 
@@ -217,7 +212,7 @@ def test_a_size_that_the_header_makes_small_is_not_believed(tmp_path, into):
     path.write_bytes(raw)
     with pytest.raises(SubmissionError):
         unpack(path, into, limit_bytes=1000)
-    assert sum(len(data) for data in tree(into).values()) <= 1000
+    assert sum(len(data) for data in contents(into).values()) <= 1000
 
 
 def test_overlapping_zip_members_are_stopped_too(tmp_path, into):

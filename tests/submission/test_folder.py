@@ -28,13 +28,8 @@ ANSWERS = {
     ("iwslt.en.de", "test"): [("0", "Über\u2028\u0085\x00\r\n\t\"'\\ 🎉")],
 }
 COMPRESSIONS = [None, "gz", "zst"]
+from tests.folders import contents
 from tests.submission.reading import read_answers
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS)
