@@ -14,10 +14,12 @@ import hashlib
 import json
 import re
 import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import accumulate, pairwise
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any, Literal
@@ -81,27 +83,16 @@ def _index_and_pieces(
     name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the rows in pieces, as JSON values, and then an index with the number of the first row of each piece."""
-    starts, count, size = [0], 0, 0
-    piece: list[str] = []
-    for row in rows:
-        text = encode_basestring_ascii(row) if isinstance(row, str) else write_json(row)
-        piece.append(text)
-        size += len(text)
-        count += 1
-        if size >= _PIECE:
-            yield _piece(name, len(starts) - 1, piece)
-            starts.append(count)
-            piece, size = [], 0
-    if piece:
-        yield _piece(name, len(starts) - 1, piece)
-    else:
-        starts.pop()
+    texts = [encode_basestring_ascii(row) if isinstance(row, str) else write_json(row) for row in rows]
+    sizes = list(accumulate(map(len, texts), initial=0))
+    starts = [0] if texts else []
+    while starts and (end := bisect_left(sizes, sizes[starts[-1]] + _PIECE)) < len(texts):
+        starts.append(end)
+    for number, (start, end) in enumerate(pairwise([*starts, len(texts)])):
+        json_text = f"[{','.join(texts[start:end])}]"
+        yield f"data/{name}-{number}.js", make_script(f"{name}-{number}", json_text=json_text)
     first = {"key": key, "pieces": len(starts), "starts": starts}
     yield f"data/{name}.js", make_script(name, {**first, **index})
-
-
-def _piece(name: str, number: int, rows: Sequence[str]) -> tuple[str, bytes]:
-    return f"data/{name}-{number}.js", make_script(f"{name}-{number}", json_text=f"[{','.join(rows)}]")
 
 
 def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
@@ -330,12 +321,11 @@ def _read_answers(
     texts = [""] * count
     for place, text in zip(read.places, read.answers, strict=True):
         texts[place] = text
-    flags: dict[int, Sequence[str]] = {
-        place: ["empty"] for place, text in enumerate(texts) if not text or text.isspace()
-    }
+    words = [len(text.split()) for text in texts]
+    flags: dict[int, Sequence[str]] = {place: ["empty"] for place, number in enumerate(words) if not number}
     flags |= {place: answer_flags(line, texts[place]) for place, line in details.items()}
     most = sys.maxsize if data.is_whole else 700
-    rows: list[Any] = [text if len(text) <= most else _cut(text, most) for text in texts]
+    rows: list[Any] = [_cut(text, most) if len(text) > most else text for text in texts]
     metric = keeper.metrics[entry.tasks[column.name].metric]
     for place, course in find_courses(metric, texts, data.examples).items():
         parted = course.parted
@@ -357,7 +347,7 @@ def _read_answers(
             }
     index = {
         **_verdicts(scores, column),
-        "words": [len(text.split()) for text in texts],
+        "words": words,
         "flags": _flag_places(dict(sorted(flags.items()))),
     }
     return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))

@@ -127,11 +127,11 @@ def find_others(site: Path) -> list[str]:
         raise StorageError(f"{site} is not a folder. Choose another --output.")
     if site.is_dir() and any(site.iterdir()):
         _read_names(site)  # check this first, because a folder that isn't a site may be too large to search
-    found = {
-        path.relative_to(site).as_posix()
-        for path in site.rglob("*")
-        if path.is_symlink() or not path.is_dir()
-    }
+    found = set()
+    for here, folders, names in os.walk(site):
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
+        within = os.path.relpath(here, site)
+        found.update(Path(within, name).as_posix() for name in (*names, *links))
     if not found:
         return []
     others = sorted(found - {*_read_names(site), MARKER})

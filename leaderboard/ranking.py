@@ -227,14 +227,19 @@ def _test_rows(
     systems = by_mark[""]
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
     rows += runs_of(rows)
-    flipped = {name: flip_signs([row.entry.sample(name) for row in rows]) for name in names}
+    nothing = flip_signs([None] * len(rows))
+    untested = compare_pairs([nothing], family=[])  # shared, because each has an array of all pairs
+    samples = {name: [row.entry.sample(name) for row in rows] for name in names}
+    flipped = {name: flip_signs(found) if any(found) else nothing for name, found in samples.items()}
     complete = [index for index, row in enumerate(systems) if row.value is not None]
     return Tests(
         total=compare_pairs([flipped[name] for name in names], board.suite.total, complete, intervals)
         if names and board.suite.total != "none"
         else None,
         tasks={
-            name: compare_pairs(
+            name: untested
+            if flipped[name] is nothing
+            else compare_pairs(
                 [flipped[name]],
                 family=[index for index, row in enumerate(systems) if row.entry.score(name) is not None],
                 intervals=intervals,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ class _Change(NamedTuple):
         return tuple(filter(None, self.request or ()))
 
 
+@lru_cache(maxsize=10_000)  # gold answers are read again for every system
 def read_change(text: str) -> _Change:
     """Parse a change of the form `slot: value, slot: value; request, request`.
 
@@ -76,6 +78,7 @@ LOSSES: Mapping[str, str] = {
 """The reasons why a change can be altered when it is parsed and written again, with advice for each reason."""
 
 
+@lru_cache(maxsize=10_000)
 def find_loss(text: str) -> str:
     """Return the reason why a text is altered when it is parsed and written again, as a key of LOSSES.
 

@@ -486,8 +486,9 @@ def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> Co
     counts = Counter[str]()
     if isinstance(output, Label):
         questions = label_questions(job.task, job.store, job.split)
+        given = Counter((text, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True))
         counts["other_label"] = sum(
-            is_other_label(text, output, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True)
+            count for (text, question), count in given.items() if is_other_label(text, output, question)
         )
     if isinstance(output, Tags | Tree):
         golds, known = {item.id: item.answers[0] for item in job.references}, texts
