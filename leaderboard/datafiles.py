@@ -361,33 +361,10 @@ _ABOUT = (
 )  # fmt: skip
 
 
-def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as CSV, with a line for each system, each of its runs if it has several, and each refused file.
-
-    A system with several runs has the mean scores of its runs. Each score is followed by its interval and its units.
-    Rows from papers are left out. The name of a refused file is its path. Text that a spreadsheet would treat as a
-    formula is prefixed with an apostrophe.
-    """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    tasks = board.suite.tasks
-    writer.writerow([*_ABOUT, *(f"{task}{end}" for task in tasks for end in ("", "_low", "_high", "_units"))])
-    for table, kind, row in _all_rows(board):
-        about = _describe_row(board, table, kind, row, pages)
-        scores = [value for task in tasks for value in _score_with_interval(row, task)]
-        writer.writerow(
-            [_csv_value(about[name]) for name in _ABOUT] + [_csv_value(value) for value in scores]
-        )
-    for refusal in refused:
-        about = {**dict.fromkeys(_ABOUT), "kind": "refused", "name": refusal.path, "reason": refusal.reason}
-        writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (4 * len(tasks)))
-    return file.getvalue()
-
-
-def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
-    """Return a board as JSON: the suite, the scores of all submissions, the refused files, and the rows from papers."""
+def describe_board(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+    """Return a board as a JSON value: the suite, all scores, the refused files, and the rows from papers."""
     suite = board.suite
-    content = {
+    return {
         "format": FORMAT,
         "suite": {
             "name": suite.name,
@@ -397,14 +374,10 @@ def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal
             "tasks": {column.name: _describe_column(column) for column in board.columns},
         },
         "submissions": [
-            {
-                **_describe_row(board, table, kind, row, pages),
-                "authors": list(row.entry.authors),
-                "url": row.entry.url,
-                "submission": row.entry.submission,
-                "tasks": {task: _describe_score(row, task) for task in suite.tasks},
-            }
-            for table, kind, row in _all_rows(board)
+            _describe_row(board, table, kind, row, pages)
+            for table in board.tables
+            for kind, row in rows_of(board, table)
+            if not isinstance(row, PublishedRow)
         ],
         "refused": [{"submission": refusal.path, "reason": refusal.reason} for refusal in refused],
         "reported_not_verified": {
@@ -421,16 +394,30 @@ def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal
             ],
         },
     }
-    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _all_rows(board: Board) -> list[tuple[Standings, str, Row]]:
-    return [
-        (table, kind, row)
-        for table in board.tables
-        for kind, row in rows_of(board, table)
-        if not isinstance(row, PublishedRow)
-    ]
+def board_json(described: Mapping[str, Any]) -> str:
+    """Return a described board as JSON."""
+    return json.dumps(described, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def board_csv(described: Mapping[str, Any]) -> str:
+    """Return a described board as CSV, with a line for each system, run and refused file.
+
+    Each score is followed by its interval and its units. Rows from papers are left out. The name of a refused file is
+    its path. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
+    """
+    tasks = described["suite"]["tasks"]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*_ABOUT, *(f"{task}{end}" for task in tasks for end in ("", "_low", "_high", "_units"))])
+    for row in described["submissions"]:
+        scores = [value for task in tasks for value in _score_with_interval(row["tasks"][task])]
+        writer.writerow([_csv_value(value) for value in (*(row[name] for name in _ABOUT), *scores)])
+    for refusal in described["refused"]:
+        about = {"kind": "refused", "name": refusal["submission"], "reason": refusal["reason"]}
+        writer.writerow([_csv_value(about.get(name)) for name in _ABOUT] + [""] * (4 * len(tasks)))
+    return file.getvalue()
 
 
 def _describe_column(column: Column) -> dict[str, Any]:
@@ -471,14 +458,11 @@ def _describe_row(
         "runs": len(row.runs) or None,
         "total_deviation": row.deviation,
         "run_of": f"submissions/{pages[system.entry.path]}.html" if system else None,
+        "authors": list(row.entry.authors),
+        "url": row.entry.url,
+        "submission": row.entry.submission,
+        "tasks": {task: _describe_score(row, task) for task in board.suite.tasks},
     }
-
-
-def _score_with_interval(row: Row, task: str) -> tuple[float | str | None, ...]:
-    if row.entry.score(task) is None:
-        return None, None, None, None
-    result = row.entry.tasks[task]
-    return result.score, *(result.interval or (None, None)), show_units(result.units)
 
 
 def _describe_score(row: Row, task: str) -> dict[str, Any]:
@@ -501,6 +485,12 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     signature = result.signatures.get(result.metric, result.signature)
     more = {"interval": result.interval, "n": result.n, "fingerprint": result.data.fingerprint}
     return {**found, **more, "signature": signature}
+
+
+def _score_with_interval(score: Mapping[str, Any]) -> tuple[float | str | None, ...]:
+    if score["status"] != "scored":
+        return None, None, None, None
+    return score["score"], *(score["interval"] or (None, None)), score.get("units")
 
 
 _FORMULAS = ("=", "+", "-", "@")

@@ -17,7 +17,7 @@ import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring_ascii
@@ -35,6 +35,7 @@ from decabench.leaderboard.entries import Column, Entry
 from decabench.leaderboard.pages import CONTENT_POLICY, make_environment
 from decabench.leaderboard.publishing import File, publish, static_files
 from decabench.leaderboard.scores import Keeper
+from decabench.metrics import Metric
 from decabench.scoring import (
     Browsed,
     Chosen,
@@ -47,6 +48,7 @@ from decabench.scoring import (
 )
 from decabench.submission import (
     AlignedAnswers,
+    AnswerLine,
     Limits,
     PredictionFile,
     find_predictions,
@@ -258,19 +260,65 @@ def read_answers_shown(
     `file` contains the answers, and `name` is the name of the data files. `earlier` is the folder of an
     earlier site. Its files are reused if they were made from the same answers.
     """
-    evidence = entry.evidence[column.name]
+    evidence, count = entry.evidence[column.name], len(data.examples)
     why = data.why or ("" if evidence.kind == "verified" else "These answers were not scored for this site.")
     made_of = [evidence.key, _own_digest(), column.low, column.high, column.digits]
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest() if evidence.key and not why else ""
     if key and earlier is not None and (files := _find_earlier(earlier, name, key)):
-        return SystemAnswers("", len(data.examples), files)
+        return SystemAnswers("", count, files)
     why = why or ("" if file else "Answers are shown only for submissions that are folders.")
-    read = SystemAnswers(why)
-    if file is not None and not why:
-        read = _read_answers(entry, column, file, data, keeper, name, key)
-    if not read.files:
-        return replace(read, files=[(f"data/{name}.js", make_script(name, {"why": read.why}))])
-    return read
+    read = None
+    if file and not why:
+        if evidence.scores is None or len(evidence.scores) != count:
+            why = "The data was prepared again while the site was being built."
+        elif (read := _read_answers(file.path, data.ids)) is None:
+            why = "The answers could not be read."
+    if read is None or evidence.scores is None:
+        return SystemAnswers(why, 0, [(f"data/{name}.js", make_script(name, {"why": why}))])
+    texts, details = read
+    words = [len(text.split()) for text in texts]
+    flags: dict[int, Collection[str]] = {place: ["empty"] for place, number in enumerate(words) if not number}
+    flags |= {place: answer_flags(line, texts[place]) for place, line in details.items()}
+    index = {
+        **_verdicts(evidence.scores, column),
+        "words": words,
+        "flags": _flag_places(dict(sorted(flags.items()))),
+    }
+    rows = _answer_rows(texts, details, data, keeper.metrics[entry.tasks[column.name].metric])
+    return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))
+
+
+def _read_answers(path: Path, ids: list[str]) -> tuple[list[str], dict[int, AnswerLine]] | None:
+    """Return the answer to each example, and the lines with more than an answer by position, or None for bad files."""
+    try:
+        read = AlignedAnswers.read_plain(path, ids) or AlignedAnswers.read(read_lines(path, _LIMITS), ids)
+    except (DecabenchError, OSError, KeyError):
+        return None
+    texts = [""] * len(ids)
+    for place, text in zip(read.places, read.answers, strict=True):
+        texts[place] = text
+    return texts, {read.places[at]: line for at, line in read.details.items()}
+
+
+def _answer_rows(
+    texts: Sequence[str], details: Mapping[int, AnswerLine], data: TaskTexts, metric: Metric
+) -> list[Any]:
+    most = sys.maxsize if data.is_whole else 700
+    rows: list[Any] = [_cut(text, most) if len(text) > most else text for text in texts]
+    more: dict[int, dict[str, str]] = {}
+    for place, course in find_courses(metric, texts, data.examples).items():
+        parted = course.parted
+        where = "here" if parted is not None else ""
+        if parted is not None and parted != place:
+            there = data.examples[parted]
+            where = describe_parting(there.id, there.answers[0], texts[parted])
+        more[place] = {"state": _cut(course.predicted, 500), "parted": _cut(where, 500)}
+    for place, line in details.items():
+        if line.raw is not None:
+            more.setdefault(place, {})["raw"] = _cut(line.raw, 700)
+    for place, found in more.items():
+        rows[place] = {"answer": rows[place], **found}
+    return rows
 
 
 @cache
@@ -297,60 +345,6 @@ def _find_earlier(site: Path, name: str, key: str) -> list[File]:
         return []
     names = [f"data/{name}-{number}.js" for number in range(int(start[2]))]
     return [(each, site / each) for each in (*names, f"data/{name}.js")]
-
-
-def _read_answers(
-    entry: Entry,
-    column: Column,
-    file: PredictionFile,
-    data: TaskTexts,
-    keeper: Keeper,
-    name: str,
-    key: str,
-) -> SystemAnswers:
-    scores, count = entry.evidence[column.name].scores, len(data.examples)
-    if scores is None or len(scores) != count:
-        return SystemAnswers("The data was prepared again while the site was being built.")
-    try:
-        read = AlignedAnswers.read_plain(file.path, data.ids) or AlignedAnswers.read(
-            read_lines(file.path, _LIMITS), data.ids
-        )
-    except (DecabenchError, OSError, KeyError):
-        return SystemAnswers("The answers could not be read.")
-    details = {read.places[at]: line for at, line in read.details.items()}
-    texts = [""] * count
-    for place, text in zip(read.places, read.answers, strict=True):
-        texts[place] = text
-    words = [len(text.split()) for text in texts]
-    flags: dict[int, Sequence[str]] = {place: ["empty"] for place, number in enumerate(words) if not number}
-    flags |= {place: answer_flags(line, texts[place]) for place, line in details.items()}
-    most = sys.maxsize if data.is_whole else 700
-    rows: list[Any] = [_cut(text, most) if len(text) > most else text for text in texts]
-    metric = keeper.metrics[entry.tasks[column.name].metric]
-    for place, course in find_courses(metric, texts, data.examples).items():
-        parted = course.parted
-        where = "here" if parted is not None else ""
-        if parted is not None and parted != place:
-            there = data.examples[parted]
-            where = describe_parting(there.id, there.answers[0], texts[parted])
-        rows[place] = {
-            "answer": rows[place],
-            "state": _cut(course.predicted, 500),
-            "parted": _cut(where, 500),
-        }
-    for place, line in details.items():
-        if line.raw is not None:
-            row = rows[place]
-            rows[place] = {
-                **(row if isinstance(row, dict) else {"answer": row}),
-                "raw": _cut(line.raw, 700),
-            }
-    index = {
-        **_verdicts(scores, column),
-        "words": words,
-        "flags": _flag_places(dict(sorted(flags.items()))),
-    }
-    return SystemAnswers("", count, list(_index_and_pieces(name, index, rows, key)))
 
 
 def find_right(scores: Array, column: Column) -> Array:

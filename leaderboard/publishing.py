@@ -127,7 +127,7 @@ def find_others(site: Path) -> list[str]:
         raise StorageError(f"{site} is not a folder. Choose another --output.")
     if site.is_dir() and any(site.iterdir()):
         _read_names(site)  # check this first, because a folder that isn't a site may be too large to search
-    found = set()
+    found: set[str] = set()
     for here, folders, names in os.walk(site):
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
         within = os.path.relpath(here, site)
@@ -170,10 +170,10 @@ Each change has the title of the `board`, the row's `page` and `name`, and `word
 """
 
 
-def list_builds(boards: Mapping[str, str], site: Path) -> list[Build]:
+def list_builds(boards: Mapping[str, Mapping[str, Any]], site: Path) -> list[Build]:
     """Return the builds that changed something, newest first.
 
-    `boards` contains the new boards as JSON, by file name. The earlier boards and builds are read from the
+    `boards` contains the new boards as JSON values, by file name. The earlier boards and builds are read from the
     site at `site`, if there is one.
     """
 
@@ -189,9 +189,9 @@ def list_builds(boards: Mapping[str, str], site: Path) -> list[Build]:
         builds = []
     changes = [
         change
-        for file, text in boards.items()
+        for file, board in boards.items()
         if isinstance(before := read(f"{file}.json"), dict) and isinstance(before.get("submissions"), list)
-        for change in _compare(before, json.loads(text))
+        for change in _compare(before, board)
     ]
     if not changes:
         return builds

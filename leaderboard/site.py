@@ -21,6 +21,7 @@ from decabench.files import Paths, as_paths, file_digest, is_within
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
+    describe_board,
     make_script,
     overview_data,
     tests_data,
@@ -356,7 +357,7 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
     for task, name in pages.task_names.items():
         yield f"tasks/{name}.html", pages.render_task(task)
     yield "compare.html", pages.render_compare()
-    written = {}
+    described = {}
     for board in pages.boards:
         file = pages.board_files[board.suite.name]
         tables = overview_data(
@@ -368,12 +369,12 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
             keeper.hides,
         )
         yield f"data/boards/{file}.js", make_script(f"boards/{file}", tables)
-        yield f"{file}.csv", board_csv(board, names, pages.refused).encode("utf-8")
-        written[file] = board_json(board, names, pages.refused)
-        yield f"{file}.json", written[file].encode("utf-8")
+        described[file] = describe_board(board, names, pages.refused)
+        yield f"{file}.csv", board_csv(described[file]).encode("utf-8")
+        yield f"{file}.json", board_json(described[file]).encode("utf-8")
         yield f"{file}-embed.html", pages.render_embed(board)
         yield pages.board_pages[board.suite.name], pages.render_overview(board)
-    builds = list_builds(written, site)
+    builds = list_builds(described, site)
     dates = [entry.date for entry in pages.entries if re.fullmatch(r"\d{4}-\d\d-\d\d", entry.date)]
     yield "changes.html", pages.render_changes(builds)
     yield CHANGES, write_changes(builds)

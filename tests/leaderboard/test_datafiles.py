@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from decabench.leaderboard.datafiles import board_csv, board_json, make_script, overview_data
+from decabench.leaderboard.datafiles import board_csv, board_json, describe_board, make_script, overview_data
 from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import board, results, without
 
@@ -19,8 +19,9 @@ def test_csv_and_json_agree() -> None:
     files[0]["tasks"]["sst"] |= {"interval": [55.0, 65.0], "units": {"number": 48, "effective": 41.2}}
     found = board(*files)
     pages = {row.entry.path: f"page-{index}" for index, row in enumerate(found.tables[0].rows)}
-    lines = list(csv.DictReader(io.StringIO(board_csv(found, pages))))
-    content = json.loads(board_json(found, pages))
+    described = describe_board(found, pages)
+    lines = list(csv.DictReader(io.StringIO(board_csv(described))))
+    content = json.loads(board_json(described))
     assert (
         [line["name"] for line in lines] == [one["name"] for one in content["submissions"]] == ["a", "b", "f"]
     )
@@ -38,7 +39,8 @@ def test_csv_and_json_agree() -> None:
 def test_no_name_is_a_formula(name: str) -> None:
     """East Asian versions of spreadsheets treat full-width signs as ordinary signs."""
     found = board(results(name, 60.0))
-    (line,) = csv.DictReader(io.StringIO(board_csv(found, {found.tables[0].rows[0].entry.path: "x"})))
+    described = describe_board(found, {found.tables[0].rows[0].entry.path: "x"})
+    (line,) = csv.DictReader(io.StringIO(board_csv(described)))
     assert line["name"].startswith("'")
 
 
@@ -49,10 +51,10 @@ def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
         "partial": {"answered": 100, "of": 872, "chosen": "limit 100"},
     }
     found = board(file)
-    pages = {found.tables[0].rows[0].entry.path: "x"}
-    (line,) = csv.DictReader(io.StringIO(board_csv(found, pages)))
+    described = describe_board(found, {found.tables[0].rows[0].entry.path: "x"})
+    (line,) = csv.DictReader(io.StringIO(board_csv(described)))
     assert (line["sst"], line["state"]) == ("", "partial")
-    (one,) = json.loads(board_json(found, pages))["submissions"]
+    (one,) = json.loads(board_json(described))["submissions"]
     expected = {
         "status": "partial",
         "score": 91.0,
