@@ -757,7 +757,7 @@ class AlignedAnswers:
     def read_plain(cls, path: Path, ids: Sequence[str]) -> AlignedAnswers | None:
         """Read a file that `write_answers` wrote in the order of `ids`, or return None for any other file.
 
-        The file can be compressed. This is three times as fast as checking every line. Lines with a problem are left to
+        The file can be compressed. This is twice as fast as checking every line. Lines with a problem are left to
         `read`.
         """
         most = min(_MOST_PLAIN, _SLACK_BYTES + len(ids) * _ANSWER_BYTES)  # as in AnswerReader
