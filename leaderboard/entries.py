@@ -386,12 +386,17 @@ class Standings:
         """The notes on the data, and the tasks that each note applies to."""
         return names_by_reason((line.task, line.note) for line in self.data if line.note)
 
-    @property
+    @cached_property
+    def ranked(self) -> int:
+        """The number of ranked systems."""
+        return sum(row.rank is not None for row in self.rows)
+
+    @cached_property
     def all_rows(self) -> tuple[Row, ...]:
         """All rows that have their own page."""
         return self.compared_rows + self.apart
 
-    @property
+    @cached_property
     def compared_rows(self) -> tuple[Row, ...]:
         """All rows that can be compared: systems, baselines, ceilings, and then single runs."""
         whole = self.rows + self.floors + self.ceilings

@@ -128,7 +128,11 @@ class Pages:
             table=table,
             row=row,
             system=table.find_system(row),
-            siblings=self._siblings(row.entry),
+            siblings=[
+                (self.submission_names[other.path], f"{other.suite.title}, {other.split}")
+                for other in self._entries_of.get(row.entry.submission, ())
+                if other.path != row.entry.path
+            ],
             columns={column.name: column for column in board.columns},
             excerpt_counts={task: count for task, (count, _) in excerpts.items()},
             reasons=names_by_reason((task, why) for task, (_, why) in excerpts.items() if why),
@@ -138,19 +142,25 @@ class Pages:
                 for task, result in row.entry.tasks.items()
                 if any(result.answers.get(kind) for kind in _ANSWER_KINDS)
             ],
-            outputs={name: type(task.output).__name__ for name, task in self.tasks.items()},
+            outputs=self._outputs,
             floors=[_best(table.floors, index, row, column) for index, column in enumerate(board.columns)],
             ceilings=[
                 _best(table.ceilings, index, row, column) for index, column in enumerate(board.columns)
             ],
         )
 
-    def _siblings(self, entry: Entry) -> list[tuple[str, str]]:
-        return [
-            (self.submission_names[other.path], f"{other.suite.title}, {other.split}")
-            for other in self.entries
-            if other.submission == entry.submission != "" and other.path != entry.path
-        ]
+    @cached_property
+    def _outputs(self) -> dict[str, str]:
+        return {name: type(task.output).__name__ for name, task in self.tasks.items()}
+
+    @cached_property
+    def _entries_of(self) -> dict[str, list[Entry]]:
+        """The entries of each submission."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            if entry.submission:
+                found.setdefault(entry.submission, []).append(entry)
+        return found
 
     def render_task(self, name: str) -> bytes:
         """Render a task's page, with a ranking for every suite that includes the task."""
@@ -200,16 +210,19 @@ class Pages:
 
     def render_badge(self, table: Standings, row: Row) -> bytes:
         """Render a row's rank and total as an image, for use on other sites."""
-        of = sum(other.rank is not None for other in table.rows)
-        value = (
-            f"{row.total} · rank {row.rank} of {of}" if row.rank is not None else row.total or "not ranked"
-        )
+        value = row.total or "not ranked"
+        if row.rank is not None:
+            value += f" · rank {row.rank} of {table.ranked}"
         return str(self._pieces.badge(table.total_name or table.split, value)).encode()
 
     def render_compare(self) -> bytes:
         """Render the page for comparing systems."""
         offered = [(self.board_files[board.suite.name], board.suite.title) for board in self.boards]
-        return self._render("compare.html", offered=offered)
+        scripts = ("data", "charts", "pairs", "difference", "examples", "compare")
+        body = self._pieces.compare(offered)
+        return self._render(
+            "base.html", name="Compare · decabench", body=body, here="compare", scripts=scripts
+        )
 
     @cached_property
     def _pieces(self) -> Any:

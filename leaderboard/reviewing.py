@@ -395,7 +395,7 @@ def _describe_place(table: Standings, row: Row) -> str:
             (f"not ranked: {row.entry.apart}" if row.entry.apart else "not ranked", *row.remarks)
         )
     ranks = f" ({row.place.best} to {row.place.worst})" if row.place.span else ""
-    return f"rank {row.place.rank}{ranks} of {sum(each.place is not None for each in table.rows)}"
+    return f"rank {row.place.rank}{ranks} of {table.ranked}"
 
 
 def _review_scores(board: Board, table: Standings, row: Row, before: Entry | None) -> Iterator[ReviewedScore]:

@@ -122,9 +122,8 @@ class Keeper:
 
     def hides(self, task: str, split: str) -> bool:
         """Return whether a split's labels are available but hidden, so that its examples must not be published."""
-        if self.record(task, split) is None:
-            return False
-        return self.store.hides(self.tasks.get(task, task), split)
+        record, known = self.record(task, split), self.tasks.get(task)
+        return record is not None and (bool(record.salt) or (known is not None and split in known.hidden))
 
     def obstacle(self, task: str, split: str, made_for: str | None) -> str:
         """Return why answers can't be scored on this machine, or an empty string if they can.

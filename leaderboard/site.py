@@ -344,8 +344,8 @@ def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_who
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:
-            for index in range(len(table.compared_rows)):
-                name = names[table.compared_rows[index].entry.path]
+            for index, row in enumerate(table.compared_rows):
+                name = names[row.entry.path]
                 units = units_data(board, table, index, names, keeper.hides)
                 yield f"data/units/{name}.js", make_script(f"units/{name}", units)
             tests = tests_data(board, table, names, keeper.hides)

@@ -263,5 +263,5 @@
     show(figure, name, words, paint, [head, ...rows]);
   }
 
-  decabench.charts = { COLOURS, forest, grid, scatter, bars };
+  decabench.charts = { COLOURS, draw, forest, grid, scatter, bars };
 })();

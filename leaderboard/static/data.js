@@ -62,5 +62,24 @@
 
   const points = (value, digits = 1) => (value === null || value === undefined ? "–" : fixed(value, digits));
 
-  window.decabench = { put, load, element, line, say, fixed, points };
+  // The state of the page, which its address stores as key=value pairs after the #. This also works for pages opened from
+  // disk.
+
+  function read() {
+    const text = location.hash.slice(1);
+    return text.includes("=") ? new URLSearchParams(text) : new URLSearchParams();
+  }
+
+  function write(pairs) {
+    const kept = new URLSearchParams();
+    for (const [key, value] of Object.entries(pairs)) if (value) kept.set(key, value);
+    const text = kept.toString();
+    if (!text && !location.hash.includes("=")) return;
+    history.replaceState(null, "", text ? "#" + text : location.href.split("#")[0]);
+  }
+
+  // Changes some pairs and keeps the others.
+  const update = (pairs) => write({ ...Object.fromEntries(read()), ...pairs });
+
+  window.decabench = { put, load, element, line, say, fixed, points, state: { read, write, update } };
 })();

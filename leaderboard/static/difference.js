@@ -3,6 +3,7 @@
 (function () {
   "use strict";
   const { element } = decabench;
+  const { draw: paint } = decabench.charts;
   const MOST = 200;
 
   const key = (word) => word.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
@@ -74,12 +75,6 @@
 
   // Draws the heads of the gold tree as arcs over the tokens, and the differing heads of answers in another color.
   function arcs(tokens, rows) {
-    const make = (tag, attributes, text) => {
-      const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
-      if (text) one.textContent = text;
-      return one;
-    };
     const ends = [];
     tokens.reduce((x, token) => {
       const width = Math.max(7.5 * token.length, 20) + 14;
@@ -90,17 +85,16 @@
     const drawn = heads.flatMap((row, index) => row.map((head, at) => ({ head, at, index })).filter(({ head, at }) => head >= 1 && head <= tokens.length && at < tokens.length && (!index || head !== heads[0][at])));
     const height = (one) => Math.min(16 + 11 * Math.abs(one.head - 1 - one.at), 130);
     const top = Math.max(20, ...drawn.map(height));
-    const svg = make("svg", { width: ends[ends.length - 1] + 60, height: top + 26, role: "img", "aria-label": "The gold tree, and where answers differ from it" });
+    const canvas = element("span", null, "canvas");
+    canvas.tabIndex = 0;
+    const svg = paint(canvas, "svg", { width: ends[ends.length - 1] + 60, height: top + 26, role: "img", "aria-label": "The gold tree, and where answers differ from it" });
     for (const one of drawn) {
       const [from, to] = [ends[one.head - 1], ends[one.at]];
       const rise = top - height(one);
-      svg.append(make("path", { d: "M" + from + "," + top + " C" + from + "," + rise + " " + to + "," + rise + " " + to + "," + top, fill: "none", stroke: one.index ? "var(--series-2)" : "var(--series-1)", "stroke-dasharray": one.index ? "4 3" : "none" }));
-      svg.append(make("circle", { cx: to, cy: top, r: 2.5, fill: one.index ? "var(--series-2)" : "var(--series-1)" }));
+      paint(svg, "path", { d: "M" + from + "," + top + " C" + from + "," + rise + " " + to + "," + rise + " " + to + "," + top, fill: "none", stroke: one.index ? "var(--series-2)" : "var(--series-1)", "stroke-dasharray": one.index ? "4 3" : "none" });
+      paint(svg, "circle", { cx: to, cy: top, r: 2.5, fill: one.index ? "var(--series-2)" : "var(--series-1)" });
     }
-    tokens.forEach((token, at) => svg.append(make("text", { x: ends[at], y: top + 18, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" }, token)));
-    const canvas = element("span", null, "canvas");
-    canvas.tabIndex = 0;
-    canvas.append(svg);
+    tokens.forEach((token, at) => paint(svg, "text", { x: ends[at], y: top + 18, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" }, token));
     return canvas;
   }
 
