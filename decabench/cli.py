@@ -50,7 +50,6 @@ _COMMANDS = (
 )
 """Command names. Each command is a function in `commands/NAME.py`, where the name of `import` is `import_`."""
 
-_PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
 _PIPE_CLOSED = 141
@@ -69,12 +68,8 @@ class _LazyCommands(UserDict[str, click.Command]):
         if name not in self.data and name in _COMMANDS:
             own = f"{name}_" if iskeyword(name) else name
             command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
-            from decabench.commands._console import name_variables  # already imported by the command
-
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
-                path = name if each is command else f"{name}_{each.name}"
-                name_variables(each.params, f"{_PREFIX}_{path}")
                 each.params += _shared_options()
                 each.short_help = each.short_help or _first_sentence(each.help or "")
             self.data[name] = command
@@ -359,7 +354,7 @@ def _advice(error: click.ClickException) -> str:
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
-        "auto_envvar_prefix": _PREFIX,  # variables such as DECABENCH_PREDICT_LIMIT set options
+        "auto_envvar_prefix": "DECABENCH",  # variables such as DECABENCH_PREDICT_LIMIT set options
     },
     epilog=_EPILOG,
 )

@@ -32,6 +32,7 @@ from decabench.tasks.preparation import (
 )
 from decabench.tasks.registry import (
     TASKS,
+    choose_tasks,
     get_suite,
     get_task,
     known_suites,
@@ -118,6 +119,7 @@ __all__ = [
     "Tree",
     "Variant",
     "available_splits",
+    "choose_tasks",
     "context_limits",
     "default_form",
     "describe_absent",

@@ -130,6 +130,29 @@ def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
     return DECATHLON if suite is None else suite
 
 
+def choose_tasks(given: Iterable[str], suite: str | None = None, include: Paths = ()) -> list[str] | None:
+    """Return the task names in comma-separated lists, or None for all tasks. They are limited to a suite's tasks.
+
+    Raises UnknownNameError for an unknown task or suite, and DecabenchError if the lists are empty or contain a task
+    outside the suite.
+    """
+    given = list(given)
+    names = [name.strip() for value in given for name in value.split(",") if name.strip()]
+    if given and not names:
+        raise DecabenchError("--tasks is empty. To use all tasks, omit this option.")
+    within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
+    if not names or names == ["all"]:
+        return within
+    known = known_tasks(include)
+    chosen = [get_task(name, known).name for name in dict.fromkeys(names)]
+    if within is not None and (outside := [name for name in chosen if name not in within]):
+        raise DecabenchError(
+            f"--tasks lists {', '.join(outside)}, but the suite {suite} contains only {', '.join(within)}. "
+            "Choose from these tasks, or omit --suite."
+        )
+    return chosen
+
+
 def known_tasks(include: Paths = ()) -> dict[str, Task]:
     """Return all tasks by name: built-in, from installed packages, and from the included files.
 

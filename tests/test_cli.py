@@ -431,10 +431,10 @@ def test_light_commands_load_no_heavy_packages(tmp_path, arguments, allowed, roo
     modules = json.loads(done.stderr)
     assert {name.partition(".")[0] for name in modules} & HEAVY <= allowed
     commands = {name.split(".")[2] for name in modules if name.startswith("decabench.commands.")}
-    assert arguments[0].startswith("-") or commands - {arguments[0]} <= {"_console", "_documents"}
+    assert arguments[0].startswith("-") or commands - {arguments[0]} <= {"_console", "_documents", "_options"}
     if rooms is not None:
         loaded = {name.split(".")[1] for name in modules if name.startswith("decabench.")}
-        assert loaded <= {"cli", "text", "lazy", *rooms}
+        assert loaded <= {"cli", "text", "lazy", "options", *rooms}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import (
-    chosen_tasks,
-    echo,
-    file_option,
-    folded,
-    home_option,
-    include_option,
-    is_set,
-    note,
-    split_option,
-    submission_argument,
-    tasks_option,
-    write_json,
-)
+from decabench.commands import _options
+from decabench.commands._console import echo, folded, is_set, note, write_json
+from decabench.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,32 +20,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@submission_argument
-@tasks_option
-@split_option(None, "Check only this split.")
-@file_option("--ids", text="Use this id list from `prepare --export-ids` instead of prepared data.")
-@home_option
-@include_option
+@_options.submission_argument
+@_options.with_options
 @click.pass_context
 def check(
     context: click.Context,
     submission: Path,
-    tasks: tuple[str, ...],
-    suite: str | None,
-    split: str | None,
-    ids: Path | None,
-    home: Path | None,
-    include: tuple[Path, ...],
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    split: _options.Split | None = option(None, "Check only this split."),
+    ids: Path | None = option(
+        None,
+        "Use this id list from `prepare --export-ids` instead of prepared data.",
+        type=_options.EXISTING_FILE,
+    ),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Report every fault in a submission, with its file, line and code. Labels aren't needed.
 
     Exits with 1 if there are faults, and with 3 if the only faults are files whose data is not prepared.
     """
     from decabench.submission import check_submission, read_id_list
-    from decabench.tasks import Store, known_tasks
+    from decabench.tasks import Store, choose_tasks, known_tasks
 
     known = known_tasks(include)
-    names = chosen_tasks(tasks, include, suite)
+    names = choose_tasks(tasks, suite, include)
     store = Store(home)
     id_list = read_id_list(ids) if ids else _prepared(store, names or known)
     report = check_submission(

@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
-    SCORED_SPLITS,
     TableColumn,
     changed_since,
-    chosen_tasks,
     console,
     echo,
-    file_option,
     folded,
     format_count,
-    home_option,
-    include_option,
     is_set,
-    jobs_option,
-    number_option,
     print_field,
     print_table,
     shortened,
-    split_option,
-    tasks_option,
     write_json,
 )
+from decabench.options import option
 
 if TYPE_CHECKING:
     from decabench.scoring import Comparison, Lineup
@@ -37,51 +30,36 @@ if TYPE_CHECKING:
 _MOST_OF_A_TEXT = 300
 """The maximum number of characters of a context or answer to show."""
 
-_SUBMISSION = click.Path(path_type=Path, exists=True)
-
 
 @click.command()
-@click.argument("submissions", type=_SUBMISSION, nargs=-1, required=True)
-@tasks_option
-@split_option("validation", "Split to compare on.", SCORED_SPLITS)
-@number_option("--seed", 0, "Random seed for resampling.", least=0)
-@number_option("--flips", 3, "Number of worst regressions to show per task.", least=0)
-@file_option("--html", text="Also write the comparison as an HTML page.", exists=False)
-@click.option(
-    "--fail-on-regression",
-    "limits",
-    multiple=True,
-    metavar="TASK:POINTS",
-    help="Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
-)
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 1, min_open=True),
-    metavar="P",
-    help="With --fail-on-regression, ignore a loss whose p-value is P or more, since it may be due to chance.",
-)
-@click.option(
-    "--each", is_flag=True, help="Give each submission its own row, even if several belong to the same model."
-)
-@home_option
-@jobs_option
-@include_option
+@click.argument("submissions", type=_options.EXISTING, nargs=-1, required=True)
+@_options.with_options
 @click.pass_context
 def compare(
     context: click.Context,
     submissions: tuple[Path, ...],
-    tasks: tuple[str, ...],
-    suite: str | None,
-    split: str,
-    seed: int,
-    flips: int,
-    html: Path | None,
-    limits: tuple[str, ...],
-    alpha: float | None,
-    each: bool,
-    home: Path | None,
-    jobs: int,
-    include: tuple[Path, ...],
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    split: _options.ScoredSplit = option("validation", "Split to compare on."),
+    seed: int = option(0, "Random seed for resampling.", at_least=0),
+    flips: int = option(3, "Number of worst regressions to show per task.", at_least=0),
+    html: Path | None = option(None, "Also write the comparison as an HTML page.", type=_options.FILE),
+    fail_on_regression: tuple[str, ...] = option(
+        (),
+        "Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
+        metavar="TASK:POINTS",
+    ),
+    alpha: float | None = option(
+        None,
+        "With --fail-on-regression, ignore a loss whose p-value is P or more, since it may be due to chance.",
+        metavar="P",
+        above=0,
+        at_most=1,
+    ),
+    each: bool = option(False, "Give each submission its own row, even if several belong to the same model."),
+    home: Path | None = _options.HOME,
+    jobs: int = _options.JOBS,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Test whether two submissions differ on each task, or compare every pair of several submissions.
 
@@ -96,14 +74,14 @@ def compare(
     """
     from decabench.scoring import compare as run
     from decabench.scoring import compare_all
-    from decabench.tasks import select_suite
+    from decabench.tasks import choose_tasks, select_suite
 
-    allowed = [_limit(text) for text in limits]
+    allowed = [_limit(text) for text in fail_on_regression]
     if alpha is not None and not allowed:
         raise click.UsageError(
             "--alpha requires --fail-on-regression TASK:POINTS. Add that option, or omit --alpha."
         )
-    reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
+    reported, names = select_suite(suite, include), choose_tasks(tasks, suite, include)
     submissions = tuple(each for path in submissions for each in _submissions_in(path))
     if len(submissions) == 1:
         raise click.UsageError("A comparison requires at least two submissions, but only one was specified.")

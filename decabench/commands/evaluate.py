@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
-    ANSWERS,
-    ANSWERS_HELP,
-    SCORED_SPLITS,
     TableColumn,
     changed_since,
-    choice_option,
-    chosen_tasks,
     console,
     describe_origin,
     echo,
-    file_option,
     folded,
     format_count,
     format_score,
     headline_name,
-    home_option,
-    include_option,
     is_set,
-    jobs_option,
-    log_option,
-    output_option,
     print_json,
     print_table,
-    split_option,
-    submission_argument,
-    tasks_option,
     write_run_file,
 )
+from decabench.options import option
 from decabench.text import excerpt, printable
 
 if TYPE_CHECKING:
@@ -46,55 +34,43 @@ if TYPE_CHECKING:
 
     from decabench.commands._documents import ConfusionCount
     from decabench.scoring import Results, ScoredTask, TaskResult
-    from decabench.submission import AnswerKind
 
 
 @click.command()
-@submission_argument
-@tasks_option
-@split_option("validation", "Split to score.", SCORED_SPLITS)
-@output_option(
-    "Write results.json to this folder.  [default: results/<split> in the submission, or next to an archive. For "
-    "suites other than the decathlon, results/<split>-<suite>. The name ends in -raw with --answers raw, and in "
-    "-without with --without]",
-    required=False,
-)
-@choice_option("--answers", ANSWERS, ANSWERS_HELP)
-@file_option(
-    "--without", text="Leave out the examples in this id list (see decabench tasks overlap --write)."
-)
-@click.option(
-    "--all-texts",
-    is_flag=True,
-    help="Also keep texts that may not be redistributed in the files of examples next to results.json.",
-)
-@click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
-@click.option(
-    "--confusion",
-    is_flag=True,
-    help="For labels and tags, print counts by class and the most frequent confusions.",
-)
-@log_option
-@home_option
-@jobs_option
-@include_option
+@_options.submission_argument
+@_options.with_options
 @click.pass_context
 def evaluate(
     context: click.Context,
     submission: Path,
-    tasks: tuple[str, ...],
-    suite: str | None,
-    split: str,
-    output: Path | None,
-    answers: AnswerKind,
-    without: Path | None,
-    all_texts: bool,
-    all_scores: bool,
-    confusion: bool,
-    log: tuple[str, ...],
-    home: Path | None,
-    jobs: int,
-    include: tuple[Path, ...],
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    split: _options.ScoredSplit = option("validation", "Split to score."),
+    output: Path | None = option(
+        None,
+        "Write results.json to this folder.",
+        type=_options.FOLDER,
+        unset="results/<split> in the submission, or next to an archive. For suites other than the decathlon, "
+        "results/<split>-<suite>. The name ends in -raw with --answers raw, and in -without with --without",
+    ),
+    answers: _options.Answers = _options.ANSWERS,
+    without: Path | None = option(
+        None,
+        "Leave out the examples in this id list (see decabench tasks overlap --write).",
+        type=_options.EXISTING_FILE,
+    ),
+    all_texts: bool = option(
+        False,
+        "Also keep texts that may not be redistributed in the files of examples next to results.json.",
+    ),
+    all_scores: bool = option(False, "Print every score, not just each task's headline score."),
+    confusion: bool = option(
+        False, "For labels and tags, print counts by class and the most frequent confusions."
+    ),
+    log: tuple[str, ...] = _options.LOG,
+    home: Path | None = _options.HOME,
+    jobs: int = _options.JOBS,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Score a submission, print a table, and write results.json and, next to it, files with a row for each example.
 
@@ -117,14 +93,14 @@ def evaluate(
         without_digests,
         write_results,
     )
-    from decabench.tasks import Store, known_tasks, select_suite
+    from decabench.tasks import Store, choose_tasks, known_tasks, select_suite
 
     started, trackers = time.monotonic(), None
     if log:
         from decabench.exchange import make_trackers, track_results
 
         trackers = make_trackers(log)
-    reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
+    reported, names = select_suite(suite, include), choose_tasks(tasks, suite, include)
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, all_texts=all_texts)
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from decabench.commands._console import (
-    choice_option,
-    echo,
-    file_option,
-    home_option,
-    include_option,
-    is_set,
-    note,
-    number_option,
-    output_option,
-    report,
-    split_option,
-    suite_option,
-)
+from decabench.commands import _options
+from decabench.commands._console import echo, is_set, note, report
+from decabench.options import REQUIRED, option
 
 
 @click.group()
@@ -29,21 +19,22 @@ def export() -> None:
 
 
 @export.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@output_option("New folder for the copy.")
-@number_option(
-    "--words",
-    20_000,
-    "Include this many words from the top of each vector file, in addition to the model's vocabulary.",
-    least=0,
-)
-@click.option(
-    "--named-vectors",
-    is_flag=True,
-    help="Leave out the word vectors and list their packages, which must be installed to use the copy.",
-)
-@click.option("--full", is_flag=True, help="Keep the weights in float32. The file is twice as large.")
-def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool) -> None:
+@click.argument("checkpoint", type=_options.EXISTING_FOLDER)
+@_options.with_options
+def weights(
+    checkpoint: Path,
+    output: Path = option(REQUIRED, "New folder for the copy.", type=_options.FOLDER),
+    words: int = option(
+        20_000,
+        "Include this many words from the top of each vector file, in addition to the model's vocabulary.",
+        at_least=0,
+    ),
+    named_vectors: bool = option(
+        False,
+        "Leave out the word vectors and list their packages, which must be installed to use the copy.",
+    ),
+    full: bool = option(False, "Keep the weights in float32. The file is twice as large."),
+) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
     CHECKPOINT is a checkpoint or a run's folder. For a run, the best checkpoint is exported. Unless --named-vectors is
@@ -60,22 +51,20 @@ def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, ful
 
 
 @export.command()
-@click.argument("submissions", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True)
-@choice_option(
-    "--format",
-    ["markdown", "latex", "model-index"],
-    "Write a table, or the model-index of a Hugging Face model card.",
-    parameter="form",
-)
-@split_option("validation", "Export results for this split.")
-@file_option("--output", text="File to write.  [default: standard output]", exists=False)
-@click.option(
-    "--push",
-    metavar="OWNER/NAME",
-    help="Add the results to this model's card on the hub. Requires --format model-index and HF_TOKEN.",
-)
+@click.argument("submissions", type=_options.EXISTING, nargs=-1, required=True)
+@_options.with_options
 def results(
-    submissions: tuple[Path, ...], form: str, split: str, output: Path | None, push: str | None
+    submissions: tuple[Path, ...],
+    format: Literal["markdown", "latex", "model-index"] = option(
+        "markdown", "Write a table, or the model-index of a Hugging Face model card."
+    ),
+    split: _options.Split = option("validation", "Export results for this split."),
+    output: Path | None = option(None, "File to write.", type=_options.FILE, unset="standard output"),
+    push: str | None = option(
+        None,
+        "Add the results to this model's card on the hub. Requires --format model-index and HF_TOKEN.",
+        metavar="OWNER/NAME",
+    ),
 ) -> None:
     """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
 
@@ -86,7 +75,7 @@ def results(
     from decabench.exchange import export_results, find_results, push_card
     from decabench.files import write_file
 
-    if push is not None and form != "model-index":
+    if push is not None and format != "model-index":
         raise click.UsageError("--push updates a model card, so --format model-index is required.")
     results = [find_results(path, split) for path in submissions]
     names = [str(each.submission["name"]) for each in results]
@@ -97,46 +86,34 @@ def results(
             else each
             for each, name, path in zip(results, names, submissions, strict=True)
         ]
-    text = export_results(results, form)
+    text = export_results(results, format)
     if output is not None:
         write_file(output, text, option="--output")
     address = None if push is None else push_card(text, push)
-    result = address or (text.rstrip("\n") if output is None else f"{output}: {form}")
+    result = address or (text.rstrip("\n") if output is None else f"{output}: {format}")
     report(result) if is_set("json") else echo(result)
 
 
 @export.command()
 @click.argument("names", metavar="[TASK]...", nargs=-1)
-@suite_option
-@click.option(
-    "--for",
-    "harness",
-    type=click.Choice(["lm-eval", "inspect"]),
-    required=True,
-    help="Write tasks for this harness.",
-)
-@output_option("Folder for the tasks.")
-@split_option("validation", "Export this split.")
-@number_option("--shots", 0, "Put this many worked examples from the training split in each prompt.", least=0)
-@number_option("--seed", 0, "Random seed for choosing the worked examples.", least=0)
-@click.option(
-    "--chat",
-    is_flag=True,
-    help="For lm-eval, support chat models, whose answers may begin after an empty line.",
-)
-@home_option
-@include_option
+@_options.with_options
 def tasks(
     names: tuple[str, ...],
-    suite: str | None,
-    harness: str,
-    output: Path,
-    split: str,
-    shots: int,
-    seed: int,
-    chat: bool,
-    home: Path | None,
-    include: tuple[Path, ...],
+    suite: str | None = _options.SUITE,
+    harness: Literal["lm-eval", "inspect"] = option(
+        REQUIRED, "Write tasks for this harness.", flag="--for", variable="DECABENCH_EXPORT_TASKS_FOR"
+    ),
+    output: Path = option(REQUIRED, "Folder for the tasks.", type=_options.FOLDER),
+    split: _options.Split = option("validation", "Export this split."),
+    shots: int = option(
+        0, "Put this many worked examples from the training split in each prompt.", at_least=0
+    ),
+    seed: int = option(0, "Random seed for choosing the worked examples.", at_least=0),
+    chat: bool = option(
+        False, "For lm-eval, support chat models, whose answers may begin after an empty line."
+    ),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Write tasks for another harness, with decabench's data, prompts and scorers.
 

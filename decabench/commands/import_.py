@@ -7,127 +7,100 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import (
-    echo,
-    file_option,
-    folded,
-    home_option,
-    include_option,
-    is_set,
-    output_option,
-    split_option,
-    write_json,
-)
+from decabench.commands import _options
+from decabench.commands._console import echo, folded, is_set, write_json
+from decabench.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from decabench.exchange import RefusedImportError
 
 _ONLY = {
-    "filter_name": ("--filter", ("lm-eval",)),
-    "scorer": ("--scorer", ("inspect",)),
-    "epoch": ("--epoch", ("inspect",)),
-    "delimiter": ("--delimiter", ("csv",)),
-    "answer": ("--answer", ("csv",)),
-    "id_": ("--id", ("csv", "lm-eval")),
+    "filter": ("lm-eval",),
+    "scorer": ("inspect",),
+    "epoch": ("inspect",),
+    "delimiter": ("csv",),
+    "answer": ("csv",),
+    "id": ("csv", "lm-eval"),
 }
-"""Parameters that apply only to some formats, each with its command-line option and the names of the formats."""
+"""Options that apply only to some formats, with the names of the formats."""
 
 
 @click.command("import")
 @click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]), metavar="FORMAT")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--task", required=True, metavar="NAME", help="Task that the answers belong to.")
-@split_option("validation", "Split that the answers belong to.")
-@output_option("Folder for the submission. Several tasks can be imported into the same folder.")
-@click.option(
-    "--name", default="", metavar="TEXT", help="Name of the submission.  [default: the folder's name]"
-)
-@click.option(
-    "--note",
-    default="",
-    metavar="TEXT",
-    help="Store this note in the submission, for example to say where the answers come from.",
-)
-@click.option(
-    "--id",
-    "id_",
-    metavar="NAME",
-    help="For CSV input, the column with the ids. For lm-eval, the field of doc with the ids.  [default: id]",
-)
-@click.option(
-    "--answer", metavar="NAME", help="For CSV input, the column with the answers.  [default: answer]"
-)
-@click.option(
-    "--delimiter",
-    metavar="CHAR",
-    help="For CSV input, the delimiter between columns.  [default: a comma; a tab for .tsv]",
-)
-@click.option("--filter", "filter_name", metavar="NAME", help="For lm-eval, use this filter's answers.")
-@click.option(
-    "--scorer",
-    metavar="NAME",
-    help="For inspect, use this scorer's answers.  [default: those of the scorer 'choice', or else the completions]",
-)
-@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="For inspect, use this epoch.")
-@click.option(
-    "--in-order",
-    is_flag=True,
-    help="Match rows by order instead of by id, as is always done for the text format. The texts of the rows must "
-    "match the examples.",
-)
-@click.option(
-    "--extract/--no-extract",
-    default=None,
-    help="Extract the answer from the model's text.  [default: for lm-eval and inspect]",
-)
-@click.option(
-    "--reasoning-tags",
-    multiple=True,
-    nargs=2,
-    metavar="OPEN CLOSE",
-    help="Recognize these additional tags around a model's reasoning. Can be repeated.",
-)
-@click.option(
-    "--label",
-    "labels",
-    multiple=True,
-    metavar="FILE=DATASET",
-    help="Replace a label in the file with the dataset's label, such as 1=positive. Can be repeated.",
-)
-@click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id is not in the split.")
-@click.option(
-    "--partial", is_flag=True, help="Declare a limited run, in which only some examples were answered."
-)
-@click.option("--force", is_flag=True, help="Replace an earlier import of the split.")
-@file_option("--report", text="Write every faulty row to this file, one JSON object per line.", exists=False)
-@home_option
-@include_option
+@click.argument("file", type=_options.EXISTING_FILE)
+@_options.with_options
 @click.pass_context
 def import_(
     context: click.Context,
     format: str,
     file: Path,
-    task: str,
-    split: str,
-    output: Path,
-    name: str,
-    note: str,
-    id_: str | None,
-    answer: str | None,
-    delimiter: str | None,
-    filter_name: str | None,
-    scorer: str | None,
-    epoch: int | None,
-    in_order: bool,
-    extract: bool | None,
-    reasoning_tags: tuple[tuple[str, str], ...],
-    labels: tuple[str, ...],
-    ignore_unknown: bool,
-    partial: bool,
-    force: bool,
-    report: Path | None,
-    home: Path | None,
-    include: tuple[Path, ...],
+    task: str = option(REQUIRED, "Task that the answers belong to.", metavar="NAME"),
+    split: _options.Split = option("validation", "Split that the answers belong to."),
+    output: Path = option(
+        REQUIRED,
+        "Folder for the submission. Several tasks can be imported into the same folder.",
+        type=_options.FOLDER,
+    ),
+    name: str = option("", "Name of the submission.", metavar="TEXT", unset="the folder's name"),
+    note: str = option(
+        "",
+        "Store this note in the submission, for example to say where the answers come from.",
+        metavar="TEXT",
+    ),
+    id: str | None = option(
+        None,
+        "For CSV input, the column with the ids. For lm-eval, the field of doc with the ids.",
+        metavar="NAME",
+        unset="id",
+    ),
+    answer: str | None = option(
+        None, "For CSV input, the column with the answers.", metavar="NAME", unset="answer"
+    ),
+    delimiter: str | None = option(
+        None,
+        "For CSV input, the delimiter between columns.",
+        metavar="CHAR",
+        unset="a comma; a tab for .tsv",
+    ),
+    filter: str | None = option(None, "For lm-eval, use this filter's answers.", metavar="NAME"),
+    scorer: str | None = option(
+        None,
+        "For inspect, use this scorer's answers.",
+        metavar="NAME",
+        unset="those of the scorer 'choice', or else the completions",
+    ),
+    epoch: int | None = option(None, "For inspect, use this epoch.", at_least=1),
+    in_order: bool = option(
+        False,
+        "Match rows by order instead of by id, as is always done for the text format. The texts of the rows must "
+        "match the examples.",
+    ),
+    extract: bool | None = option(
+        None,
+        "Extract the answer from the model's text.",
+        flag="--extract/--no-extract",
+        unset="for lm-eval and inspect",
+    ),
+    reasoning_tags: tuple[tuple[str, str], ...] = option(
+        (),
+        "Recognize these additional tags around a model's reasoning. Can be repeated.",
+        metavar="OPEN CLOSE",
+    ),
+    label: tuple[str, ...] = option(
+        (),
+        "Replace a label in the file with the dataset's label, such as 1=positive. Can be repeated.",
+        metavar="FILE=DATASET",
+    ),
+    ignore_unknown: bool = option(False, "Leave out rows whose id is not in the split."),
+    partial: bool = option(False, "Declare a limited run, in which only some examples were answered."),
+    force: bool = option(False, "Replace an earlier import of the split."),
+    report: Path | None = option(
+        None,
+        "Write every faulty row to this file, one JSON object per line.",
+        type=_options.FILE,
+    ),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Create a submission from another program's answers, and check it.
 
@@ -145,18 +118,20 @@ def import_(
     from decabench.exchange import ImportSettings, Places, RefusedImportError, import_answers
 
     given = context.params
-    for parameter, (flag, formats) in _ONLY.items():
-        if given[parameter] is not None and format not in formats:
-            raise click.UsageError(f"{flag} is only for {' and '.join(formats)}, but the format is {format}.")
+    for flag, formats in _ONLY.items():
+        if given[flag] is not None and format not in formats:
+            raise click.UsageError(
+                f"--{flag} is only for {' and '.join(formats)}, but the format is {format}."
+            )
     places = Places(
-        id_ or "id",
-        answer or "answer",
+        id or "id",
+        answer or "",
         delimiter or "",
-        filter_name or scorer or "",
+        filter or scorer or "",
         epoch or 0,
     )
     settings = ImportSettings(
-        places, in_order, extract, _read_labels(labels), ignore_unknown, partial, force, note, reasoning_tags
+        places, in_order, extract, _read_labels(label), ignore_unknown, partial, force, note, reasoning_tags
     )
     try:
         done = import_answers(file, task, output, _name(name, output), split, format, settings, home, include)
@@ -169,7 +144,7 @@ def import_(
         context.exit(done.check.exit_code)
     echo(folded(done.words))
     echo(folded(done.check.text(), indent=2), nl=False)
-    if not labels and any(fault.code == "no-label" for fault in done.check.warnings):
+    if not label and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
             folded(
                 "If the file uses different words for the labels, import the answers again with --force, and add "

@@ -4,84 +4,51 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Literal
 
 import click
 
-from decabench.commands._console import (
-    SCORED_SPLITS,
-    choice_option,
-    complete_suite,
-    echo,
-    folded,
-    home_option,
-    include_option,
-    is_set,
-    jobs_option,
-    note,
-    output_option,
-    print_json,
-)
-
-if TYPE_CHECKING:
-    from decabench.leaderboard import Policy
+from decabench.commands import _options
+from decabench.commands._console import echo, folded, is_set, note, print_json
+from decabench.options import REQUIRED, option
 
 
 @click.command()
-@click.option(
-    "--submissions",
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    help="Folder with submissions, which can be grouped in subfolders, or a single submission.",
-)
-@output_option("Folder for the site.", metavar="SITE")
-@click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_suite,
-    help="Build a board for this suite. Can be repeated.  [default: suites in --include, else decathlon]",
-)
-@choice_option(
-    "--examples",
-    ["free", "all", "none"],
-    "Which texts the site shows: free (only texts that may be redistributed), all (for private use) or none.",
-)
-@click.option(
-    "--baselines/--no-baselines",
-    default=True,
-    show_default=True,
-    help="Also run and score the baselines (a floor and a ceiling) on each task whose data is prepared.",
-)
-@click.option(
-    "--rank-reported",
-    is_flag=True,
-    help="Also rank reported scores, which come without answers or data. Use this option only if you "
-    "trust the people who sent the scores.",
-)
-@click.option(
-    "--split",
-    "splits",
-    type=click.Choice(SCORED_SPLITS),
-    multiple=True,
-    help="Score and rank this split. Can be repeated.  [default: both]",
-)
-@jobs_option
-@home_option
-@include_option
+@_options.with_options
 def leaderboard(
-    submissions: Path,
-    output: Path,
-    suites: tuple[str, ...],
-    examples: str,
-    baselines: bool,
-    rank_reported: bool,
-    splits: tuple[str, ...],
-    jobs: int,
-    home: Path | None,
-    include: tuple[Path, ...],
+    submissions: Path = option(
+        REQUIRED,
+        "Folder with submissions, which can be grouped in subfolders, or a single submission.",
+        type=_options.EXISTING_FOLDER,
+    ),
+    output: Path = option(REQUIRED, "Folder for the site.", type=_options.FOLDER, metavar="SITE"),
+    suite: tuple[str, ...] = option(
+        (),
+        "Build a board for this suite. Can be repeated.",
+        metavar="NAME",
+        complete=_options.complete_suite,
+        unset="suites in --include, else decathlon",
+    ),
+    examples: Literal["free", "all", "none"] = option(
+        "free",
+        "Which texts the site shows: free (only texts that may be redistributed), all (for private use) or none.",
+    ),
+    baselines: bool = option(
+        True,
+        "Also run and score the baselines (a floor and a ceiling) on each task whose data is prepared.",
+        flag="--baselines/--no-baselines",
+    ),
+    rank_reported: bool = option(
+        False,
+        "Also rank reported scores, which come without answers or data. Use this option only if you "
+        "trust the people who sent the scores.",
+    ),
+    split: tuple[_options.ScoredSplit, ...] = option(
+        (), "Score and rank this split. Can be repeated.", unset="both"
+    ),
+    jobs: int = _options.JOBS,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Score submissions, and write the leaderboard as a static site that you can open directly from disk.
 
@@ -102,13 +69,13 @@ def leaderboard(
         make = partial(make_baselines, home=home_folder(home), include=include, report=report)
     options = BoardOptions(
         home,
-        suites,
+        suite,
         include,
-        cast("Policy", examples),
+        examples,
         rank_reported,
         jobs,
         make,
-        splits or SCORED_SPLITS,
+        split or ("validation", "test"),
     )
     site = build_leaderboard(submissions, output, options, require_results=True, report=report)
     if is_set("json"):

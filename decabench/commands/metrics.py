@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import (
-    TableColumn,
-    complete_metric,
-    console,
-    echo,
-    folded,
-    is_set,
-    print_json,
-    print_table,
-)
+from decabench.commands._console import TableColumn, console, echo, folded, is_set, print_json, print_table
+from decabench.commands._options import complete_metric
 
 if TYPE_CHECKING:
     from decabench.commands._documents import MetricFields

@@ -4,116 +4,76 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, asdict, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
-    Decorator,
-    FiniteRange,
     TableColumn,
-    chosen_tasks,
-    complete_predictor,
-    complete_task,
     console,
     echo,
     folded,
     format_count,
-    home_option,
-    include_option,
     is_set,
-    name_variables,
     note,
-    output_option,
     peak_memory,
     print_json,
     print_table,
-    split_option,
-    tasks_option,
     write_run_file,
 )
 from decabench.commands._progress import clock_time, show_progress
+from decabench.options import option
 
 if TYPE_CHECKING:
     from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
 
 
-class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings, in the order in which the headings first occur.
-
-    `options` is called when the options are first needed, and returns decorators for additional options. If these come
-    from dataclass fields (see `options_of`), the dataclasses' modules aren't imported every time decabench starts.
-    """
-
-    def __init__(
-        self, *arguments: Any, options: Callable[[], Sequence[Decorator[Any]]] = tuple, **settings: Any
-    ) -> None:
-        super().__init__(*arguments, **settings)
-        self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options. The first call also creates the options that `options` returns."""
-        if self._late_options is not None:
-
-            def holder() -> None: ...
-
-            for decorate in reversed(self._late_options()):
-                decorate(holder)
-            made: list[click.Parameter] = getattr(holder, "__click_params__", [])
-            name_variables(made, f"DECABENCH_{self.name}")
-            self.params = [*reversed(made), *self.params]
-            self._late_options = None
-        return super().get_params(ctx)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {_REST: []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                sections.setdefault(getattr(parameter, "section", _REST), []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-def _options() -> list[Any]:
+def _make_options() -> list[_options.Decorator[Any]]:
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
 
-    questions = section("Questions")
+    questions = "Questions"
+    output = option(
+        None,
+        "Folder for the submission. It must be new or empty, or contain an earlier run to continue.",
+        type=_options.FOLDER,
+    )
+    force = option(
+        False,
+        "Replace another predictor's submission in the folder, including all its answers and results, or "
+        "replace this predictor's answers with fewer answers.",
+    )
+    dry_run = option(
+        False,
+        "Count examples and tokens, and estimate the time and cost, without asking the model.",
+        section=questions,
+    )
+    show_prompt = option(
+        None,
+        "Print what would be sent for the first example of TASK, without sending it.",
+        section=questions,
+        metavar="TASK",
+        complete=_options.complete_task,
+    )
+    make, options_of = _options.click_option, _options.options_of
     return [
         options_of(Run, "predictor"),
-        tasks_option,
-        split_option("validation", "Split to answer."),
-        output_option(
-            "Folder for the submission. It must be new or empty, or contain an earlier run to continue.",
-            required=False,
-        ),
+        make("tasks", tuple[str, ...], _options.TASKS),
+        make("suite", str, _options.SUITE),
+        make("split", _options.Split, option("validation", "Split to answer.")),
+        make("output", Path, output),
         options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
-        click.option(
-            "--force",
-            is_flag=True,
-            help="Replace another predictor's submission in the folder, including all its answers and results, or "
-            "replace this predictor's answers with fewer answers.",
-        ),
-        home_option,
-        include_option,
+        make("force", bool, force),
+        make("home", Path, _options.HOME),
+        make("include", tuple[Path, ...], _options.INCLUDE),
         options_of(Selection),
         options_of(Run, "variant", "samples"),
-        questions(
-            "--dry-run",
-            is_flag=True,
-            help="Count examples and tokens, and estimate the time and cost, without asking the model.",
-        ),
-        questions(
-            "--show-prompt",
-            metavar="TASK",
-            shell_complete=complete_task,
-            help="Print what would be sent for the first example of TASK, without sending it.",
-        ),
+        make("dry_run", bool, dry_run),
+        make("show_prompt", str, show_prompt),
         options_of(Prompts),
         options_of(Run, "extract", "reasoning_tags"),
         options_of(ModelOptions),
@@ -122,7 +82,7 @@ def _options() -> list[Any]:
     ]
 
 
-@click.command(cls=SectionedCommand, options=_options)
+@click.command(cls=_options.SectionedCommand, options=_make_options)
 @click.pass_context
 def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
@@ -197,10 +157,10 @@ _OF_COMMAND = frozenset(
 
 def _run(given: dict[str, Any]) -> Run:
     from decabench.runs import make_run
-    from decabench.tasks import DECATHLON, Store, known_tasks, tasks_with_split
+    from decabench.tasks import DECATHLON, Store, choose_tasks, known_tasks, tasks_with_split
 
     known = known_tasks(given["include"])
-    names = chosen_tasks(given["tasks"], given["include"], given["suite"])
+    names = choose_tasks(given["tasks"], given["suite"], given["include"])
     if names is None or not given["tasks"]:
         names = tasks_with_split(names or DECATHLON.tasks, given["split"], known)
     return make_run(
@@ -436,114 +396,3 @@ def _duration(seconds: float | None) -> str:
 
 def _money(cost: float | None) -> str:
     return "–" if cost is None else f"{cost:,.4f}" if cost < 1 else f"{cost:,.2f}"
-
-
-# Options from the fields of dataclasses
-
-_REST = "Options"
-
-
-class _Option(click.Option):
-    """An option that the help lists under the heading `section`."""
-
-    def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.section = section
-
-
-def section(title: str) -> Callable[..., Decorator[Any]]:
-    """Return a variant of `click.option` whose options are listed under a heading."""
-
-    def option(*names: str, **settings: Any) -> Decorator[Any]:
-        return click.option(*names, cls=_Option, section=title, **settings)
-
-    return option
-
-
-def options_of(owner: type, *names: str) -> Decorator[Any]:
-    """Make a click option from each field that a dataclass declares with `decabench.predictors.option`.
-
-    If names are given, only these fields are used. An option's name, type, default, range and help all come from its
-    field.
-    """
-    hints = get_type_hints(owner)
-    declared = [field for field in fields(owner) if "option" in field.metadata]
-
-    def decorate(command: Any) -> Any:
-        for field in reversed(declared):
-            if not names or field.name in names:
-                command = _option_of(field, hints[field.name])(command)
-        return command
-
-    return decorate
-
-
-def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
-    info = field.metadata["option"]
-    kind = next((kind for kind in get_args(hint) if kind is not type(None)), hint)
-    flag = info.flag or f"--{field.name.replace('_', '-')}"
-    settings: dict[str, Any] = {
-        "cls": _Option,
-        "section": info.section or _REST,
-        "help": info.help + (f"  [default: {info.unset}]" if info.unset else ""),
-    }
-    if field.default is MISSING:
-        settings["required"] = True
-    else:
-        settings["default"] = field.default
-        settings["show_default"] = field.default not in (None, "", ()) and not isinstance(field.default, bool)
-    if field.name == "predictor":
-        settings["shell_complete"] = complete_predictor
-    if kind is bool:
-        settings["is_flag"] = True
-    else:
-        settings |= {"metavar": info.metavar, "type": _type_of(info, kind), "multiple": field.default == ()}
-        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else 1
-    return click.option(flag, field.name, **settings)
-
-
-def _type_of(info: Any, kind: Any) -> Any:
-    if info.parse is not None:
-        return _Parsed(info.parse)
-    if info.choices:
-        return _Choice(info.choices)
-    if not info.bounds:
-        return {int: int, float: float}.get(kind, str)
-    least = info.at_least if info.above is None else info.above
-    bounds = {"min": least, "max": info.at_most, "min_open": info.above is not None}
-    return click.IntRange(**bounds) if kind is int else FiniteRange(**bounds)
-
-
-class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A choice whose error messages explain how to give several values."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and param is not None and param.multiple:
-            parts = [part.strip() for part in value.split(",")]
-            if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
-                flag = param.opts[0]
-                again = " ".join(f"{flag} {part}" for part in parts)
-                self.fail(
-                    f"{value!r} contains more than one value. Repeat the option for each value: {again}.",
-                    param,
-                    ctx,
-                )
-        return super().convert(value, param, ctx)
-
-
-class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
-    """A parameter type whose values are parsed by a function. The message of a ValueError is shown to the user."""
-
-    name = "text"
-
-    def __init__(self, parse: Callable[[str], Any]) -> None:
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse a string. Other values are defaults, which are already parsed."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)

@@ -7,29 +7,22 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
     TableColumn,
-    chosen_tasks,
-    complete_task,
     console,
     describe_origin,
     echo,
-    file_option,
     folded,
     format_count,
-    hidden_option,
-    home_option,
-    include_option,
     is_chatty,
     is_set,
-    jobs_option,
     note,
     print_field,
     print_json,
     print_table,
-    split_option,
-    suite_option,
 )
+from decabench.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,39 +32,30 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=complete_task)
-@suite_option
-@split_option(None, "Prepare only this split.  [default: all public splits]")
-@click.option(
-    "--mirror",
-    metavar="DIR_OR_URL",
-    help="Get the published files from this folder or URL instead of their original sources.",
-)
-@click.option("--sample", is_flag=True, help="Prepare the small sample bundled with decabench, offline.")
-@home_option
-@click.option("--force", is_flag=True, help="Download and prepare again, even if nothing has changed.")
-@jobs_option
-@file_option(
-    "--export-ids",
-    text="Also write the ids of the prepared examples to this file, so that `decabench check` can run without data.",
-    exists=False,
-)
-@hidden_option
-@include_option
+@click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=_options.complete_task)
+@_options.with_options
 @click.pass_context
 def prepare(
     context: click.Context,
     tasks: tuple[str, ...],
-    suite: str | None,
-    split: str | None,
-    mirror: str | None,
-    sample: bool,
-    home: Path | None,
-    force: bool,
-    jobs: int,
-    export_ids: Path | None,
-    hidden: bool,
-    include: tuple[Path, ...],
+    suite: str | None = _options.SUITE,
+    split: _options.Split | None = option(None, "Prepare only this split.", unset="all public splits"),
+    mirror: str | None = option(
+        None,
+        "Get the published files from this folder or URL instead of their original sources.",
+        metavar="DIR_OR_URL",
+    ),
+    sample: bool = option(False, "Prepare the small sample bundled with decabench, offline."),
+    home: Path | None = _options.HOME,
+    force: bool = option(False, "Download and prepare again, even if nothing has changed."),
+    jobs: int = _options.JOBS,
+    export_ids: Path | None = option(
+        None,
+        "Also write the ids of the prepared examples to this file, so that `decabench check` can run without data.",
+        type=_options.FILE,
+    ),
+    hidden: bool = _options.HIDDEN,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
@@ -84,6 +68,7 @@ def prepare(
         Request,
         Store,
         available_splits,
+        choose_tasks,
         describe_absent,
         home_folder,
         known_tasks,
@@ -98,7 +83,7 @@ def prepare(
     request = Request(home_folder(home), split, mirror, sample, force, is_chatty(), hidden)
     request.require_place()
     known = known_tasks(include)
-    names = chosen_tasks(tasks, include, suite)
+    names = choose_tasks(tasks, suite, include)
     own = [name for name, task in known.items() if task.origin == "user"]
     chosen = [known[name] for name in names or (*DECATHLON.tasks, *own)]
     skipped = []

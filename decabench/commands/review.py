@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import (
-    SCORED_SPLITS,
-    complete_suite,
-    echo,
-    home_option,
-    include_option,
-    is_set,
-    number_option,
-    print_json,
-    split_option,
-)
+from decabench.commands import _options
+from decabench.commands._console import echo, is_set, print_json
+from decabench.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from decabench.leaderboard import Problem, PullRequest, Review
@@ -36,81 +29,54 @@ def review() -> None:
     """Check and score submissions from other people, and show where they would rank."""
 
 
-def _quota(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    if not (found := re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,4})", value)):
-        raise click.BadParameter(f"{value!r} must have the form N/DAYS, such as 4/30.")
+def _quota(text: str) -> tuple[int, int]:
+    if not (found := re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,4})", text)):
+        raise ValueError(f"{text!r} must have the form N/DAYS, such as 4/30.")
     return int(found[1]), int(found[2])
 
 
-_OPTIONS = (
-    click.option(
-        "--submissions",
-        required=True,
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Folder with the board's submissions.",
-    ),
-    click.option(
-        "--suite",
+@dataclass(frozen=True)
+class _Board:
+    """The options of both commands."""
+
+    submissions: Path = option(REQUIRED, "Folder with the board's submissions.", type=_options.FOLDER)
+    suite: str | None = option(
+        None,
+        "Suite that the board ranks.",
         metavar="NAME",
-        shell_complete=complete_suite,
-        help="Suite that the board ranks.  [default: the suite in --include, else decathlon]",
-    ),
-    split_option("validation", "Split to score.", SCORED_SPLITS),
-    click.option(
-        "--quota",
-        callback=_quota,
-        metavar="N/DAYS",
-        help="Accept at most N submissions per author within DAYS days.",
-    ),
-    number_option("--largest", 100, "Maximum size of a submission in megabytes.", metavar="MB"),
-    number_option("--seconds", 600.0, "Seconds allowed for checking and scoring one submission."),
-    home_option,
-    include_option,
-)
-"""The options of both commands."""
+        complete=_options.complete_suite,
+        unset="the suite in --include, else decathlon",
+    )
+    split: _options.ScoredSplit = option("validation", "Split to score.")
+    quota: tuple[int, int] | None = option(
+        None, "Accept at most N submissions per author within DAYS days.", metavar="N/DAYS", parse=_quota
+    )
+    largest: int = option(100, "Maximum size of a submission in megabytes.", metavar="MB", at_least=1)
+    seconds: float = option(600.0, "Seconds allowed for checking and scoring one submission.", above=0)
+    home: Path | None = _options.HOME
+    include: tuple[Path, ...] = _options.INCLUDE
 
+    def review(self, sent: Path, path: str) -> list[Review]:
+        """Check and score the submissions in a folder."""
+        from decabench.leaderboard import BoardOptions, review_submissions
 
-def _board_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def _review(
-    sent: Path,
-    path: str,
-    submissions: Path,
-    suite: str | None,
-    split: str,
-    seconds: float,
-    home: Path | None,
-    include: tuple[Path, ...],
-) -> list[Review]:
-    from decabench.leaderboard import BoardOptions, review_submissions
-
-    options = BoardOptions(home, [suite] if suite else (), include)
-    return review_submissions(sent, path, submissions, split, options, seconds)
+        options = BoardOptions(self.home, [self.suite] if self.suite else (), self.include)
+        return review_submissions(sent, path, self.submissions, self.split, options, self.seconds)
 
 
 @review.command()
 @click.argument("commit")
-@_board_options
-@click.option("--owner", metavar="NAME", help="Refuse a request that changes any folder other than NAME.")
-@click.option(
-    "--github",
-    is_flag=True,
-    help="Print faults as GitHub annotations, and append the summary to $GITHUB_STEP_SUMMARY.",
-)
+@_options.options_of(_Board)
+@_options.with_options
 def request(
     commit: str,
-    submissions: Path,
-    owner: str | None,
-    github: bool,
-    largest: int,
-    quota: tuple[int, int] | None,
-    **board: Any,
+    owner: str | None = option(
+        None, "Refuse a request that changes any folder other than NAME.", metavar="NAME"
+    ),
+    github: bool = option(
+        False, "Print faults as GitHub annotations, and append the summary to $GITHUB_STEP_SUMMARY."
+    ),
+    **given: Any,
 ) -> None:
     """Review a pull request in a clone of the board's repository. COMMIT is the request's last commit.
 
@@ -122,10 +88,12 @@ def request(
     from decabench.files import temporary_folder
     from decabench.leaderboard import SendingLimits, read_request
 
+    board = _Board(**given)
+    limits = SendingLimits(board.largest, board.quota)
     with temporary_folder() as sent:
-        found = read_request(sent, submissions, commit, owner, SendingLimits(largest, quota))
+        found = read_request(sent, board.submissions, commit, owner, limits)
         is_readable = found.folder and not found.problems
-        reviews = _review(sent, found.folder, submissions, **board) if is_readable else []
+        reviews = board.review(sent, found.folder) if is_readable else []
         annotations = _annotations(sent, found, reviews)
     text = _markdown(found.problems, reviews) or "This request contains no submission.\n"
     if is_set("json"):
@@ -141,21 +109,17 @@ def request(
 
 
 @review.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@_board_options
-@click.option(
-    "--results",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the outcomes, which are meant for the authors.",
-)
+@click.argument("folder", type=_options.EXISTING_FOLDER)
+@_options.options_of(_Board)
+@_options.with_options
 def queue(
     folder: Path,
-    submissions: Path,
-    results: Path,
-    largest: int,
-    quota: tuple[int, int] | None,
-    **board: Any,
+    results: Path = option(
+        REQUIRED,
+        "Folder for the outcomes, which are meant for the authors.",
+        type=_options.FOLDER,
+    ),
+    **given: Any,
 ) -> None:
     """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
@@ -165,18 +129,19 @@ def queue(
     """
     from decabench.leaderboard import Review, SendingLimits, outcome_path, queue_fault, settle, take_queue
 
-    reviews = []
-    for place in take_queue(folder, submissions):
+    board, reviews = _Board(**given), []
+    limits = SendingLimits(board.largest, board.quota)
+    for place in take_queue(folder, board.submissions):
         path, now = f"{place.parent.name}/{place.name}", datetime.now(UTC)
-        if fault := queue_fault(place, results, now, SendingLimits(largest, quota)):
+        if fault := queue_fault(place, results, now, limits):
             found = [Review(path, refusal=fault)]
         else:
-            found = _review(place.parents[1], path, submissions, **board)
+            found = board.review(place.parents[1], path)
         is_valid = all(each.ok for each in found)
         outcome = outcome_path(results, place, now, is_valid)
         outcome.parent.mkdir(parents=True, exist_ok=True)
         outcome.write_text(_markdown([], found), encoding="utf-8")
-        settle(place, submissions, is_valid)
+        settle(place, board.submissions, is_valid)
         reviews += found
         echo(f"{path}: {found[0].place if is_valid else 'refused'}: {outcome}")
     if is_set("json"):

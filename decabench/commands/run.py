@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
     TableColumn,
     console,
@@ -20,6 +21,7 @@ from decabench.commands._console import (
     print_table,
     write_json,
 )
+from decabench.options import option
 from decabench.text import excerpt
 
 if TYPE_CHECKING:
@@ -29,21 +31,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override a setting in the file, such as predict.limit=20 or output=runs/one. Can be repeated.",
-)
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Print which data would be prepared and how many questions would be asked, without writing anything.",
-)
+@click.argument("file", type=_options.EXISTING_FILE, required=False)
+@_options.with_options
 @click.pass_context
-def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
+def run(
+    context: click.Context,
+    file: Path | None,
+    settings: tuple[str, ...] = option(
+        (),
+        "Override a setting in the file, such as predict.limit=20 or output=runs/one. Can be repeated.",
+        flag="--set",
+        metavar="KEY=VALUE",
+        variable="DECABENCH_RUN_SET",
+    ),
+    dry_run: bool = option(
+        False,
+        "Print which data would be prepared and how many questions would be asked, without writing anything.",
+    ),
+) -> None:
     """Prepare data, ask a model, and check, score and compare its answers, as described in FILE (TOML).
 
     \b

@@ -5,31 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
-    ANSWERS,
-    ANSWERS_HELP,
-    SCORED_SPLITS,
     changed_since,
-    choice_option,
-    complete_task,
     console,
     echo,
     format_score,
-    hidden_option,
-    home_option,
-    include_option,
     is_set,
-    number_option,
-    output_option,
     print_json,
     shortened,
-    split_option,
-    submission_argument,
 )
+from decabench.options import option
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -37,102 +27,68 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from decabench.commands._documents import BrowsedDocument
-    from decabench.scoring import Browsed, Chosen, Inspected, Order, ScoredExample, ScoringOptions
-    from decabench.submission import AnswerKind
+    from decabench.scoring import Browsed, Chosen, Inspected, ScoredExample, ScoringOptions
 
-_FLAGS = (
-    *(
-        "empty",
-        "unparseable",
-        "reasoning_only",
-        "cut_in_reasoning",
-        "tool_call",
-        "refused",
-        "cut",
-        "context_cut",
-    ),
-    *("not_in_context", "other_label", "label_form"),
-)
+_Flag = Literal[
+    "empty",
+    "unparseable",
+    "reasoning_only",
+    "cut_in_reasoning",
+    "tool_call",
+    "refused",
+    "cut",
+    "context_cut",
+    "not_in_context",
+    "other_label",
+    "label_form",
+]
 """The flags of `ScoredExample.flags`, repeated here because importing scoring would slow down help."""
 _MOST_WORDS = 400
 """Differences are marked only in texts of at most this many words."""
 
 
 @click.command()
-@submission_argument
-@click.option(
-    "--task",
-    metavar="NAME",
-    shell_complete=complete_task,
-    help="Show this task.  [default: the only task with answers]",
-)
-@split_option("validation", "Split to show examples from.", SCORED_SPLITS)
-@click.option("--wrong", is_flag=True, help="Show only examples with answers that are wrong or partly right.")
-@click.option("--right", is_flag=True, help="Show only examples with right answers.")
-@click.option(
-    "--flag",
-    "flags",
-    type=click.Choice(_FLAGS),
-    multiple=True,
-    help="Show only answers of this kind. Can be repeated.",
-)
-@click.option(
-    "--id", "ids", multiple=True, metavar="ID", help="Show only this example in full. Can be repeated."
-)
-@click.option("--search", default="", metavar="TEXT", help="Show only examples that contain this text.")
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path, exists=True),
-    metavar="OTHER",
-    help="Compare with another submission. Show only examples that one of the two got right and the other wrong.",
-)
-@click.option(
-    "--calibration",
-    is_flag=True,
-    help="Show how often answers of each confidence are right, instead of examples. Requires --protocol choices.",
-)
-@choice_option(
-    "--sort",
-    ["data", "loss", "length"],
-    "Sort order: data (as in the dataset), loss (worst first) or length (longest answer first).",
-    parameter="order",
-)
-@number_option(
-    "--limit",
-    20,
-    "Print at most this many examples; 0 prints all. A page always contains all examples.",
-    least=0,
-)
-@choice_option("--answers", ANSWERS, ANSWERS_HELP)
-@output_option("Write a page of all examples to this folder, with these filters set.", required=False)
-@click.option(
-    "--open",
-    "as_page",
-    is_flag=True,
-    help="Open a page of all examples in the browser, with these filters set.",
-)
-@hidden_option
-@home_option
-@include_option
+@_options.submission_argument
+@_options.with_options
 def show(
     submission: Path,
-    task: str | None,
-    split: str,
-    wrong: bool,
-    right: bool,
-    flags: tuple[str, ...],
-    ids: tuple[str, ...],
-    search: str,
-    against: Path | None,
-    calibration: bool,
-    order: str,
-    limit: int,
-    answers: AnswerKind,
-    output: Path | None,
-    as_page: bool,
-    hidden: bool,
-    home: Path | None,
-    include: tuple[Path, ...],
+    task: str | None = option(
+        None,
+        "Show this task.",
+        metavar="NAME",
+        complete=_options.complete_task,
+        unset="the only task with answers",
+    ),
+    split: _options.ScoredSplit = option("validation", "Split to show examples from."),
+    wrong: bool = option(False, "Show only examples with answers that are wrong or partly right."),
+    right: bool = option(False, "Show only examples with right answers."),
+    flag: tuple[_Flag, ...] = option((), "Show only answers of this kind. Can be repeated."),
+    id: tuple[str, ...] = option((), "Show only this example in full. Can be repeated.", metavar="ID"),
+    search: str = option("", "Show only examples that contain this text.", metavar="TEXT"),
+    against: Path | None = option(
+        None,
+        "Compare with another submission. Show only examples that one of the two got right and the other wrong.",
+        type=_options.EXISTING,
+        metavar="OTHER",
+    ),
+    calibration: bool = option(
+        False,
+        "Show how often answers of each confidence are right, instead of examples. Requires --protocol choices.",
+    ),
+    sort: Literal["data", "loss", "length"] = option(
+        "data", "Sort order: data (as in the dataset), loss (worst first) or length (longest answer first)."
+    ),
+    limit: int = option(
+        20, "Print at most this many examples; 0 prints all. A page always contains all examples.", at_least=0
+    ),
+    answers: _options.Answers = _options.ANSWERS,
+    output: Path | None = option(
+        None, "Write a page of all examples to this folder, with these filters set.", type=_options.FOLDER
+    ),
+    open: bool = option(False, "Open a page of all examples in the browser, with these filters set."),
+    hidden: bool = _options.HIDDEN,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Show what a submission got right and wrong, example by example.
 
@@ -145,9 +101,9 @@ def show(
         raise click.UsageError(
             "--wrong and --right can't be combined. To see all examples, omit both options."
         )
-    if (as_page or output is not None) and (len(ids) > 1 or len(flags) > 1):
+    if (open or output is not None) and (len(id) > 1 or len(flag) > 1):
         raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
-    if hidden and as_page and output is None:
+    if hidden and open and output is None:
         raise click.UsageError(
             "A page with hidden labels isn't left in a temporary folder. Use --output to choose a folder that no "
             "one else can read."
@@ -158,11 +114,11 @@ def show(
     other = find_examples(against, name, options, hidden) if against else None
     for sentence in changed_since([name], split, home, include):
         echo(sentence, err=True)
-    chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
-    if as_page or output is not None:
-        if ids:
-            browse_examples(shown, Chosen(ids=ids))  # raises an error for unknown ids
-        _write_page(shown, other, output, as_page, _page_state(chosen, other is not None))
+    chosen = Chosen(right if wrong or right else None, flag, id, search, sort)
+    if open or output is not None:
+        if id:
+            browse_examples(shown, Chosen(ids=id))  # raises an error for unknown ids
+        _write_page(shown, other, output, open, _page_state(chosen, other is not None))
         return
     if calibration and shown.result.calibration is None:
         raise click.UsageError(

@@ -7,28 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import (
-    TableColumn,
-    complete_suite,
-    console,
-    echo,
-    folded,
-    home_option,
-    include_option,
-    is_set,
-    print_json,
-    print_table,
-)
+from decabench.commands import _options
+from decabench.commands._console import TableColumn, console, echo, folded, is_set, print_json, print_table
 
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
 
 
 @click.group(invoke_without_command=True)
-@home_option
-@include_option
+@_options.with_options
 @click.pass_context
-def suites(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
+def suites(
+    context: click.Context,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
+) -> None:
     """List the suites, which are groups of tasks, and how their scores are combined."""
     if context.invoked_subcommand is not None:
         return
@@ -53,10 +46,9 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
 
 
 @suites.command()
-@click.argument("name", shell_complete=complete_suite)
-@home_option
-@include_option
-def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
+@click.argument("name", shell_complete=_options.complete_suite)
+@_options.with_options
+def show(name: str, home: Path | None = _options.HOME, include: tuple[Path, ...] = _options.INCLUDE) -> None:
     """Show the tasks in a suite, their metrics, and published scores."""
     from decabench.tasks import get_suite, known_suites, known_tasks
 

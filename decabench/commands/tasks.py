@@ -9,40 +9,35 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from decabench.commands import _options
 from decabench.commands._console import (
     TableColumn,
-    choice_option,
-    chosen_tasks,
-    complete_task,
     console,
-    file_option,
     folded,
     format_count,
-    hidden_option,
-    home_option,
-    include_option,
     is_set,
-    number_option,
     print_field,
     print_json,
     print_table,
     shortened,
-    split_option,
-    tasks_option,
 )
+from decabench.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from decabench.commands._documents import TaskDescription
-    from decabench.tasks import Compared, Overlap, Source, SplitRecord, Store, Task, Variant
+    from decabench.tasks import Overlap, Source, SplitRecord, Store, Task, Variant
 
 
 @click.group(invoke_without_command=True)
-@home_option
-@include_option
+@_options.with_options
 @click.pass_context
-def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
+def tasks(
+    context: click.Context,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
+) -> None:
     """List the tasks with their sizes and prepared data."""
     from decabench.commands._documents import TasksDocument
     from decabench.tasks import SPLITS, Store, known_tasks
@@ -103,12 +98,15 @@ def _status(task: TaskDescription) -> str:
 
 
 @tasks.command()
-@click.argument("name", shell_complete=complete_task)
-@number_option("--examples", 3, "Number of examples to show.", least=0)
-@split_option("validation", "Split to show examples from.")
-@home_option
-@include_option
-def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
+@click.argument("name", shell_complete=_options.complete_task)
+@_options.with_options
+def show(
+    name: str,
+    examples: int = option(3, "Number of examples to show.", at_least=0),
+    split: _options.Split = option("validation", "Split to show examples from."),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
+) -> None:
     """Show a task's sources, its prepared data, and a few examples."""
     from decabench.commands._documents import ExampleFields, TaskDocument
     from decabench.errors import MissingDataError
@@ -224,19 +222,16 @@ def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
 
 
 @tasks.command()
-@click.argument("name", shell_complete=complete_task)
-@split_option("validation", "Split to check.")
-@hidden_option
-@home_option
-@include_option
+@click.argument("name", shell_complete=_options.complete_task)
+@_options.with_options
 @click.pass_context
 def validate(
     context: click.Context,
     name: str,
-    split: str,
-    hidden: bool,
-    home: Path | None,
-    include: tuple[Path, ...],
+    split: _options.Split = option("validation", "Split to check."),
+    hidden: bool = _options.HIDDEN,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Check a task: references score 100, empty answers score lowest, and shuffled answers score below the references.
 
@@ -264,46 +259,27 @@ def validate(
 
 
 @tasks.command()
-@tasks_option
-@click.option(
-    "--split",
-    "splits",
-    type=click.Choice(["validation", "test"]),
-    multiple=True,
-    help="Check only texts in this split. Can be repeated.  [default: validation and test]",
-)
-@click.option(
-    "--against",
-    type=click.Choice(["train", "validation", "test"]),
-    multiple=True,
-    default=("train",),
-    show_default=True,
-    help="Search in this split. Can be repeated.",
-)
-@choice_option(
-    "--compare", ["context", "example"], "Compare contexts alone, or questions with their contexts."
-)
-@choice_option(
-    "--match", ["normalised", "exact"], "Which examples --write lists: all matches, or only exact matches."
-)
-@file_option(
-    "--write",
-    "written",
-    text="Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
-    exists=False,
-)
-@home_option
-@include_option
+@_options.with_options
 def overlap(
-    tasks: tuple[str, ...],
-    suite: str | None,
-    splits: tuple[str, ...],
-    against: tuple[str, ...],
-    compare: Compared,
-    match: str,
-    written: Path | None,
-    home: Path | None,
-    include: tuple[Path, ...],
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    split: tuple[_options.ScoredSplit, ...] = option(
+        (), "Check only texts in this split. Can be repeated.", unset="validation and test"
+    ),
+    against: tuple[_options.Split, ...] = option(("train",), "Search in this split. Can be repeated."),
+    compare: Literal["context", "example"] = option(
+        "context", "Compare contexts alone, or questions with their contexts."
+    ),
+    match: Literal["normalised", "exact"] = option(
+        "normalised", "Which examples --write lists: all matches, or only exact matches."
+    ),
+    write: Path | None = option(
+        None,
+        "Write the ids of the examples found to this .json or .json.gz file, for use with evaluate --without.",
+        type=_options.FILE,
+    ),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Find validation and test texts that also occur in the training data of any task.
 
@@ -312,14 +288,14 @@ def overlap(
     NFKC, case-folded, only letters, marks and digits).
     """
     from decabench.errors import MissingDataError
-    from decabench.tasks import NORMALISATION, Store, find_overlap, known_tasks
+    from decabench.tasks import NORMALISATION, Store, choose_tasks, find_overlap, known_tasks
 
-    if match == "exact" and not written:
+    if match == "exact" and not write:
         raise click.UsageError("--match requires --write. Add --write, or omit --match.")
-    if written and not written.name.lower().endswith((".json", ".json.gz")):
-        raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {written}.")
+    if write and not write.name.lower().endswith((".json", ".json.gz")):
+        raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {write}.")
     store, known = Store(home), known_tasks(include)
-    wanted = chosen_tasks(tasks, include, suite)
+    wanted = choose_tasks(tasks, suite, include)
     names = [name for name in wanted or known if store.records(name)]
     absent = [name for name in wanted or () if name not in names]
     if not names or (absent and tasks):
@@ -327,15 +303,15 @@ def overlap(
             f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}. Run decabench "
             f"prepare{' ' if absent else ''}{' '.join(absent)} first."
         )
-    if not any(split in store.records(name) for name in names for split in against):
+    if not any(each in store.records(name) for name in names for each in against):
         raise MissingDataError(
             f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to "
             "search. Also list the tasks that a model is trained on, or search another split with "
             "--against."
         )
-    found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))
-    if written:
-        _write_overlap(written, found, match, store)
+    found = list(find_overlap(store, names, split or ("validation", "test"), against, compare))
+    if write:
+        _write_overlap(write, found, match, store)
     if is_set("json"):
         from decabench.commands._documents import OverlapDocument, OverlapFields
 
@@ -358,9 +334,9 @@ def overlap(
     _print_overlap(found, against)
     if absent:
         console().print(f"Left out because they are not prepared: {', '.join(absent)}", style="yellow")
-    if written:
+    if write:
         console().print(
-            f"Wrote the ids to {written}. To leave out these examples, use decabench evaluate --without {written}"
+            f"Wrote the ids to {write}. To leave out these examples, use decabench evaluate --without {write}"
         )
 
 

@@ -3,93 +3,69 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from decabench.commands._console import (
-    FiniteRange,
-    chosen_tasks,
-    echo,
-    file_option,
-    folded,
-    home_option,
-    include_option,
-    is_chatty,
-    is_set,
-    log_option,
-    note,
-    output_option,
-    print_json,
-    tasks_option,
-)
+from decabench.commands import _options
+from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
 from decabench.models import MODELS
+from decabench.options import REQUIRED, option
 
 
 @click.command()
-@click.option(
-    "--model",
-    metavar="NAME",
-    help=f"The model: {'; '.join(map(', '.join, MODELS.values()))}; or package.module:object.  [default: mqan]",
-)
-@tasks_option
-@click.option(
-    "--schedule",
-    type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
-    help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
-)
-@output_option("Folder for the run's checkpoints, logs and plot.")
-@file_option(
-    "--config", text="Read settings from this file, such as a run's config.toml.", metavar="FILE.toml"
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a setting, such as model.dimension=100 or steps=2000. Can be repeated.",
-)
-@click.option(
-    "--init",
-    metavar="CHECKPOINT",
-    help="Checkpoint to start from, or a run's folder to start from its best checkpoint. Weights, model settings "
-    "and vectors are taken from the checkpoint.",
-)
-@click.option(
-    "--freeze",
-    multiple=True,
-    metavar="PART",
-    help="Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; other "
-    "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
-)
-@click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
-@click.option(
-    "--resume", is_flag=True, help="Continue from the latest checkpoint in the folder, if there is one."
-)
-@click.option(
-    "--stop-after",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="MINUTES",
-    help="Write a checkpoint and stop after this many minutes. Continue with --resume.",
-)
-@log_option
-@home_option
-@include_option
+@_options.with_options
 def train(
-    model: str | None,
-    tasks: tuple[str, ...],
-    suite: str | None,
-    schedule: str | None,
-    output: Path,
-    config: Path | None,
-    settings: tuple[str, ...],
-    init: str | None,
-    freeze: tuple[str, ...],
-    device: str,
-    resume: bool,
-    stop_after: float | None,
-    log: tuple[str, ...],
-    home: Path | None,
-    include: tuple[Path, ...],
+    model: str | None = option(
+        None,
+        f"The model: {'; '.join(map(', '.join, MODELS.values()))}; or package.module:object.",
+        metavar="NAME",
+        unset="mqan",
+    ),
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] | None = option(
+        None,
+        "Order of the tasks in training; anti-curriculum starts with SQuAD alone.",
+        unset="joint",
+    ),
+    output: Path = option(REQUIRED, "Folder for the run's checkpoints, logs and plot.", type=_options.FOLDER),
+    config: Path | None = option(
+        None,
+        "Read settings from this file, such as a run's config.toml.",
+        type=_options.EXISTING_FILE,
+        metavar="FILE.toml",
+    ),
+    settings: tuple[str, ...] = option(
+        (),
+        "Change a setting, such as model.dimension=100 or steps=2000. Can be repeated.",
+        flag="--set",
+        metavar="KEY=VALUE",
+        variable="DECABENCH_TRAIN_SET",
+    ),
+    init: str | None = option(
+        None,
+        "Checkpoint to start from, or a run's folder to start from its best checkpoint. Weights, model settings "
+        "and vectors are taken from the checkpoint.",
+        metavar="CHECKPOINT",
+    ),
+    freeze: tuple[str, ...] = option(
+        (),
+        "Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; other "
+        "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
+        metavar="PART",
+    ),
+    device: str = _options.DEVICE,
+    resume: bool = option(False, "Continue from the latest checkpoint in the folder, if there is one."),
+    stop_after: float | None = option(
+        None,
+        "Write a checkpoint and stop after this many minutes. Continue with --resume.",
+        metavar="MINUTES",
+        above=0,
+    ),
+    log: tuple[str, ...] = _options.LOG,
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Train a model on any set of tasks.
 
@@ -104,13 +80,13 @@ def train(
     require_torch()
     from decabench.exchange import make_trackers
     from decabench.plugins import TRUSTED
-    from decabench.tasks import DECATHLON
+    from decabench.tasks import DECATHLON, choose_tasks
     from decabench.training import plan_training, run_training, show_score
 
     trackers = make_trackers(log)
     chosen = None
     if tasks or suite:
-        chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # `--tasks all` returns None
+        chosen = choose_tasks(tasks, suite, include) or list(DECATHLON.tasks)  # `--tasks all` returns None
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     say = note if is_set("quiet") else (lambda text: echo(folded(text)))

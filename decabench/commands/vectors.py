@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from decabench.commands._console import (
-    chosen_tasks,
-    home_option,
-    include_option,
-    is_chatty,
-    note,
-    number_option,
-    report,
-    tasks_option,
-)
+from decabench.commands import _options
+from decabench.commands._console import is_chatty, note, report
+from decabench.options import REQUIRED, option
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _MANY = 5  # the maximum number of omitted words to show
 
 
@@ -28,25 +18,13 @@ def vectors() -> None:
     """Train or convert word vectors for `decabench train --set vectors='[…]'`."""
 
 
-def _output(suffix: str, text: str) -> Callable[[Command], Command]:
-    def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-        if value.suffix != suffix:
-            raise click.BadParameter(f"{value} must end with {suffix}.")
-        return value
-
-    def add(command: Command) -> Command:
-        command = click.option("--force", is_flag=True, help="Replace an existing file.")(command)
-        path = click.Path(path_type=Path, dir_okay=False)
-        metavar = f"FILE{suffix}"
-        return click.option("--output", required=True, type=path, metavar=metavar, callback=check, help=text)(
-            command
-        )
-
-    return add
+_FORCE = option(False, "Replace an existing file.")
 
 
-def _refuse(force: bool, *paths: Path) -> None:
-    for path in paths:
+def _require_new(force: bool, suffix: str, output: Path, *others: Path) -> None:
+    if output.suffix != suffix:
+        raise click.BadParameter(f"{output} must end with {suffix}.", param_hint="'--output'")
+    for path in (output, *others):
         if path.exists() and not force:
             raise click.UsageError(
                 f"{path} already exists. Choose another file, or replace the existing file with --force."
@@ -54,40 +32,38 @@ def _refuse(force: bool, *paths: Path) -> None:
 
 
 @vectors.command()
-@tasks_option
-@_output(".safetensors", "File for the vectors.")
-@number_option("--dimension", 100, "Dimension of the vectors.")
-@number_option("--steps", 2_000, "Number of batches to train on.")
-@number_option("--batch", 2_048, "Number of word pairs per batch.")
-@number_option("--window", 5, "Maximum distance between the words of a pair, in tokens.")
-@number_option("--negatives", 5, "Number of random words per pair.")
-@number_option(
-    "--frequent",
-    1e-4,
-    "Subsample words that make up more than this share of the text. Use 0 to keep all words, which is best for a "
-    "small vocabulary.",
-    least=0,
-)
-@number_option("--minimum", 2, "Number of distinct words that must contain an n-gram for it to get a vector.")
-@number_option("--learning-rate", 0.01, "Learning rate for Adam.")
-@number_option("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
-@click.option(
-    "--examples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Use only the first N examples of each task.  [default: all]",
-)
-@home_option
-@include_option
+@_options.with_options
 def ngrams(
-    tasks: tuple[str, ...],
-    suite: str | None,
-    output: Path,
-    force: bool,
-    examples: int | None,
-    home: Path | None,
-    include: tuple[Path, ...],
-    **how: Any,
+    tasks: tuple[str, ...] = _options.TASKS,
+    suite: str | None = _options.SUITE,
+    output: Path = option(
+        REQUIRED,
+        "File for the vectors.",
+        metavar="FILE.safetensors",
+        type=_options.FILE,
+    ),
+    force: bool = _FORCE,
+    dimension: int = option(100, "Dimension of the vectors.", at_least=1),
+    steps: int = option(2_000, "Number of batches to train on.", at_least=1),
+    batch: int = option(2_048, "Number of word pairs per batch.", at_least=1),
+    window: int = option(5, "Maximum distance between the words of a pair, in tokens.", at_least=1),
+    negatives: int = option(5, "Number of random words per pair.", at_least=1),
+    frequent: float = option(
+        1e-4,
+        "Subsample words that make up more than this share of the text. Use 0 to keep all words, which is best for a "
+        "small vocabulary.",
+        at_least=0,
+    ),
+    minimum: int = option(
+        2, "Number of distinct words that must contain an n-gram for it to get a vector.", at_least=1
+    ),
+    learning_rate: float = option(0.01, "Learning rate for Adam.", above=0),
+    seed: int = option(0, "Random seed; the same seed gives the same bytes.", at_least=0),
+    examples: int | None = option(
+        None, "Use only the first N examples of each task.", at_least=1, unset="all"
+    ),
+    home: Path | None = _options.HOME,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Train character n-gram vectors on the training text of prepared tasks.
 
@@ -103,12 +79,12 @@ def ngrams(
     from decabench.errors import require_torch
 
     require_torch()
-    from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, known_tasks
+    from decabench.tasks import DECATHLON, Number, Store, Tags, Tree, choose_tasks, known_tasks
     from decabench.vectors import NgramTraining, read_corpus, train_ngrams, write_ngram_vectors
 
-    _refuse(force, output)
+    _require_new(force, ".safetensors", output)
     start, known = time.monotonic(), known_tasks(include)
-    names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
+    names = choose_tasks(tasks, suite, include) or list(DECATHLON.tasks)
     not_texts = [name for name in names if isinstance(known[name].output, Tags | Tree | Number)]
 
     def announce(task: str) -> None:
@@ -116,7 +92,8 @@ def ngrams(
             note(f"Reading {task}")
 
     corpus = read_corpus(Store(home), names, examples, announce, not_texts)
-    found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), is_chatty())
+    how = NgramTraining(dimension, steps, batch, window, negatives, frequent, minimum, learning_rate, seed)
+    found = train_ngrams(corpus.lexicon.words, corpus.text, how, is_chatty())
     write_ngram_vectors(output, found)
     report(
         f"Wrote {len(found.index):,} n-grams of dimension {found.dimension} to {output}, trained on "
@@ -127,8 +104,17 @@ def ngrams(
 
 @vectors.command()
 @click.argument("source", metavar="NAME|FILE")
-@_output(".npy", "Write the matrix to this file, and the words to FILE.txt in the same folder.")
-def convert(source: str, output: Path, force: bool) -> None:
+@_options.with_options
+def convert(
+    source: str,
+    output: Path = option(
+        REQUIRED,
+        "Write the matrix to this file, and the words to FILE.txt in the same folder.",
+        metavar="FILE.npy",
+        type=_options.FILE,
+    ),
+    force: bool = _FORCE,
+) -> None:
     """Convert word vectors to FILE.npy and FILE.txt (one word per line), which load faster.
 
     The source is any file with a row for each word (GloVe's text, fastText's .vec, wink's .json, .npy) or the name of a
@@ -143,7 +129,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     index = index_path(output)
     if Path(source).expanduser().resolve() in (output.resolve(), index.resolve()):
         raise click.UsageError(f"{source} would be overwritten by its own copy. Choose another output file.")
-    _refuse(force, output, index)
+    _require_new(force, ".npy", output, index)
     words = open_vectors(source)
     if not isinstance(words, WordVectors):
         raise DataError(f"{source} has no list of words. Use vectors with a row for each word.")

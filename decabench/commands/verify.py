@@ -6,33 +6,27 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import (
-    changed_since,
-    echo,
-    file_option,
-    home_option,
-    include_option,
-    is_set,
-    jobs_option,
-    print_json,
-    submission_argument,
-)
+from decabench.commands import _options
+from decabench.commands._console import changed_since, echo, is_set, print_json
+from decabench.options import option
 
 
 @click.command()
-@submission_argument
-@file_option("--results", text="Verify this results file.  [default: all results files in the submission]")
-@home_option
-@jobs_option
-@include_option
+@_options.submission_argument
+@_options.with_options
 @click.pass_context
 def verify(
     context: click.Context,
     submission: Path,
-    results: Path | None,
-    home: Path | None,
-    jobs: int,
-    include: tuple[Path, ...],
+    results: Path | None = option(
+        None,
+        "Verify this results file.",
+        type=_options.EXISTING_FILE,
+        unset="all results files in the submission",
+    ),
+    home: Path | None = _options.HOME,
+    jobs: int = _options.JOBS,
+    include: tuple[Path, ...] = _options.INCLUDE,
 ) -> None:
     """Score a submission again, and report every difference from its results file.
 

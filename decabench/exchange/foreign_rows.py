@@ -63,12 +63,6 @@ class ForeignAnswer(NamedTuple):
     """Whether the answer is the most likely of several choices rather than generated text."""
     is_tied: bool = False
     """Whether another choice is equally likely."""
-    columns: tuple[str, ...] = ()
-    """The names of the table's columns, without the id and answer columns."""
-    cells: tuple[str, ...] = ()
-    """The row's texts in `columns`."""
-    ids_in_quotes: tuple[str, ...] = ()
-    """Ids of rows that a stray quotation mark may have merged into this row."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +71,8 @@ class Places:
 
     id: str = "id"
     """The table column, or the field of lm-eval's `doc`, that contains the id."""
-    answer: str = "answer"
-    """The table column that contains the answer."""
+    answer: str = ""
+    """The table column that contains the answer; by default `answer`."""
     delimiter: str = ""
     """The CSV delimiter; by default a tab for `.tsv` files and a comma for all others."""
     choice: str = ""
@@ -172,7 +166,9 @@ def reading(path: Path) -> Iterator[None]:
         require_machine(error, path)
         raise SubmissionError(f"{path} can't be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise SubmissionError(f"{path.name} is not valid UTF-8. Save the file as UTF-8.") from error
+        raise SubmissionError(
+            f"{path.name} is not valid UTF-8. Save the file as UTF-8, or unpack it if it is compressed."
+        ) from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -24,10 +24,6 @@ _SHOWN = 20
 _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
-_IN_QUOTES = (
-    "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
-    "quotation marks in quotation marks, and double the marks inside them"
-)
 
 
 class RefusedImportError(SubmissionError):
@@ -166,10 +162,6 @@ class _Matching:
         raise RefusedImportError(self.name, self.faults, reason, advice)
 
     def match(self) -> MatchedRows:
-        for row in self.rows:
-            others = row.ids_in_quotes
-            if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
-                self._fault(row, "bad-record", _IN_QUOTES)
         if self.in_order:
             places, how = self._by_order(), "by the order of the data"
         elif self.is_by_id or not self.words:
@@ -185,7 +177,6 @@ class _Matching:
         if self.faults:
             self.faults.sort(key=lambda fault: fault.line or 0)
             self._refuse()
-        self._refuse_golds(found)
         if how != "by their texts":
             how += self._compare({number: example for example, number in sorted(found.items())})
         ids = self.examples.ids
@@ -220,16 +211,6 @@ class _Matching:
             raise SubmissionError(
                 f"The rows in {self.name} are not in the order of the data, because their numbered ids begin with "
                 f"{listed}. Sort the rows by the numbers in their ids."
-            )
-        if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
-            raise SubmissionError(
-                f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
-                "header line and --delimiter, or remove the numbers if the lines are in the order of the data."
-            )
-        if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
-            raise SubmissionError(
-                f"{self.name} has a JSON object on every line instead of an answer. Write only the answers, or choose "
-                "the format of the program that wrote the file."
             )
         for number, place in places.items():
             row = self.rows[number]
@@ -325,8 +306,8 @@ class _Matching:
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
         differ = bool(self.faults)
-        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
-        for number, gold in () if differ else other:
+        other = list(self._other_golds(rest)) if golds and not differ else []
+        for number, gold in other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"the row's right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
@@ -345,40 +326,6 @@ class _Matching:
         if self.in_order and self.words:
             return "Leave out --in-order to match rows by their texts."
         return f"{_CHECK} If other columns contain unrelated text, remove them."
-
-    def _refuse_golds(self, found: Mapping[int, int]) -> None:
-        """Raise SubmissionError if all answers are right and another column may contain the model's answers.
-
-        The name of such a column suggests a model's output, or the column contains only possible answers to the
-        task, some of which are wrong.
-        """
-        rows = {example: self.rows[number] for example, number in found.items()}
-        if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
-            return
-        every = set[str]().union(*self.examples.golds)
-        for place, column in enumerate(self.rows[0].columns if rows else ()):
-            cells = {at: letters_of(row.cells[place]) for at, row in rows.items()}
-            are_answers = every.issuperset(cells.values())
-            is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
-            if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
-                raise SubmissionError(
-                    f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
-                    f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
-                )
-
-    def _golds_of_twins(
-        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
-    ) -> Iterator[tuple[int, str]]:
-        """Yield rows whose right answer belongs to another example with the same text."""
-        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
-        unknown = {
-            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
-        }
-        for number, examples in self.examples.matcher.find(unknown).items():
-            if places[number] in examples and any(
-                golds[number] & self.examples.golds[example] for example in examples
-            ):
-                yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield rows whose right answer differs from the example's. Labels may be words or numbers."""
@@ -405,8 +352,6 @@ class _Matching:
 
 
 _MOST_LABELS = 20
-_PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
-"""Matches the names of columns that may contain the model's answers."""
 
 
 def _are_ascending(ids: Sequence[str]) -> bool:
@@ -421,5 +366,3 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
-_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
-"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses."""

@@ -9,7 +9,6 @@ from .protocol import Choice as Choice
 from .protocol import Failure as Failure
 from .protocol import Header as Header
 from .protocol import ModelOptions as ModelOptions
-from .protocol import OptionInfo as OptionInfo
 from .protocol import Outcome as Outcome
 from .protocol import Predictor as Predictor
 from .protocol import PredictorFactory as PredictorFactory
@@ -19,7 +18,6 @@ from .protocol import answer_from as answer_from
 from .protocol import best_choice as best_choice
 from .protocol import check_ranges as check_ranges
 from .protocol import in_batches as in_batches
-from .protocol import option as option
 from .protocol import storable_outcome as storable_outcome
 from .protocol import validate_outcome as validate_outcome
 from .schemes import PREDICTORS as PREDICTORS

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from decabench.errors import DecabenchError
 from decabench.files import canonical_json
+from decabench.options import OptionInfo, option
 from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
 from decabench.text import excerpt, well_formed
@@ -334,52 +335,6 @@ def before_stops(text: str, stops: Iterable[str]) -> str:
     return text[: min((place for place in places if place >= 0), default=len(text))]
 
 
-@dataclass(frozen=True)
-class OptionInfo:
-    """Details of a command-line option. Its name, type and default come from the dataclass field."""
-
-    help: str
-    """A description for the help page and the class reference."""
-    section: str = ""
-    """The heading on the help page."""
-    flag: str = ""
-    """The option as typed, such as `--author` or `--chat/--no-chat`, if it differs from the field's name."""
-    metavar: str | None = None
-    """The placeholder for the value on the help page."""
-    at_least: float | None = None
-    """The minimum value."""
-    above: float | None = None
-    """A lower bound that the value must exceed."""
-    at_most: float | None = None
-    """The maximum value."""
-    choices: tuple[str, ...] = ()
-    """The allowed values."""
-    unset: str = ""
-    """The default as shown on the help page, such as `the template's`, if the field's default is None."""
-    parse: Callable[[str], Any] | None = None
-    """Converts the typed text to a value. Raises ValueError if the text is invalid."""
-
-    @property
-    def bounds(self) -> str:
-        """The allowed range in words, such as `more than 0 and at most 1`; empty if any value is allowed."""
-        parts = []
-        if self.at_least is not None:
-            parts.append(f"{self.at_least:g} or more")
-        if self.above is not None:
-            parts.append(f"more than {self.above:g}")
-        if self.at_most is not None:
-            parts.append(f"at most {self.at_most:g}")
-        return " and ".join(parts)
-
-
-def option(default: Any, help: str, **info: Any) -> Any:
-    """Declare a dataclass field as a command-line option.
-
-    The remaining arguments are fields of `OptionInfo`.
-    """
-    return field(default=default, metadata={"option": OptionInfo(help, **info)})
-
-
 def check_ranges(options: Any) -> None:
     """Raise DecabenchError if a value is outside the range or choices declared for its field."""
     for declared in fields(options):
@@ -391,7 +346,12 @@ def check_ranges(options: Any) -> None:
         for each in value if isinstance(value, tuple) else (value,):
             if info.choices and each not in info.choices:
                 raise DecabenchError(f"{flag} must be one of {', '.join(info.choices)}, not {each}.")
-        if bounds := info.bounds:
+        limits = (
+            (info.at_least, "{:g} or more"),
+            (info.above, "more than {:g}"),
+            (info.at_most, "at most {:g}"),
+        )
+        if bounds := " and ".join(words.format(limit) for limit, words in limits if limit is not None):
             is_inside = (
                 (info.at_least is None or info.at_least <= value)
                 and (info.above is None or info.above < value)

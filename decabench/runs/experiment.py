@@ -18,8 +18,9 @@ import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.files import write_file
+from decabench.options import OptionInfo
 from decabench.plugins import add_module_folder
-from decabench.predictors import PREDICTORS, Header, ModelOptions, OptionInfo
+from decabench.predictors import PREDICTORS, Header, ModelOptions
 from decabench.runs.ask import Progress
 from decabench.runs.estimate import Estimate, estimate_run
 from decabench.runs.plan import Plan, Prompts, Run, Selection, make_run, plan_run

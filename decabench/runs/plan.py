@@ -13,18 +13,17 @@ from typing import Any, Literal, cast, get_args
 import decabench
 from decabench.errors import DecabenchError, MissingDataError, require_name
 from decabench.files import fingerprint, read_errors
+from decabench.options import OptionInfo, option
 from decabench.predictors import (
     CHOICES_BY,
     Answer,
     Backend,
     ModelOptions,
-    OptionInfo,
     OracleSetting,
     Outcome,
     Setting,
     check_ranges,
     make_backend,
-    option,
 )
 from decabench.prompts import (
     EXTRACTION_VERSION,
@@ -318,7 +317,9 @@ class Run:
     store: Store
     """The prepared data."""
     name: str = option("", "Name of the submission.", unset="the predictor's name")
-    authors: tuple[str, ...] = option((), "Name of an author. Can be repeated.", flag="--author")
+    authors: tuple[str, ...] = option(
+        (), "Name of an author. Can be repeated.", flag="--author", variable="DECABENCH_PREDICT_AUTHOR"
+    )
     description: str = option("", "One or two sentences about how the model works.")
     url: str = option("", "Link to more information.")
     model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)

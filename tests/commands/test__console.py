@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -18,15 +17,14 @@ from decabench.cli import cli
 from decabench.commands import _console
 from decabench.commands._console import (
     TableColumn,
-    chosen_tasks,
     console,
     echo,
     print_field,
     print_table,
     write_run_file,
 )
-from decabench.errors import UnknownNameError
-from decabench.tasks import DECATHLON, Question
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.tasks import DECATHLON, Question, choose_tasks
 from tests.sources import modules
 
 SENTENCE = "A sentence of many words. " * 20
@@ -330,25 +328,25 @@ def test_commands_print_with_echo_and_console_only() -> None:
 
 
 def test_the_tasks_that_are_chosen(tmp_path: Path) -> None:
-    assert chosen_tasks((), ()) is None
-    assert chosen_tasks(("all",), ()) is None
-    assert chosen_tasks(("sst, squad", "sst"), ()) == ["sst", "squad"]
-    assert chosen_tasks((), (), "decathlon") == list(DECATHLON.tasks)
-    assert chosen_tasks(("all",), (), "decathlon") == list(DECATHLON.tasks)
-    assert chosen_tasks(("zre,sst",), (), "decathlon") == ["zre", "sst"]
+    assert choose_tasks(()) is None
+    assert choose_tasks(("all",)) is None
+    assert choose_tasks(("sst, squad", "sst")) == ["sst", "squad"]
+    assert choose_tasks((), "decathlon") == list(DECATHLON.tasks)
+    assert choose_tasks(("all",), "decathlon") == list(DECATHLON.tasks)
+    assert choose_tasks(("zre,sst",), "decathlon") == ["zre", "sst"]
     path = tmp_path / "two.toml"
     path.write_text('format = "decabench.suite/1"\nname = "two"\ntasks = ["sst", "schema"]\n')
-    assert chosen_tasks((), [path], "two") == ["sst", "schema"]
+    assert choose_tasks((), "two", [path]) == ["sst", "schema"]
     with pytest.raises(
-        click.UsageError, match="--tasks lists squad, zre, but the suite two contains only sst, schema"
+        DecabenchError, match="--tasks lists squad, zre, but the suite two contains only sst, schema"
     ):
-        chosen_tasks(("squad,sst,zre",), [path], "two")
-    with pytest.raises(click.UsageError, match="--tasks is empty"):
-        chosen_tasks((" ,",), ())
+        choose_tasks(("squad,sst,zre",), "two", [path])
+    with pytest.raises(DecabenchError, match="--tasks is empty"):
+        choose_tasks((" ,",))
     with pytest.raises(UnknownNameError, match=r"no suite 'tow'\. Did you mean two"):
-        chosen_tasks((), [path], "tow")
+        choose_tasks((), "tow", [path])
     with pytest.raises(UnknownNameError, match=r"no task 'ssst'\. Did you mean sst"):
-        chosen_tasks(("ssst",), [path], "two")
+        choose_tasks(("ssst",), "two", [path])
 
 
 def test_help_of_the_commands_loads_no_room_of_the_options() -> None:

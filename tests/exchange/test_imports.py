@@ -114,13 +114,10 @@ def test_samples_of_lm_eval(bring):
     assert "answers extracted from the model's text" in done.words
 
 
-@pytest.mark.parametrize(
-    "name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl", "mutual_info_0.4.2.jsonl"]
-)
+@pytest.mark.parametrize("name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl"])
 def test_choices_of_lm_eval(bring, name):
-    """Written by lm-eval 0.4.13 and by 0.4.2, which writes an array and orders acc_mutual_info differently."""
-    text = (FILES / name).read_text()
-    samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+    """Written by lm-eval 0.4.13."""
+    samples = list(map(json.loads, (FILES / name).read_text().splitlines()))
     done = bring(FILES / name, "sst", "lm-eval", partial=True)
     found = answers(done.folder, "sst")
     assert (

@@ -1,0 +1,50 @@
+"""Declare command-line options as fields of dataclasses or as parameters of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from typing import Any
+
+REQUIRED = MISSING
+"""The default of an option that must be given."""
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """Details of a command-line option. Its name, type and default come from the field or parameter."""
+
+    help: str
+    """A description for the help page and the class reference."""
+    section: str = ""
+    """The heading on the help page."""
+    flag: str = ""
+    """The option as typed, such as `--author` or `--chat/--no-chat`, if it differs from the field's name."""
+    metavar: str | None = None
+    """The placeholder for the value on the help page."""
+    at_least: float | None = None
+    """The minimum value."""
+    above: float | None = None
+    """A lower bound that the value must exceed."""
+    at_most: float | None = None
+    """The maximum value."""
+    choices: tuple[str, ...] = ()
+    """The allowed values. The type `Literal` also limits them."""
+    unset: str = ""
+    """The default as shown on the help page, such as `the template's`, if the field's default is None."""
+    parse: Callable[[str], Any] | None = None
+    """Converts the typed text to a value. Raises ValueError if the text is invalid."""
+    type: Any = None
+    """A click type, for a file or folder."""
+    complete: Callable[..., list[str]] | None = None
+    """A function for shell completion, as click calls it."""
+    variable: str | None = None
+    """An additional environment variable for the value."""
+
+
+def option(default: Any, help: str, **info: Any) -> Any:
+    """Declare a dataclass field or a command's parameter as an option. For a required option, the default is REQUIRED.
+
+    The remaining arguments are fields of `OptionInfo`.
+    """
+    return field(default=default, metadata={"option": OptionInfo(help, **info)})
