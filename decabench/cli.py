@@ -28,27 +28,32 @@ from decabench.text import fold, terminal_safe
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_COMMANDS = (
-    "analyze",
-    "check",
-    "compare",
-    "evaluate",
-    "export",
-    "import",
-    "leaderboard",
-    "metrics",
-    "predict",
-    "prepare",
-    "review",
-    "run",
-    "show",
-    "suites",
-    "tasks",
-    "train",
-    "vectors",
-    "verify",
-)
-"""Command names. Each command is a function in `commands/NAME.py`, where the name of `import` is `import_`."""
+_COMMANDS = {
+    "analyze": "Analyze where a trained model's answers come from and what the model attends to.",
+    "check": "Report every fault in a submission, with its file, line and code.",
+    "compare": "Test whether two submissions differ on each task, or compare every pair of several submissions.",
+    "evaluate": "Score a submission, print a table, and write results.json "
+    "and, next to it, files with a row for each example.",
+    "export": "Write results, tasks or a trained model for other programs and machines.",
+    "import": "Create a submission from another program's answers, and check it.",
+    "leaderboard": "Score submissions, and write the leaderboard "
+    "as a static site that you can open directly from disk.",
+    "metrics": "List the metrics with their definitions, their ranges, and the scorers that they reproduce.",
+    "predict": "Answer the questions of prepared tasks and write a submission.",
+    "prepare": "Turn the datasets' published files into examples on disk.",
+    "review": "Check and score submissions from other people, and show where they would rank.",
+    "run": "Prepare data, ask a model, and check, score and compare its answers, as described in FILE (TOML).",
+    "show": "Show what a submission got right and wrong, example by example.",
+    "suites": "List the suites, which are groups of tasks, and how their scores are combined.",
+    "tasks": "List the tasks with their sizes and prepared data.",
+    "train": "Train a model on any set of tasks.",
+    "vectors": "Train or convert word vectors for `decabench train --set vectors='[…]'`.",
+    "verify": "Score a submission again, and report every difference from its results file.",
+}
+"""Command names, and the first sentence of each command's help, so that listing commands imports none of them.
+
+Each command is a function in `commands/NAME.py`, where the name of `import` is `import_`.
+"""
 
 _INTERRUPTED = 130
 _BUG = 70
@@ -71,7 +76,8 @@ class _LazyCommands(UserDict[str, click.Command]):
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
                 each.params += _shared_options()
-                each.short_help = each.short_help or _first_sentence(each.help or "")
+            for child in children:
+                child.short_help = _first_sentence(child.help or "")
             self.data[name] = command
         return self.data[name]
 
@@ -170,6 +176,11 @@ class _Cli(click.Group):
             _fail_unexpected(error, meta)
         context.meta.update({**meta, **context.meta})
         return context
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands in the help, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

@@ -13,7 +13,7 @@ import click
 import pytest
 
 import decabench
-from decabench.cli import cli
+from decabench.cli import _COMMANDS, cli
 from decabench.errors import MissingDataError, SubmissionError
 
 ROOT = Path(__file__).parents[1]
@@ -59,6 +59,8 @@ def test_every_command_has_a_file_of_its_name():
     files = {path.stem.removesuffix("_") for path in paths}  # `import`, a keyword, is in import_.py
     assert set(cli.commands) == files
     assert all(cli.commands[name].name == name for name in files)
+    for name, summary in _COMMANDS.items():
+        assert " ".join((cli.commands[name].help or "").split()).startswith(summary), name
 
 
 AS_MODULE = ("-m", "decabench")

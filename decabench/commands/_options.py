@@ -6,14 +6,12 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields
-from functools import wraps
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
-from click.core import ParameterSource
 
 from decabench.options import OptionInfo, option
 
@@ -152,30 +150,7 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings, in the order in which the headings first occur.
-
-    `options` is called when the options are first needed, so that the modules of the dataclasses that they come from
-    aren't imported every time decabench starts.
-    """
-
-    def __init__(
-        self, *arguments: Any, options: Callable[[], Sequence[Decorator[Any]]], **settings: Any
-    ) -> None:
-        super().__init__(*arguments, **settings)
-        self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options. The first call also creates the options that `options` returns."""
-        if self._late_options is not None:
-
-            def holder() -> None: ...
-
-            for decorate in reversed(self._late_options()):
-                decorate(holder)
-            made: list[click.Parameter] = getattr(holder, "__click_params__", [])
-            self.params = [*reversed(made), *self.params]
-            self._late_options = None
-        return super().get_params(ctx)
+    """A command whose help lists its options under headings, in the order in which the headings first occur."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {_REST: []}
@@ -282,23 +257,3 @@ LOG = option(
 )
 ANSWERS = option("extracted", "Whether to score the extracted answers or the model's whole output.")
 DEVICE = option("auto", "Device: auto, cpu, cuda, cuda:1 or mps.")
-
-
-def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept the submission as an argument or as `--submission`. Both set the parameter `submission`."""
-    text = "The submission (a folder, a .zip or a .tar.gz), if it isn't given as an argument."
-    option = click.option("--submission", type=EXISTING, metavar="PATH", help=text)
-    argument = click.argument("place", metavar="[SUBMISSION]", type=EXISTING, required=False)
-
-    @wraps(command)
-    def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
-        source = click.get_current_context().get_parameter_source("submission")
-        if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                "The submission was specified twice. Use either the argument or --submission."
-            )
-        if place is None and submission is None:
-            raise click.UsageError("The submission is missing. Specify a folder, a .zip or a .tar.gz.")
-        return command(*arguments, submission=place or submission, **settings)
-
-    return argument(option(run))

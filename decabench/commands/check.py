@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import echo, folded, is_set, note, write_json
+from decabench.commands._console import echo, folded, is_set, note, submission_argument, write_json
 from decabench.options import option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from decabench.submission import IdList
-    from decabench.tasks import Store
 
 
 @click.command()
-@_options.submission_argument
+@submission_argument
 @_options.with_options
 @click.pass_context
 def check(
@@ -46,16 +38,14 @@ def check(
 
     known = known_tasks(include)
     names = choose_tasks(tasks, suite, include)
-    store = Store(home)
-    id_list = read_id_list(ids) if ids else _prepared(store, names or known)
+    given = read_id_list(ids) if ids else None
     report = check_submission(
         submission,
-        id_list.ids,
+        given.ids if given else Store(home),
         known,
         tasks=names,
         splits=[split] if split else None,
-        fingerprints=id_list.fingerprints,
-        store=None if ids else store,
+        fingerprints=given.fingerprints if given else None,
     )
     write_json(report.to_json()) if is_set("json") else echo(folded(report.text(), indent=2), nl=False)
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}
@@ -63,30 +53,3 @@ def check(
         missing = dict.fromkeys(count.task for count in report.files if count.file in absent)
         note(f"Prepare the missing data: decabench prepare {' '.join(missing)}")
     context.exit(report.exit_code)
-
-
-def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
-    from decabench.submission import IdList
-
-    records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
-    fingerprints = {pair: record.stated for pair, record in records.items()}
-    return IdList(_OnRequest(tuple(records), store), fingerprints)
-
-
-class _OnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits. Each split is read on first use, since few submissions answer every split."""
-
-    def __init__(self, splits: tuple[tuple[str, str], ...], store: Store) -> None:
-        self.splits = splits
-        self.store = store
-
-    def __getitem__(self, split: tuple[str, str]) -> tuple[str, ...]:
-        if split not in self.splits:
-            raise KeyError(split)
-        return tuple(self.store.ids(*split))
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.splits)
-
-    def __len__(self) -> int:
-        return len(self.splits)

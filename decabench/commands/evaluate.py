@@ -24,6 +24,7 @@ from decabench.commands._console import (
     is_set,
     print_json,
     print_table,
+    submission_argument,
     write_run_file,
 )
 from decabench.options import option
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@_options.submission_argument
+@submission_argument
 @_options.with_options
 @click.pass_context
 def evaluate(

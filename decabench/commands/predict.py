@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from decabench.commands import _options
 from decabench.commands._console import (
     TableColumn,
+    clock_time,
     console,
     echo,
     folded,
@@ -23,66 +24,75 @@ from decabench.commands._console import (
     peak_memory,
     print_json,
     print_table,
+    show_progress,
     write_run_file,
 )
-from decabench.commands._progress import clock_time, show_progress
+from decabench.commands._options import click_option, options_of
+from decabench.errors import DecabenchError, ModelError
 from decabench.options import option
+from decabench.predictors import ModelOptions
+from decabench.prompts import load_template, show
+from decabench.runs import (
+    Estimate,
+    Plan,
+    Prices,
+    Prompts,
+    Report,
+    Run,
+    Selection,
+    Tally,
+    estimate_run,
+    make_run,
+    occupied_by,
+    plan_run,
+    run_plan,
+)
+from decabench.tasks import DECATHLON, Store, choose_tasks, known_tasks, tasks_with_split
 
-if TYPE_CHECKING:
-    from decabench.runs import Estimate, Plan, Prices, Report, Run, Tally
-
-
-def _make_options() -> list[_options.Decorator[Any]]:
-    from decabench.predictors import ModelOptions
-    from decabench.runs import Prompts, Run, Selection
-
-    questions = "Questions"
-    output = option(
-        None,
-        "Folder for the submission. It must be new or empty, or contain an earlier run to continue.",
-        type=_options.FOLDER,
-    )
-    force = option(
-        False,
-        "Replace another predictor's submission in the folder, including all its answers and results, or "
-        "replace this predictor's answers with fewer answers.",
-    )
-    dry_run = option(
-        False,
-        "Count examples and tokens, and estimate the time and cost, without asking the model.",
-        section=questions,
-    )
-    show_prompt = option(
-        None,
-        "Print what would be sent for the first example of TASK, without sending it.",
-        section=questions,
-        metavar="TASK",
-        complete=_options.complete_task,
-    )
-    make, options_of = _options.click_option, _options.options_of
-    return [
-        options_of(Run, "predictor"),
-        make("tasks", tuple[str, ...], _options.TASKS),
-        make("suite", str, _options.SUITE),
-        make("split", _options.Split, option("validation", "Split to answer.")),
-        make("output", Path, output),
-        options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
-        make("force", bool, force),
-        make("home", Path, _options.HOME),
-        make("include", tuple[Path, ...], _options.INCLUDE),
-        options_of(Selection),
-        options_of(Run, "variant", "samples"),
-        make("dry_run", bool, dry_run),
-        make("show_prompt", str, show_prompt),
-        options_of(Prompts),
-        options_of(Run, "extract", "reasoning_tags"),
-        options_of(ModelOptions),
-        options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
-        options_of(Run, "prices", "price_in", "price_out", "max_cost"),
-    ]
+_QUESTIONS = "Questions"
+_OUTPUT = option(
+    None,
+    "Folder for the submission. It must be new or empty, or contain an earlier run to continue.",
+    type=_options.FOLDER,
+)
+_FORCE = option(
+    False,
+    "Replace another predictor's submission in the folder, including all its answers and results, or "
+    "replace this predictor's answers with fewer answers.",
+)
+_DRY_RUN = option(
+    False,
+    "Count examples and tokens, and estimate the time and cost, without asking the model.",
+    section=_QUESTIONS,
+)
+_SHOW_PROMPT = option(
+    None,
+    "Print what would be sent for the first example of TASK, without sending it.",
+    section=_QUESTIONS,
+    metavar="TASK",
+    complete=_options.complete_task,
+)
 
 
-@click.command(cls=_options.SectionedCommand, options=_make_options)
+@click.command(cls=_options.SectionedCommand)
+@options_of(Run, "predictor")
+@click_option("tasks", tuple[str, ...], _options.TASKS)
+@click_option("suite", str, _options.SUITE)
+@click_option("split", _options.Split, option("validation", "Split to answer."))
+@click_option("output", Path, _OUTPUT)
+@options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress")
+@click_option("force", bool, _FORCE)
+@click_option("home", Path, _options.HOME)
+@click_option("include", tuple[Path, ...], _options.INCLUDE)
+@options_of(Selection)
+@options_of(Run, "variant", "samples")
+@click_option("dry_run", bool, _DRY_RUN)
+@click_option("show_prompt", str, _SHOW_PROMPT)
+@options_of(Prompts)
+@options_of(Run, "extract", "reasoning_tags")
+@options_of(ModelOptions)
+@options_of(Run, "engine", "workers", "address", "fresh", "give_up_after")
+@options_of(Run, "prices", "price_in", "price_out", "max_cost")
 @click.pass_context
 def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
@@ -91,9 +101,6 @@ def predict(context: click.Context, /, **given: Any) -> None:
     DIR/journal as it arrives. After a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
     with 4 if examples failed. The submission is then marked as incomplete.
     """
-    from decabench.errors import ModelError
-    from decabench.runs import estimate_run, occupied_by, plan_run, run_plan
-
     if given["show_prompt"]:
         _show_prompt(given)
         return
@@ -156,9 +163,6 @@ _OF_COMMAND = frozenset(
 
 
 def _run(given: dict[str, Any]) -> Run:
-    from decabench.runs import make_run
-    from decabench.tasks import DECATHLON, Store, choose_tasks, known_tasks, tasks_with_split
-
     known = known_tasks(given["include"])
     names = choose_tasks(given["tasks"], given["suite"], given["include"])
     if names is None or not given["tasks"]:
@@ -173,9 +177,6 @@ def _run(given: dict[str, Any]) -> Run:
 
 
 def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
-    from decabench.prompts import load_template
-    from decabench.tasks import known_tasks
-
     if template == "default":
         return
     if unknown := sorted(load_template(template).tasks.keys() - known_tasks(include).keys()):
@@ -183,10 +184,6 @@ def _note_unused_templates(template: str, include: tuple[Path, ...]) -> None:
 
 
 def _show_prompt(given: dict[str, Any]) -> None:
-    from decabench.errors import DecabenchError
-    from decabench.prompts import show
-    from decabench.runs import plan_run
-
     plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
     _note_unused_templates(given["template"], given["include"])
     shown = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from decabench.commands._documents import PreparedTask
-    from decabench.tasks import Preparation, Request, SplitRecord, Store, Task
+    from decabench.tasks import Preparation, Store, Task
 
 
 @click.command()
@@ -96,7 +96,8 @@ def prepare(
         for absent in (each for each in task.hidden if each not in available_splits(task)):
             note(f"{describe_absent(task, absent)}.")
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
-    note(f"Preparing {what} in {request.home} with data from {_describe_place(chosen, request)}")
+    source = f" with data from {request.place}" if request.origin != "upstream" else ""
+    note(f"Preparing {what} in {request.home}{source}")
     preparations = prepare_all(chosen, request, jobs, include, _report)
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
@@ -115,36 +116,6 @@ def prepare(
             )
         )
     context.exit(max((preparation.exit_code for preparation in preparations), default=0))
-
-
-def _describe_place(tasks: list[Task], request: Request) -> str:
-    """Describe where the data comes from.
-
-    If no source is specified, data that came from a mirror is kept. The description then says so.
-    """
-    from decabench.tasks import Store, requested_splits
-
-    if all(task.folder for task in tasks):
-        return "local files"
-    if request.force or request.origin != "upstream":
-        return request.place
-    origins = set()
-    for task in tasks:
-        records = _readable_records(Store(request.home), task.name)
-        for record in map(records.get, requested_splits(task, request)):
-            is_kept = record is not None and request.keeps(record, task)
-            origins.add("recorded mirrors" if is_kept else "upstream")
-    return " and ".join(sorted(origins)) or request.place
-
-
-def _readable_records(store: Store, task: str) -> Mapping[str, SplitRecord]:
-    """Return the records of a task's prepared splits, or nothing if they are damaged."""
-    from decabench.errors import DataError
-
-    try:
-        return store.records(task)
-    except DataError:
-        return {}
 
 
 def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
@@ -206,9 +177,13 @@ def _print_missing(
 
 def _describe_earlier(failed: Preparation, store: Store) -> str:
     """Describe the earlier data that a failure left unchanged, such as `train, validation; sample`."""
+    from decabench.errors import DataError
     from decabench.tasks import SPLITS
 
-    records = _readable_records(store, failed.task)
+    try:
+        records = store.records(failed.task)
+    except DataError:
+        return ""
     kept = {split: record for split, record in records.items() if failed.records.get(split) != record}
     origins = sorted({record.origin for record in kept.values()})
     return f"{', '.join(split for split in SPLITS if split in kept)}; {', '.join(origins)}" if kept else ""

@@ -19,6 +19,7 @@ from decabench.commands._console import (
     is_set,
     print_json,
     print_table,
+    show_progress,
     write_json,
 )
 from decabench.options import option
@@ -69,7 +70,6 @@ def run(
     run.toml. Without FILE, all settings come from --set. The exit codes are the same as for decabench predict and
     decabench evaluate.
     """
-    from decabench.commands._progress import show_progress
     from decabench.commands.predict import write_record
     from decabench.runs import forecast, read_experiments, require_settings, run_experiment
 

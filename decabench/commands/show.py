@@ -18,6 +18,7 @@ from decabench.commands._console import (
     is_set,
     print_json,
     shortened,
+    submission_argument,
 )
 from decabench.options import option
 from decabench.text import terminal_safe
@@ -48,7 +49,7 @@ _MOST_WORDS = 400
 
 
 @click.command()
-@_options.submission_argument
+@submission_argument
 @_options.with_options
 def show(
     submission: Path,

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import changed_since, echo, is_set, print_json
+from decabench.commands._console import changed_since, echo, is_set, print_json, submission_argument
 from decabench.options import option
 
 
 @click.command()
-@_options.submission_argument
+@submission_argument
 @_options.with_options
 @click.pass_context
 def verify(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from decabench.exchange.foreign_rows import (
     ForeignFile,
     Places,
     as_id,
-    decode_json,
     lines_of,
     reading,
     texts_in,
@@ -31,7 +30,7 @@ from decabench.exchange.foreign_rows import (
 from decabench.exchange.inspect_logs import open_inspect
 from decabench.exchange.lm_eval_samples import lm_eval_rows
 from decabench.text import kind_of, quoted
-from decabench.untrusted import BrokenCsvError, csv_rows
+from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
 
 
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
@@ -60,10 +59,10 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
     with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
     try:
-        content = decode_json(text, pairs=_Pairs)
+        content = parse_json(text, surrogates=True)
     except ValueError as error:
         raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
-    if not isinstance(content, _Pairs):
+    if not isinstance(content, dict):
         raise SubmissionError(
             f"{path.name} is not a SQuAD predictions file. Such a file contains a JSON object that maps each question "
             "id to an answer."
@@ -71,18 +70,13 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
     return ForeignFile(_squad_rows(content))
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """The keys and values of a JSON object, including duplicate keys."""
-
-
-def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
-    for key, value in content:
+def _squad_rows(content: Mapping[str, Any]) -> Iterator[ForeignAnswer]:
+    for key, value in content.items():
         if isinstance(value, str):
             yield ForeignAnswer(None, key, value)
         else:
-            given = {} if isinstance(value, _Pairs) else value
             message = (
-                f"the answer to {quoted(key)} is {kind_of(given)}, not a string; import the file with the predictions, "
+                f"the answer to {quoted(key)} is {kind_of(value)}, not a string; import the file with the predictions, "
                 "not the n-best list or the no-answer probabilities"
             )
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))

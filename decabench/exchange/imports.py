@@ -6,9 +6,8 @@ an import; `decabench check` reports them.
 
 from __future__ import annotations
 
-import json
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
 from decabench.exchange.foreign_files import FORMATS, frame_answers, open_foreign
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, Places
-from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
+from decabench.exchange.row_matching import Examples, MatchedRows, match_rows
 from decabench.exchange.text_matching import letters_of
 from decabench.files import (
     Paths,
@@ -40,8 +39,6 @@ from decabench.prompts import (
 from decabench.submission import (
     METADATA_NAME,
     CheckReport,
-    Fault,
-    Limits,
     SubmissionInfo,
     changed_answers,
     check_submission,
@@ -53,7 +50,7 @@ from decabench.submission import (
     write_predictions,
 )
 from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, known_tasks
-from decabench.text import excerpt, printable, quoted
+from decabench.text import excerpt, printable, quoted, well_formed
 
 IMPORTED = "imported"
 """The predictor name in the submission.toml of an import."""
@@ -166,8 +163,6 @@ def import_answers(
         raise DecabenchError("--reasoning-tags applies only to extracted answers. Add --extract.")
     replaced: set[str] = set()
     lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings, replaced))
-    if faults := list(_unwritable(lines, given.title, matched.rows)):
-        raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings, replaced)
     about = _describe(given, matched, words, settings)
     pair, others = (chosen.name, split), {}
@@ -197,15 +192,7 @@ def import_answers(
                 f"{folder} already has different {split} answers for {chosen.name}. Add --force to replace them."
             )
         removed = () if is_repeated else _write(folder, info, pair, lines, changed)
-    report = check_submission(
-        folder,
-        {(chosen.name, split): ids},
-        known,
-        tasks=[chosen.name],
-        splits=[split],
-        fingerprints={(chosen.name, split): fingerprint},
-        store=store,
-    )
+    report = check_submission(folder, store, known, tasks=[chosen.name], splits=[split])
     return ImportReport(
         folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report, removed
     )
@@ -376,9 +363,9 @@ def _lines(
         row = rows.get(example["id"])
         if row is None:
             continue
-        text = row.answer or ""
+        text = well_formed(row.answer or "")
         line: dict[str, Any] = {"id": example["id"], "answer": text}
-        whole = text if row.raw is None else row.raw
+        whole = text if row.raw is None else well_formed(row.raw)
         rules = []
         if row.finish == "refused":
             line["answer"], rules = "", ["refused"]
@@ -396,23 +383,6 @@ def _lines(
         if row.finish != "stop":
             line["finish"] = row.finish
         yield line
-
-
-def _unwritable(
-    lines: Iterable[Mapping[str, Any]], name: str, rows: Mapping[str, ForeignAnswer]
-) -> Iterator[Fault]:
-    most = Limits().line_bytes
-    for line in lines:
-        row = rows[line["id"]].line
-        try:
-            size = len(json.dumps(line, ensure_ascii=False).encode()) + 1
-        except UnicodeEncodeError:
-            fault, reason = "bad-encoding", "contains half of a surrogate pair, which is not a character"
-        else:
-            if size <= most:
-                continue
-            fault, reason = "too-large", f"takes {size:,} bytes, but at most {most:,} are allowed"
-        yield Fault(fault, f"the answer to {quoted(line['id'])} {reason}", name, row)
 
 
 def _write(

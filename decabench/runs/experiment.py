@@ -623,16 +623,8 @@ def _keep(experiment: Experiment) -> None:
 
 
 def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:
-    split = experiment.split
-    return check_submission(
-        experiment.output,
-        {(name, split): store.ids(name, split) for name in names},
-        known_tasks(experiment.include),
-        tasks=names,
-        splits=[split],
-        fingerprints={(name, split): store.record(name, split).stated for name in names},
-        store=store,
-    )
+    known = known_tasks(experiment.include)
+    return check_submission(experiment.output, store, known, tasks=names, splits=[experiment.split])
 
 
 def _score(

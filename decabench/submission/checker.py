@@ -48,7 +48,7 @@ from decabench.untrusted import parse_json
 
 def check_submission(
     path: str | Path,
-    expected: Mapping[tuple[str, str], Ids],
+    expected: Mapping[tuple[str, str], Ids] | Store,
     known_tasks: Collection[str],
     tasks: Collection[str] | None = None,
     splits: Collection[str] | None = None,
@@ -59,11 +59,13 @@ def check_submission(
     """Check a submission and report all of its faults.
 
     Args:
-        expected: The ids of each (task, split) whose data is available.
+        expected: The prepared data, or the ids of each (task, split) whose data is available.
         known_tasks: The names of all tasks, or a mapping from names to tasks.
         tasks, splits: The tasks and splits to check, which must have files. By default, all files are checked.
         fingerprints: The fingerprints of the data, used to warn about answers for other data.
         store: The prepared data, used to compare answers with contexts and gold answers.
+
+    If `expected` is the prepared data, `fingerprints` and `store` come from there.
 
     Raises SubmissionError if `path` doesn't exist, UnknownNameError for an unknown task or split.
     """
@@ -83,6 +85,12 @@ def check_submission(
         info, faults = read_metadata(root)
         files, misnamed = find_predictions(root, scope)
         variants, stray = find_variants(root, scope)
+        every = (*files.values(), *(file for group in variants.values() for file in group.values()))
+        if isinstance(expected, Store):
+            store, pairs = expected, {(file.task, file.split) for file in every}
+            records = {pair: store.records(pair[0]).get(pair[1]) for pair in pairs}
+            fingerprints = {pair: record.stated for pair, record in records.items() if record}
+            expected = {pair: tuple(store.ids(*pair)) for pair in fingerprints}
         faults = [
             *_other_data(info, files, fingerprints or {}),
             *faults,
@@ -92,7 +100,7 @@ def check_submission(
         ]
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
-        for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
+        for file in every:
             faults += _unknown_variant(file, known_tasks)
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)

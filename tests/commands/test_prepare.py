@@ -105,20 +105,6 @@ def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
     assert " ".join(done.stderr.split()) == said and path.read_bytes() == content
 
 
-def test_the_heading_names_recorded_mirrors(command, tmp_path):
-    from decabench.tasks.preparation import SAMPLE_FOLDER
-
-    home = tmp_path / "home"
-    shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
-    options = ("prepare", "sst", "--home", home)
-    assert command(*options, "--mirror", tmp_path / "mirror").exit_code == 0
-    Store(home).path("sst", "test").write_bytes(b"")
-    done = command(*options)
-    said = " ".join(done.stderr.split())
-    assert done.exit_code == 0 and "sst: test has been changed or deleted" in said
-    assert f"Preparing sst in {home} with data from recorded mirrors" in said
-
-
 def test_ids_without_data(command, home, tmp_path):
     done = command("prepare", "sst", "--sample", "--home", home, "--export-ids", tmp_path / "ids.json")
     assert done.exit_code == 0

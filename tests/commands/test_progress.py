@@ -6,7 +6,7 @@ from pathlib import Path
 import pyte
 import pytest
 
-from decabench.commands._progress import Bars, Lines
+from decabench.commands._console import Bars, Lines
 from decabench.runs import Tally
 from tests.processes import in_terminal
 
@@ -17,7 +17,7 @@ def tally(**changes):
 
 def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
     clock = iter([0.0, 59.9, 60.0, 61.0])
-    monkeypatch.setattr("decabench.commands._progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("decabench.commands._console.time.monotonic", lambda: next(clock))
     lines = Lines()
     lines.begin(tally(answered=0, resumed=7))
     for _ in range(3):
@@ -34,7 +34,7 @@ def test_a_log_gets_a_line_a_task_and_one_a_minute(capsys, monkeypatch):
 def test_a_line_counts_whole_batches(capsys, monkeypatch):
     """Each batch of 32 takes 70 seconds, so a line after its first answer would announce almost two hours."""
     now = [0.0]
-    monkeypatch.setattr("decabench.commands._progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("decabench.commands._console.time.monotonic", lambda: now[0])
     lines = Lines()
     lines.begin(tally(answered=0, seconds=0.0))
     for answered in range(1, 66):
