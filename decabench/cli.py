@@ -380,7 +380,7 @@ def cli() -> None:
 cli.params += _shared_options()
 
 
-# Standard output and standard error
+# Standard output
 
 
 class _Output(io.FileIO):
@@ -393,47 +393,16 @@ class _Output(io.FileIO):
             raise OSError(error.errno, error.strerror, _OUTPUT) from None
 
 
-class _Messages(io.FileIO):
-    """Standard error. If a message can't be written, for example to a full disk, the command continues without it."""
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError:
-            return memoryview(data).nbytes
-
-
 def _stream(file: io.FileIO, encoding: str, errors: str = "strict") -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(file), encoding, errors, line_buffering=True)
 
 
-def _open_streams() -> None:
-    """Replace standard output and standard error with `_Output` and `_Messages`.
-
-    Closed streams are connected to the null device. If standard output was closed, exits with code 3.
-    """
-    is_closed = sys.stdout is None
-    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass  # otherwise the next opened file would become standard output
-    os.close(spare)
-    for name, number, kind in (("stdout", 1, _Output), ("stderr", 2, _Messages)):
-        old = getattr(sys, name)
-        encoding, errors = (old.encoding, old.errors) if old is not None else ("utf-8", "backslashreplace")
-        if old is not None:
-            old.flush()
-        setattr(sys, name, _stream(kind(number, "w", closefd=False), encoding, errors))
-    if is_closed:
-        click.echo(
-            "Error: Standard output is closed. Redirect the output to a file or to /dev/null.", err=True
-        )
-        raise SystemExit(3)
-
-
 def main() -> None:
     """Run the console script."""
-    _open_streams()
+    if sys.stdout is not None:
+        sys.stdout.flush()
+        stream = _Output(1, "w", closefd=False)
+        sys.stdout = _stream(stream, sys.stdout.encoding, sys.stdout.errors or "strict")
     os.environ.pop("DECABENCH_DEBUG", None)
     with suppress(RuntimeError, OSError):  # there may be no standard error to write to
         faulthandler.enable()  # shows where a native library crashed

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from decabench.commands._documents import PreparedTask
-    from decabench.tasks import Preparation, Store, Task
+    from decabench.tasks import Preparation, Task
 
 
 @click.command()
@@ -66,7 +66,6 @@ def prepare(
     from decabench.tasks import (
         DECATHLON,
         Request,
-        Store,
         available_splits,
         choose_tasks,
         describe_absent,
@@ -102,7 +101,9 @@ def prepare(
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
         _print_table(chosen, preparations, requested)
-    _print_missing(preparations, requested, (split,) if split else (), Store(request.home))
+    if failed := [each.task for each in preparations if each.error]:
+        done = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"
+        note(f"{done}. Not prepared, or only partly: {', '.join(failed)} (see above).")
     written = _export_ids(export_ids, request.home, preparations) if export_ids else None
     if is_set("json"):
         from decabench.commands._documents import PreparationDocument
@@ -148,45 +149,6 @@ def _report(preparation: Preparation) -> None:
     elif not preparation.was_ready:
         rows = ", ".join(f"{split} {record.rows:,}" for split, record in preparation.records.items())
         note(f"  {preparation.task}: {rows}")
-
-
-def _print_missing(
-    preparations: list[Preparation],
-    requested: Mapping[str, tuple[str, ...]],
-    wanted: tuple[str, ...],
-    store: Store,
-) -> None:
-    """Print which tasks could not be prepared. The reasons have already been reported."""
-    failed = [each for each in preparations if each.error]
-    if not failed:
-        return
-    missing = [
-        f"{each.task} ({', '.join(split for split in requested[each.task] or wanted if split not in each.records)})"
-        for each in failed
-    ]
-    complete = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"
-    partly = [
-        f"{split} for {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
-    ]
-    more = f" and {'; '.join(partly)}" if partly else ""
-    sentence = f"{complete}{more}. Not prepared: {', '.join(missing)} (see above)."
-    earlier = [f"{each.task} ({data})" for each in failed if (data := _describe_earlier(each, store))]
-    kept = f" Earlier data is unchanged: {', '.join(earlier)}." if earlier else ""
-    console(stderr=True).print(folded(sentence + kept, err=True))
-
-
-def _describe_earlier(failed: Preparation, store: Store) -> str:
-    """Describe the earlier data that a failure left unchanged, such as `train, validation; sample`."""
-    from decabench.errors import DataError
-    from decabench.tasks import SPLITS
-
-    try:
-        records = store.records(failed.task)
-    except DataError:
-        return ""
-    kept = {split: record for split, record in records.items() if failed.records.get(split) != record}
-    origins = sorted({record.origin for record in kept.values()})
-    return f"{', '.join(split for split in SPLITS if split in kept)}; {', '.join(origins)}" if kept else ""
 
 
 def _print_table(

@@ -22,7 +22,7 @@ def test_a_hidden_split_says_so(command, home, submit, tmp_path):
     assert done.exit_code == 3
     assert (
         "squad has no public test split, because its labels are hidden" in done.stderr
-        and "Not prepared: squad (test)" in done.stderr
+        and "Not prepared, or only partly: squad" in done.stderr
     )
     predict = ["predict", "--predictor", "majority", "--home", home, "--output", tmp_path / "s"]
     message = said(command(*predict, "--tasks", "squad", "--split", "test"))

@@ -261,13 +261,16 @@ def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content
     assert not (tmp_path / "out").exists()
 
 
-def test_half_a_surrogate_pair_is_replaced_and_a_long_answer_is_a_fault(bring, golds, tmp_path):
-    first, second, *_ = golds("squad")
+def test_half_a_surrogate_pair_is_replaced_and_a_long_answer_is_refused(bring, golds, tmp_path):
+    first, *_ = golds("squad")
     path = tmp_path / "answers.json"
-    path.write_text(f'{{"{first}": "a\\ud800", "{second}": "{"x" * (1 << 20)}"}}')
+    path.write_text(f'{{"{first}": "a\\ud800"}}')
     done = bring(path, "squad", "squad", partial=True)
-    assert answers(done.folder, "squad")[first] == "a\ufffd"
-    assert [fault.code for fault in done.check.faults][:1] == ["too-large"]
+    assert answers(done.folder, "squad") == {first: "a\ufffd"}
+    path.write_text(f'{{"{first}": "{"x" * (1 << 20)}"}}')
+    with pytest.raises(SubmissionError, match="the line would be longer than 1,048,576 bytes"):
+        bring(path, "squad", "squad", force=True)
+    assert answers(done.folder, "squad") == {first: "a\ufffd"}
 
 
 # Folders
