@@ -71,12 +71,17 @@ def terminal_width(stream: IO[str]) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
-    """Print text, escaping terminal control characters. With `--json`, print it to standard error instead."""
+def echo(
+    text: str, indent: int = 0, nl: bool = True, err: bool = False, bold: bool = False, wrap: bool = True
+) -> None:
+    """Print text, escaping terminal control characters. With `--json`, print it to standard error instead.
+
+    On a terminal, long lines are wrapped and continued with `indent` spaces. Without `wrap`, they can be copied as
+    they are.
+    """
     stderr = err or is_set("json")
-    click.secho(
-        terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
-    )
+    safe = terminal_safe(_folded(text, indent, stderr) if wrap else text)
+    click.secho(safe, nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold)
 
 
 def changed_since(
@@ -94,21 +99,15 @@ def changed_since(
             yield f"{name}: scored on the data as it was prepared. {error}"
 
 
-def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Wrap long lines to the terminal's width and indent continuation lines.
-
-    Without a terminal, the text is returned unchanged.
-    """
-    width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
-    if width is None:
-        return text
-    return fold(text, width, rest=" " * indent)
+def _folded(text: str, indent: int, stderr: bool) -> str:
+    width = terminal_width(sys.stderr if stderr else sys.stdout)
+    return text if width is None else fold(text, width, rest=" " * indent)
 
 
 def note(text: str) -> None:
     """Print progress or advice to standard error, unless `--quiet` was given."""
     if not is_set("quiet"):
-        echo(folded(text, err=True), err=True)
+        echo(text, err=True)
 
 
 def is_chatty() -> bool:
@@ -133,7 +132,7 @@ def report(*lines: str) -> None:
 
         print_json(LinesDocument(lines=lines))
     else:
-        echo(folded("\n".join(lines)))
+        echo("\n".join(lines))
 
 
 def write_json(text: str) -> None:
@@ -147,14 +146,21 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
     """Return a rich console that escapes terminal control characters in all text.
 
     Tables are at most as wide as the terminal. In a pipe or file, the limit is $COLUMNS or, if that isn't set,
-    `piped_width`. Other text isn't wrapped.
+    `piped_width`. Text is wrapped like that of `echo`, with `soft_wrap=True` instead of `wrap=False`.
     """
     from rich.console import Console
 
     given = os.environ.get("COLUMNS", "")
     columns = int(given) if given.isdecimal() else 0
 
+    is_error = stderr or is_set("json")
+
     class SafeConsole(Console):
+        def print(self, *objects: Any, **settings: Any) -> None:
+            if objects and isinstance(objects[0], str) and not settings.get("soft_wrap"):
+                objects = (_folded(objects[0], 0, is_error), *objects[1:])
+            super().print(*objects, **settings)
+
         def render_str(self, text: str, **settings: Any) -> Text:
             return super().render_str(terminal_safe(text), **settings)
 
@@ -162,7 +168,7 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
             raise  # rich would exit with 1, which means that faults were found
 
     return SafeConsole(
-        stderr=stderr or is_set("json"),
+        stderr=is_error,
         width=terminal_width(sys.stderr if stderr else sys.stdout) or columns or piped_width,
         highlight=False,
         markup=False,
@@ -234,7 +240,7 @@ def print_table(
     out.print(table)
     if left_out and more and not is_set("quiet"):
         names = ", ".join(left_out[:-1]) + (" and " if left_out[1:] else "") + left_out[-1]
-        out.print(folded(f"Not shown: {names} ({more})."), style="dim")
+        out.print(f"Not shown: {names} ({more}).", style="dim")
     return not left_out
 
 

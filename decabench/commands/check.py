@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import echo, folded, is_set, note, submission_argument, write_json
+from decabench.commands._console import echo, is_set, note, submission_argument, write_json
 from decabench.options import option
 
 
@@ -47,7 +47,7 @@ def check(
         splits=[split] if split else None,
         fingerprints=given.fingerprints if given else None,
     )
-    write_json(report.to_json()) if is_set("json") else echo(folded(report.text(), indent=2), nl=False)
+    write_json(report.to_json()) if is_set("json") else echo(report.text(), indent=2, nl=False)
     absent = {fault.file for fault in report.faults if fault.code == "no-data"}
     if absent and not is_set("json"):
         missing = dict.fromkeys(count.task for count in report.files if count.file in absent)

@@ -14,7 +14,6 @@ from decabench.commands._console import (
     changed_since,
     console,
     echo,
-    folded,
     format_count,
     is_set,
     print_field,
@@ -105,7 +104,7 @@ def compare(
         from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
-        echo(f"Page: {html.resolve().as_uri()}")
+        echo(f"Page: {html.resolve().as_uri()}", wrap=False)
     for sentence in broken:
         echo(sentence, err=True)
     context.exit(1 if broken else 0)
@@ -163,24 +162,20 @@ def _print(found: Comparison) -> None:
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
-        out.print(folded(f"Resampled: {'; '.join(units)}."))
+        out.print(f"Resampled: {'; '.join(units)}.")
     if sentence := found.describe_subsets():
-        out.print(folded(sentence))
+        out.print(sentence)
     if (sentence := found.describe_correction()) and not is_set("quiet"):
-        out.print(folded(sentence))
+        out.print(sentence)
     for task, reason in found.not_compared.items():
-        out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
+        out.print(f"{task}: not compared, {reason}")
     if found.on_sample:
-        out.print(folded(SAMPLE_NOTE))
+        out.print(SAMPLE_NOTE)
     if hidden := [task for task, compared in found.tasks.items() if compared.hidden]:
-        out.print(folded(f"No examples are shown for {', '.join(hidden)}, because the labels are hidden."))
+        out.print(f"No examples are shown for {', '.join(hidden)}, because the labels are hidden.")
     for task, compared in found.tasks.items():
         for flip in compared.worst:
-            out.print(
-                folded(f"\n{task}, {flip.id}: B is worse here ({-flip.loss:.4f} points)"),
-                style="bold",
-                soft_wrap=True,
-            )
+            out.print(f"\n{task}, {flip.id}: B is worse here ({-flip.loss:.4f} points)", style="bold")
             print_field(out, "  question", flip.question)
             print_field(out, "  context", shortened(flip.context, _MOST_OF_A_TEXT))
             print_field(out, "  gold", shortened(" | ".join(dict.fromkeys(flip.gold)), _MOST_OF_A_TEXT))
@@ -231,12 +226,10 @@ def print_lineup(found: Lineup) -> None:
         print_table(out, [*texts, *(TableColumn(each, right=True) for each in headings)], pairs)
     if any(row.spread for row in found.rows):
         out.print(
-            folded(
-                "For a model with several runs, the score is their mean, with the lowest and highest in parentheses."
-            )
+            "For a model with several runs, the score is their mean, with the lowest and highest in parentheses."
         )
     if found.of:
         parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())
-        out.print(folded(f"Compared only on the answered examples: {parts}."))
+        out.print(f"Compared only on the answered examples: {parts}.")
     for task, reason in found.not_compared.items():
-        out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
+        out.print(f"{task}: not compared, {reason}")

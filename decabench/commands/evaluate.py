@@ -17,7 +17,6 @@ from decabench.commands._console import (
     console,
     describe_origin,
     echo,
-    folded,
     format_count,
     format_score,
     headline_name,
@@ -137,11 +136,11 @@ def evaluate(
     else:
         _print(results, missing, all_scores)
         for sentence in forms:
-            echo(folded(sentence))
+            echo(sentence)
         _print_variants(results)
         if confusion:
             _print_confusions(scored, include)
-        echo(f"Results: {written}")
+        echo(f"Results: {written}", wrap=False)
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 
@@ -175,11 +174,11 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     print_table(out, _COLUMNS, [score_row(name, task) for name, task in results.tasks.items()])
     if all_scores:
         for name, task in results.tasks.items():
-            out.print(folded(f"{name}: {_all_scores(name, task)}", indent=2))
+            echo(f"{name}: {_all_scores(name, task)}", indent=2)
     if total := _total(results):
         out.print(total, style="bold")
     for sentence in _remarks(results, missing):
-        out.print(folded(sentence))
+        out.print(sentence)
 
 
 def _total(results: Results) -> str:
@@ -285,10 +284,10 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         if isinstance(tasks[name].output, Tags) and any(each.predicted == _NO_TAG for each in counts):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     if hidden := [name for name, found in scored.items() if found.hidden]:
-        out.print(folded(f"No confusions for {', '.join(hidden)}: the labels are hidden."))
+        out.print(f"No confusions for {', '.join(hidden)}: the labels are hidden.")
     others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
     if others:
-        out.print(folded(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags."))
+        out.print(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags.")
 
 
 _NO_TAG = "_"

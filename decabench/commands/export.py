@@ -91,7 +91,7 @@ def results(
         write_file(output, text, option="--output")
     address = None if push is None else push_card(text, push)
     result = address or (text.rstrip("\n") if output is None else f"{output}: {format}")
-    report(result) if is_set("json") else echo(result)
+    report(result) if is_set("json") else echo(result, wrap=False)
 
 
 @export.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import echo, folded, is_set, write_json
+from decabench.commands._console import echo, is_set, write_json
 from decabench.options import REQUIRED, option
 
 if TYPE_CHECKING:
@@ -142,28 +142,25 @@ def import_(
     if is_set("json"):
         write_json(done.check.to_json())
         context.exit(done.check.exit_code)
-    echo(folded(done.words))
-    echo(folded(done.check.text(), indent=2), nl=False)
+    echo(done.words)
+    echo(done.check.text(), indent=2, nl=False)
     if not label and any(fault.code == "no-label" for fault in done.check.warnings):
         echo(
-            folded(
-                "If the file uses different words for the labels, import the answers again with --force, and add "
-                "--label FILE=DATASET for each label, such as --label 1=positive."
-            )
+            "If the file uses different words for the labels, import the answers again with --force, and add "
+            "--label FILE=DATASET for each label, such as --label 1=positive."
         )
     if done.removed:
-        echo(folded(f"Removed results whose answers have changed: {', '.join(done.removed)}."))
+        echo(f"Removed results whose answers have changed: {', '.join(done.removed)}.")
     missing = done.examples - done.imported
     if missing and not partial:
         examples = "1 example has" if missing == 1 else f"{missing:,} examples have"
         echo(
-            folded(
-                f"{examples} no answer, so evaluate would mark {task} as failed. Import all answers "
-                "with --force, or declare a limited run with --force --partial."
-            )
+            f"{examples} no answer, so evaluate would mark {task} as failed. Import all answers "
+            "with --force, or declare a limited run with --force --partial."
         )
     elif not is_set("quiet"):
-        echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
+        also = f" --split {split}" if split == "test" else ""
+        echo(f"Score it: decabench evaluate {output}{also}", wrap=False)
     context.exit(done.check.exit_code)
 
 

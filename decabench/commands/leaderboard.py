@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import echo, folded, is_set, note, print_json
+from decabench.commands._console import echo, is_set, note, print_json
 from decabench.options import REQUIRED, option
 
 
@@ -83,11 +83,11 @@ def leaderboard(
 
         print_json(BoardDocument.from_value(site, index=site.index.resolve().as_uri()))
     else:
-        echo(f"Board: {site.index.resolve().as_uri()}")
+        echo(f"Board: {site.index.resolve().as_uri()}", wrap=False)
         kinds = ("verified", "reported", "partial", "failed")
         counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
         made = f"; {site.baselines} from baselines" if site.baselines else ""
         echo(f"Results: {', '.join(counts)}{made}.")
         for word, refusals in (("Failed", site.failed), ("Left out", site.refused)):
             for each in refusals:
-                echo(folded(f"{word}: {each.path}: {each.reason.rstrip('.')}.", err=True), err=True)
+                echo(f"{word}: {each.path}: {each.reason.rstrip('.')}.", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, console, echo, folded, is_set, print_json, print_table
+from decabench.commands._console import TableColumn, console, echo, is_set, print_json, print_table
 from decabench.commands._options import complete_metric
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def _print_metric(name: str) -> None:
     low, high = metric.range
     direction = "higher is better" if metric.higher_is_better else "lower is better"
     echo(name, bold=True)
-    echo(folded(f"  {metric.definition}", 2))
+    echo(f"  {metric.definition}", indent=2)
     echo(f"  range      {low:g} to {high:g}, {direction}")
-    echo(folded(f"  signature  {metric.signature}", 13))
-    echo(folded(f"  source     {metric.source}", 13))
+    echo(f"  signature  {metric.signature}", indent=13)
+    echo(f"  source     {metric.source}", indent=13)
 
 
 def _describe(name: str) -> MetricFields:

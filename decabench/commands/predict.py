@@ -17,7 +17,6 @@ from decabench.commands._console import (
     clock_time,
     console,
     echo,
-    folded,
     format_count,
     is_set,
     note,
@@ -203,7 +202,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
         return
     for name, id, text in shown:
         echo(f"{name}, {id}")
-        echo(text)
+        echo(text, wrap=False)
 
 
 _FIRST_RUN = "run with --limit 50 --output DIR, then with --dry-run --output DIR"
@@ -236,7 +235,7 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
             how += ", extrapolated from the first 500 examples of a task"
         out.print(f"Total: {given:,} tokens in ({how}), at most {made:,} out{price}.")
     if all(row.seconds is None for row in rows):
-        out.print(folded(f"The time is unknown. To estimate it, {first_run}."))
+        out.print(f"The time is unknown. To estimate it, {first_run}.")
 
 
 def write_record(plan: Plan, report: Report, started: float) -> None:
@@ -277,11 +276,11 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
         any(tally.resumed + tally.answered for tally in report.tallies),
     )
     done = f"Wrote {name}'s answers to" if has_answers else f"{name} gave no answers to"
-    out.print(folded(f"{done} {tasks}{f' to {run.output}' if has_answers else ''}."))
+    out.print(f"{done} {tasks}{f' to {run.output}' if has_answers else ''}.")
     if not is_set("quiet"):
-        out.print(folded(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}."))
+        out.print(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.")
     for sentence in _remarks(plan, report):
-        out.print(folded(sentence))
+        out.print(sentence)
 
 
 def _cells(tally: Tally, prices: Prices) -> dict[str, str]:

@@ -13,7 +13,6 @@ from decabench.commands._console import (
     console,
     describe_origin,
     echo,
-    folded,
     format_count,
     is_chatty,
     is_set,
@@ -142,9 +141,9 @@ def _report(preparation: Preparation) -> None:
         origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
         outcome = f", so it was prepared again from {origin}" if origin else ""
         sentence = f"{preparation.task}: {split} has been changed or deleted since it was prepared{outcome}."
-        echo(folded(sentence, err=True), err=True)
+        echo(sentence, err=True)
     if preparation.error:
-        error = folded(f"Error: {preparation.task}: {preparation.error}", err=True)
+        error = f"Error: {preparation.task}: {preparation.error}"
         console(stderr=True).print(error, style="red")
     elif not preparation.was_ready:
         rows = ", ".join(f"{split} {record.rows:,}" for split, record in preparation.records.items())
@@ -187,7 +186,7 @@ def _print_table(
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for sentence in notes:
-        out.print(folded(sentence), style="dim")
+        out.print(sentence, style="dim")
 
 
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:

@@ -100,11 +100,11 @@ def request(
         _print_json(found.problems, reviews)
     if github:
         for line in annotations[:_MOST_ANNOTATIONS]:
-            echo(line)
+            echo(line, wrap=False)
         with open(os.environ.get("GITHUB_STEP_SUMMARY", os.devnull), "a", encoding="utf-8") as handle:
             handle.write(text)
     elif not is_set("json"):
-        echo(text, nl=False)
+        echo(text, nl=False, wrap=False)
     click.get_current_context().exit(1 if found.problems or not all(each.ok for each in reviews) else 0)
 
 

@@ -15,7 +15,6 @@ from decabench.commands._console import (
     TableColumn,
     console,
     echo,
-    folded,
     is_set,
     print_json,
     print_table,
@@ -128,7 +127,7 @@ def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]
         for sentence in _amiss(experiment, done):
             said.setdefault(sentence, []).append(str(done.results.submission["name"]))
     for sentence, names in said.items():
-        echo(folded(sentence if len(names) == len(outcomes) else f"{', '.join(names)}: {sentence}"))
+        echo(sentence if len(names) == len(outcomes) else f"{', '.join(names)}: {sentence}")
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:
@@ -187,13 +186,13 @@ def _print(experiment: Experiment, done: Outcome, board: str) -> None:
         _print_scores(done, found)
         if found is not None:
             if (sentence := found.describe_correction()) and not is_set("quiet"):
-                out.print(folded(sentence))
+                out.print(sentence)
             for task, reason in found.not_compared.items():
-                out.print(folded(f"{task}: not compared, {reason}"))
+                out.print(f"{task}: not compared, {reason}")
     for name, reason in done.not_compared.items():
-        out.print(folded(f"Not compared with {name}: {reason}"))
+        out.print(f"Not compared with {name}: {reason}")
     for sentence in _amiss(experiment, done):
-        out.print(folded(sentence))
+        out.print(sentence)
     if is_set("quiet"):
         return
     if wrong := _wrong_answers(experiment, done):

@@ -416,6 +416,6 @@ def _write_page(
         from decabench.commands._documents import PageDocument
 
         print_json(PageDocument(page=page))
-    echo(f"Page: {page}")
+    echo(f"Page: {page}", wrap=False)
     if opens:
         webbrowser.open(page)

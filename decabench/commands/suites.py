@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import TableColumn, console, echo, folded, is_set, print_json, print_table
+from decabench.commands._console import TableColumn, console, echo, is_set, print_json, print_table
 
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
@@ -40,7 +40,7 @@ def suites(
         return
     for suite in found:
         echo(f"{suite.name}: {suite.title}", bold=True)
-        echo(folded(f"  tasks     {', '.join(suite.tasks)}", 12))
+        echo(f"  tasks     {', '.join(suite.tasks)}", indent=12)
         echo(f"  prepared  {len(_prepared(suite, home))} of {len(suite.tasks)}")
         echo(f"  total     {_total(suite)}\n")
 
@@ -62,7 +62,7 @@ def show(name: str, home: Path | None = _options.HOME, include: tuple[Path, ...]
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:
-        out.print(folded(suite.description))
+        out.print(suite.description)
     out.print(f"Total: {_total(suite)}\n")
     columns = [
         TableColumn("task"),
@@ -78,9 +78,9 @@ def show(name: str, home: Path | None = _options.HOME, include: tuple[Path, ...]
     if suite.published:
         out.print("\nPublished scores, which decabench has not verified", style="bold")
         for row in suite.published:
-            out.print(folded(_sentence(row, suite), 2))
+            echo(_sentence(row, suite), indent=2)
         for line in filter(None, (suite.source, suite.source_url, *suite.notes)):
-            out.print(folded(line), style="dim")
+            out.print(line, style="dim")
 
 
 def _prepared(suite: Suite, home: Path | None) -> list[str]:

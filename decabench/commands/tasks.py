@@ -13,7 +13,6 @@ from decabench.commands import _options
 from decabench.commands._console import (
     TableColumn,
     console,
-    folded,
     format_count,
     is_set,
     print_field,
@@ -207,18 +206,17 @@ def _print_record(split: str, record: SplitRecord, hidden: bool) -> None:
     If its labels are hidden, the digests of its files are left out, because they could confirm a guess.
     """
     out = console()
+    out.print()
     source = f"{record.rows:,} examples from {record.origin} ({record.source})"
-    out.print(f"\n{folded(f'prepared   {split}: {source}', 11)}")
-    out.print(f"           {record.fingerprint}")
+    print_field(out, "prepared", f"{split}: {source}")
+    print_field(out, "", record.fingerprint)
     for file in () if hidden else record.files:
         size = file.get("size")
         size = f"{size:,}" if isinstance(size, int) else size
-        out.print(
-            f"           {file.get('name')}  {size} bytes  "
-            f"sha256 {str(file.get('sha256'))[:16]}…  {file.get('status')}"
-        )
+        digest = f"sha256 {str(file.get('sha256'))[:16]}…"
+        print_field(out, "", f"{file.get('name')}  {size} bytes  {digest}  {file.get('status')}")
     if record.note:
-        out.print(folded(f"           {record.note}", 11), style="yellow")
+        print_field(out, "", record.note)
 
 
 @tasks.command()

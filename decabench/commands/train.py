@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from decabench.commands import _options
-from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
+from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.models import MODELS
 from decabench.options import REQUIRED, option
 
@@ -89,7 +89,7 @@ def train(
         chosen = choose_tasks(tasks, suite, include) or list(DECATHLON.tasks)  # `--tasks all` returns None
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
-    say = note if is_set("quiet") else (lambda text: echo(folded(text)))
+    say = note if is_set("quiet") else echo
     run = plan_training(
         output,
         chosen,
@@ -117,7 +117,7 @@ def train(
     end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
     sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
     advice = " Continue with the same command and --resume." if finished.goes_on else ""
-    echo(folded(f"{sentence}{advice}"))
+    echo(f"{sentence}{advice}")
     place, answers = quote(str(output)), quote(str(output.with_name(f"{output.name}-answers")))
     names = ",".join(run.config.tasks)
     trusted = ""
@@ -125,7 +125,5 @@ def train(
         trusted = f"PYTHONPATH=. {TRUSTED}={quote(run.config.model.name)} "
     same = "".join(f" --include {quote(str(path))}" for path in include)
     same += f" --home {quote(str(home))}" if home else ""
-    echo(
-        f"Answer questions with the model: {trusted}decabench predict --predictor trained:{place} "
-        f"--tasks {names}{same} --output {answers}"
-    )
+    command = f"decabench predict --predictor trained:{place} --tasks {names}{same} --output {answers}"
+    echo(f"Answer questions with the model: {trusted}{command}", wrap=False)
