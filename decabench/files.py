@@ -1,13 +1,14 @@
 """Atomic writes, temporary files, locks, system error messages, file digests and canonical JSON.
 
 Temporary files and folders are named `.decabench-<name>.<8 characters>.tmp` and stay locked while they are in use. If
-a process can lock a temporary file, its writer was killed, so the file can be removed. On systems without locks,
+a process can lock a temporary file, its writer was killed, so the file can be removed. On file systems without locks,
 temporary files are removed after a day.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import io
@@ -206,12 +207,8 @@ def atomic_file(
                 _sync(handle)
                 with suppress(PermissionError):  # a file system without permission bits
                     os.chmod(temporary, 0o666 & ~_umask())
-                if os.name == "posix":  # while it is locked, so that no other process removes it first
-                    os.replace(temporary, path)
-        with storage_errors(path, option, creates=True):
-            if os.name != "posix":  # elsewhere, open files can't be renamed
-                os.replace(temporary, path)
-            _sync_folder(path.parent)
+                os.replace(temporary, path)  # while it is locked, so that no other process removes it first
+                _sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
@@ -304,7 +301,7 @@ def temporary_folder(parent: Path | None = None, name: str = "files") -> Iterato
 def _opened(path: str | Path, flags: int) -> Iterator[int | None]:
     """Open a file or folder without blocking. Yields None if it is a link or can't be opened."""
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         yield None
         return
@@ -394,10 +391,6 @@ def try_lock(descriptor: int) -> bool | None:
 
     The lock lasts until the descriptor is closed or the process ends.
     """
-    if os.name != "posix":
-        return None
-    import fcntl
-
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
@@ -436,9 +429,6 @@ def lock_file(path: Path, message: str, patience: float = 0.0, option: str = "")
     is infinite, issues `message` as a warning after two seconds and keeps waiting. Raises StorageError if locking
     fails. For `option`, see `storage_errors`.
     """
-    if os.name != "posix":  # no file locks
-        yield
-        return
     make_folder(path.parent, option)
     lock = path.with_name(f"{_prefix_of(path.name)}recorded{_SUFFIX}")  # so that a sweep recognizes it
     require_within(path.parent, lock)
@@ -526,7 +516,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a rename to disk. This does nothing on Windows, where renames are durable and folders can't be opened."""
+    """Flush a rename to disk."""
     with _opened(folder, os.O_RDONLY) as descriptor:
         if descriptor is not None:
             _sync(descriptor)

@@ -117,9 +117,6 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 @contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
