@@ -73,7 +73,7 @@ def click_option(name: str, hint: Any, declared: Field[Any]) -> Decorator[Any]:
         type_ = _type_of(info, kind, is_repeated)
         metavar = info.metavar or _PLACEHOLDERS.get(type_.name)
         settings |= {"metavar": metavar, "type": type_, "multiple": is_repeated}
-        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple else 1
+        settings["nargs"] = len(get_args(kind)) if get_origin(kind) is tuple and not info.parse else 1
     return click.option(info.flag or f"--{name.replace('_', '-')}", name, **settings)
 
 

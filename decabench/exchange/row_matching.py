@@ -6,9 +6,8 @@ reordered. If any row is not the answer to exactly one example, the whole file i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -205,13 +204,6 @@ class _Matching:
         places = {
             number: number if row.position is None else row.position for number, row in enumerate(self.rows)
         }
-        in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
-        if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
-            listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
-            raise SubmissionError(
-                f"The rows in {self.name} are not in the order of the data, because their numbered ids begin with "
-                f"{listed}. Sort the rows by the numbers in their ids."
-            )
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:
@@ -243,7 +235,7 @@ class _Matching:
                 form = describe_other_form(row.id, self.examples.at)
                 self._fault(row, "unknown-id", form or f"no example has the id {quoted(row.id)}")
         if self.rows and not self.has_ids:
-            self._refuse_all("the id", _are_ascending([row.id or "" for row in self.rows]))
+            self._refuse_all("the id", self.opened.has_order and not self.words)
         return places
 
     def _by_text(self) -> dict[int, int]:
@@ -274,17 +266,16 @@ class _Matching:
                 says = quoted(max(row.texts, key=len, default=""))
                 self._fault(row, "unknown-id", f"no example has the row's id or text {says}")
         if not any(found.values()):
-            self._refuse_all("the id or the text", False)
+            self._refuse_all("the id or the text")
         return dict(sorted(places.items()))
 
-    def _refuse_all(self, what: str, is_ordered: bool) -> NoReturn:
+    def _refuse_all(self, what: str, may_be_ordered: bool = False) -> NoReturn:
         ids = self.examples.ids
         like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
-        is_ordered = is_ordered and self.opened.has_order and not self.words
         rows = f"the {len(self.rows):,} rows"
         self._refuse(
             f"none of {rows} has {what} of an example ({like})",
-            f"{_CHECK} {_IN_ORDER}" if is_ordered else _CHECK,
+            f"{_CHECK} {_IN_ORDER}" if may_be_ordered else _CHECK,
         )
 
     # Comparing
@@ -352,17 +343,3 @@ class _Matching:
 
 
 _MOST_LABELS = 20
-
-
-def _are_ascending(ids: Sequence[str]) -> bool:
-    """Whether numbered ids are in order: false for q0, q1, q10, q2. Always true for other kinds of ids."""
-    parts = [_NUMBERS.split(id_) for id_ in ids]
-    columns = [set(column) for column in zip(*parts, strict=False)]
-    varied = [at for at, column in enumerate(columns) if len(column) > 1]
-    if len({len(each) for each in parts}) != 1 or len(varied) != 1 or varied[0] % 2 == 0:
-        return True
-    numbers = [int(each[varied[0]]) for each in parts]
-    return numbers == sorted(numbers) or max(numbers) - min(numbers) != len(set(numbers)) - 1
-
-
-_NUMBERS = re.compile(r"([0-9]{1,9})")

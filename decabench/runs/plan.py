@@ -337,6 +337,7 @@ class Run:
         "wording that isn't retired.",
         section=QUESTIONS,
         flag="--question-variant",
+        variable="DECABENCH_PREDICT_QUESTION_VARIANT",
         metavar="K|all",
         parse=parse_variant,
     )
