@@ -252,7 +252,7 @@ def _print_lists(
         out.print(row[0], style="bold" if number >= len(rows) - totals else None)
         for column, cell in zip(columns[1:], row[1:], strict=True):
             if cell:
-                out.print(f"  {column.heading:<{label}}  {cell}")
+                out.print(f"  {column.heading:<{label}}  {cell}", soft_wrap=True)
 
 
 # Progress
