@@ -1,1 +1,1 @@
-"""The commands, one per file. Heavy imports are inside the functions, so that help and listings are quick."""
+"""The commands, one per file. Imports are inside the functions if help doesn't need them, so that help is quick."""
