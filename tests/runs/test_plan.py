@@ -67,9 +67,6 @@ def test_shots_are_training_examples(prompting, store):
         )
 
 
-def test_the_seed_decides_which(prompting):
-    drawn = [[shot.id for shot in prompting(shots=3, seed=seed).shots] for seed in (0, 0, 1)]
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_no_shot_of_what_is_evaluated(prompting):
@@ -144,9 +141,6 @@ def ids(selection, store, task="sst"):
     return [question.id for question in selection.questions(store, task, "validation")]
 
 
-def test_the_first_few(store):
-    assert ids(Selection(5), store) == store.ids("sst", "validation")[:5]
-    assert str(Selection(5)) == "limit 5"
 
 
 def test_a_sample_is_of_whole_units_and_the_same_every_time(store):
