@@ -62,25 +62,12 @@ def test_an_id_list_is_enough(command, home, submit, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        (
-            ["--tasks", "squad"],
-            1,
-            "missing-file: squad was requested, but has no file; add squad.<split>.jsonl",
-        ),
-        (
-            ["--split", "test"],
-            1,
-            "no-predictions: predictions/ has no answers for test, only for validation; choose --split validation, "
-            "or write predictions/<task>.test.jsonl",
-        ),
-    ],
+    ("options", "said"),
+    [(["--tasks", "squad"], "missing-file: squad was requested"), (["--split", "test"], "no-predictions: ")],
 )
-def test_requested_tasks_and_splits_are_checked(command, home, submit, options, code, said):
+def test_requested_tasks_and_splits_are_checked(command, home, submit, options, said):
     done = command("check", "--submission", submit("oracle", ["sst"]), "--home", home, *options)
-    assert done.exit_code == code
-    assert said in done.stdout
+    assert done.exit_code == 1 and said in done.stdout
 
 
 def test_only_the_ids_of_what_was_answered_are_read(command, home, submit, monkeypatch):

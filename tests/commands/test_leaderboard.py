@@ -37,13 +37,6 @@ def test_board(command, options, submit, tmp_path):
     assert found["kinds"] == {"verified": 2} and found["refused"] == []
 
 
-def test_a_site_that_cannot_be_written(command, options, tmp_path):
-    (tmp_path / "file").touch()
-    done = command("leaderboard", *options, "--output", tmp_path / "file" / "site")
-    assert done.exit_code == 3
-    assert "can't be written (File exists)" in done.stderr and done.stderr.count("\n") == 1
-
-
 def test_a_home_that_takes_no_baselines_names_the_option(command, given, home, tmp_path):
     copy = tmp_path / "home"
     shutil.copytree(home / "tasks", copy / "tasks")

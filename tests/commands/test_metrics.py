@@ -1,6 +1,5 @@
 """`decabench metrics`, `metrics selftest`."""
 
-import json
 from dataclasses import replace
 
 from decabench.metrics import METRICS, selftest
@@ -14,13 +13,6 @@ def test_list(command):
         assert metric.definition in done.stdout and metric.source in done.stdout
     assert "range      -100 to 100, higher is better" in done.stdout
     assert "lower is better" in done.stdout
-
-
-def test_json(command):
-    content = json.loads(command("metrics", "--json").stdout)
-    assert content.keys() == METRICS.keys()
-    assert content["nf1"]["signature"] == METRICS["nf1"].signature
-    assert content["mse"]["higher_is_better"] is False
 
 
 def test_selftest(command):

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 from tests.sources import ROOT
@@ -65,14 +64,6 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
         done.stderr.split()
     )
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
-
-
-def test_after_a_killed_run_the_same_command_goes_on(command, home, tmp_path):
-    (tmp_path / "s" / HALF_WRITTEN / "predictions").mkdir(parents=True)
-    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
-    assert command("predict", "--predictor", "majority", *options).exit_code == 0
-    names = {path.name for path in (tmp_path / "s").iterdir()}
-    assert names == {"predictions", "submission.toml", "journal", "run.json"}
 
 
 SERVER = ["--predictor", "openai:http://localhost:9/v1", "--model", "m"]  # no test sends a request

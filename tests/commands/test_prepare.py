@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
 
 
@@ -28,11 +28,6 @@ def test_all_ten_by_default(command, home):
     assert [line.split()[0] for line in done.stdout.splitlines()[1:11]] == list(DECATHLON.tasks)
     assert done.stdout.count("was ready") == 10
     assert "iwslt.en.de: A stand-in:" in done.stdout
-
-
-def test_one_split(command, tmp_path):
-    assert command("prepare", "sst", "--sample", "--split", "test", "--home", tmp_path).exit_code == 0
-    assert list(Store(tmp_path).records("sst")) == ["test"]
 
 
 def test_a_split_that_no_task_has_is_left_out(command, tmp_path):
@@ -111,12 +106,6 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
     done = command("prepare", "own", "--include", own, "--home", tmp_path / "home")
     assert done.exit_code == 0
     assert done.stdout.splitlines()[1].split() == [*"own 2 2 – – / – / – user prepared".split()]
-
-
-def test_the_home_of_the_environment(command, monkeypatch, tmp_path):
-    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "elsewhere"))
-    assert command("prepare", "schema", "--sample").exit_code == 0
-    assert Store(tmp_path / "elsewhere").records("schema").keys() == set(TASKS["schema"].counts)
 
 
 def test_a_sample_does_not_replace_data_unasked(command, tmp_path):

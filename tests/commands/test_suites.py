@@ -32,13 +32,6 @@ def test_list(command, home):
     assert named == list(SUITES)
 
 
-def test_list_with_ones_own(command, tagging):
-    done = command("suites", "--home", tagging)
-    assert "  prepared  0 of 10" in done.stdout
-    assert "tagging-demo: Tagging, a demonstration" in done.stdout
-    assert "  prepared  1 of 1\n  total     mean accuracy, the mean of the task scores\n" in done.stdout
-
-
 def test_damaged_data_is_not_prepared(command, tagging):
     (tagging / "tasks" / "pos" / "task.json").write_text("{")
     assert "  prepared  0 of 1" in command("suites", "--home", tagging).stdout

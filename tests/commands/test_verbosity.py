@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
+
+import pytest
 
 
 def test_quiet_prints_the_result_alone(command, home, tmp_path):
@@ -59,24 +62,15 @@ def test_settings_do_not_outlive_a_call(command):
     assert not command("metrics").stdout.startswith("{")
 
 
-def test_interrupted_is_json_too(command, monkeypatch, home, submit):
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("decabench.scoring.score_submission", interrupt)
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt(), 130), (ZeroDivisionError("by \x1b nought"), 70)]
+)
+def test_an_interruption_and_a_bug_are_json_too(command, monkeypatch, home, submit, error, code):
+    monkeypatch.setattr("decabench.scoring.score_submission", Mock(side_effect=error))
     done = command("evaluate", submit("majority", ["sst"]), "--home", home, "--json")
-    assert done.exit_code == 130
-    assert json.loads(done.stdout)["error"]["kind"] == "Interrupted"
-
-
-def test_a_bug_is_json_too(command, monkeypatch, home, submit):
-    def fail(*arguments, **options):
-        raise ZeroDivisionError("by \x1b nought")
-
-    monkeypatch.setattr("decabench.scoring.score_submission", fail)
-    done = command("evaluate", submit("majority", ["sst"]), "--home", home, "--json")
-    assert done.exit_code == 70 and "\x1b" not in done.output
-    assert json.loads(done.stdout)["error"]["kind"] == "ZeroDivisionError"
+    assert done.exit_code == code and "\x1b" not in done.output
+    kind = "Interrupted" if code == 130 else "ZeroDivisionError"
+    assert json.loads(done.stdout)["error"]["kind"] == kind
 
 
 def test_quiet_gives_no_advice(command, home, tmp_path):

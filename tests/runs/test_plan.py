@@ -67,8 +67,6 @@ def test_shots_are_training_examples(prompting, store):
         )
 
 
-
-
 def test_no_shot_of_what_is_evaluated(prompting):
     """Were the training split itself evaluated, every example would be barred."""
     with pytest.raises(DecabenchError, match="sst: 2 shots were requested"):
@@ -139,8 +137,6 @@ def test_altered_data_is_refused_before_anything_is_asked(home, tmp_path):
 
 def ids(selection, store, task="sst"):
     return [question.id for question in selection.questions(store, task, "validation")]
-
-
 
 
 def test_a_sample_is_of_whole_units_and_the_same_every_time(store):

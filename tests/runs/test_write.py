@@ -586,58 +586,6 @@ def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outs
     assert spy.batches == []
 
 
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
-@pytest.mark.parametrize(
-    "calls", [1, *(pytest.param(calls, marks=pytest.mark.heavy) for calls in (2, 3, 5, 6)), 4]
-)
-def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
-    """After a kill at any file, the same command finishes, and other tasks' answers are kept."""
-    program = (
-        "import os, signal, sys\n"
-        "from pathlib import Path\n"
-        "from decabench.cli import main\n"
-        "import decabench.runs.write as writing\n"
-        "left = [int(sys.argv.pop(1))]\n"
-        "def counted(call):\n"
-        "    def at(*given, **named):\n"
-        "        left[0] -= 1\n"
-        "        if not left[0]:\n"
-        "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        return call(*given, **named)\n"
-        "    return at\n"
-        "put = writing._put_in_place\n"
-        "def armed(*given):\n"
-        "    os.replace = counted(os.replace)\n"
-        "    Path.unlink = counted(Path.unlink)\n"
-        "    return put(*given)\n"
-        "writing._put_in_place = armed\n"
-        "main()\n"
-    )
-
-    def start(calls_left, tasks):
-        arguments = [
-            "predict",
-            "--predictor",
-            "lead-3",
-            "--tasks",
-            tasks,
-            "--home",
-            home,
-            "--output",
-            tmp_path / "s",
-        ]
-        command = [sys.executable, "-c", program, str(calls_left), *map(str, arguments)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-    assert start(0, "schema").returncode == 0
-    killed = start(calls, "sst,schema").returncode
-    assert killed in (0, -9) and (calls > 3 or killed)
-    assert start(0, "sst,schema").returncode == 0
-    assert len(answers(tmp_path / "s", "schema")) == 82 and len(answers(tmp_path / "s", "sst")) == 32
-    content = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())
-    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
-
-
 # From outcomes to lines
 
 
