@@ -125,7 +125,7 @@ def import_(
             )
     places = Places(
         id or "id",
-        answer or "",
+        answer or "answer",
         delimiter or "",
         filter or scorer or "",
         epoch or 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from decabench.exchange.foreign_rows import (
     ForeignFile,
     Places,
     as_id,
+    decode_json,
     lines_of,
     reading,
     texts_in,
@@ -30,7 +31,7 @@ from decabench.exchange.foreign_rows import (
 from decabench.exchange.inspect_logs import open_inspect
 from decabench.exchange.lm_eval_samples import lm_eval_rows
 from decabench.text import kind_of, quoted
-from decabench.untrusted import BrokenCsvError, csv_rows, parse_json
+from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 
 def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
@@ -48,7 +49,53 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         most, advice = WHOLE_BYTES, "Keep only the answer to each question id"
     if size > most:
         raise SubmissionError(f"{path.name} has {size:,} bytes, more than the limit of {most:,}. {advice}.")
+    with reading(path), path.open("rb") as file:
+        start = file.read(_FIRST_LINE)
+    _refuse_packed(path, format, start)
+    _refuse_own_form(path, format, start)
     return reader(path, places)
+
+
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    **{b"BZh%d1AY" % level: "bzip2" for level in range(1, 10)},
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""The first bytes of compressed files."""
+
+
+def _refuse_packed(path: Path, format: str, start: bytes) -> None:
+    if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
+        return
+    if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
+        raise SubmissionError(f"{path.name} is compressed ({packing}). Unpack the file first.")
+
+
+def _refuse_own_form(path: Path, format: str, start: bytes) -> None:
+    if format not in ("squad", "csv", "lm-eval") or path.suffix in (".gz", ".zst"):
+        return
+    line, _, rest = start.partition(b"\n")
+    try:
+        record = decode_json(line.decode("utf-8-sig"))
+    except ValueError:
+        return
+    if not isinstance(record, dict) or "id" not in record or "resps" in record:
+        return
+    if format == "squad" and not rest.strip():  # an answer to the question whose id is "id"
+        return
+    key = next((key for key in ("answer", "prediction") if isinstance(record.get(key), str)), "")
+    if key:
+        move = "Move" if key == "answer" else f"Rename the key {key!r} to 'answer', move"
+        raise SubmissionError(
+            f"{path.name} is already in decabench's format, so it doesn't need to be imported. {move} it to "
+            "DIR/predictions/TASK.SPLIT.jsonl, write DIR/submission.toml (see docs/submissions.md), and run decabench "
+            "check DIR."
+        )
+
+
+_FIRST_LINE = 1 << 16
 
 
 # SQuAD: one object that maps ids to answers
@@ -59,10 +106,10 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
     with reading(path):
         text = path.read_bytes().decode("utf-8-sig")
     try:
-        content = parse_json(text, surrogates=True)
+        content = decode_json(text, pairs=_Pairs)
     except ValueError as error:
         raise SubmissionError(f"{path.name} is not JSON: {error}.") from error
-    if not isinstance(content, dict):
+    if not isinstance(content, _Pairs):
         raise SubmissionError(
             f"{path.name} is not a SQuAD predictions file. Such a file contains a JSON object that maps each question "
             "id to an answer."
@@ -70,13 +117,18 @@ def _open_squad(path: Path, places: Places) -> ForeignFile:
     return ForeignFile(_squad_rows(content))
 
 
-def _squad_rows(content: Mapping[str, Any]) -> Iterator[ForeignAnswer]:
-    for key, value in content.items():
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of a JSON object, including duplicate keys."""
+
+
+def _squad_rows(content: _Pairs) -> Iterator[ForeignAnswer]:
+    for key, value in content:
         if isinstance(value, str):
             yield ForeignAnswer(None, key, value)
         else:
+            given = {} if isinstance(value, _Pairs) else value
             message = (
-                f"the answer to {quoted(key)} is {kind_of(value)}, not a string; import the file with the predictions, "
+                f"the answer to {quoted(key)} is {kind_of(given)}, not a string; import the file with the predictions, "
                 "not the n-best list or the no-answer probabilities"
             )
             yield ForeignAnswer(None, key, problem=("non-string-answer", message))
@@ -112,9 +164,11 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
             rows = csv_rows(file, delimiter, LINE_BYTES)
             _, _, heading = next(rows, (1, 1, []))
             table = _Table(heading, places, path.name)
-            for first, _, cells in rows:
+            for first, last, cells in rows:
                 if len(cells) == len(heading):
-                    yield table.row(first, cells)
+                    quoted_rows = rows_in_quotes(cells, delimiter) if last > first else []
+                    row = table.row(first, cells)
+                    yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
                     message = (
                         f"the row has {len(cells)} fields, but the header has {len(heading)}; put fields that contain "
@@ -139,34 +193,29 @@ class _Table:
             raise SubmissionError(
                 f"{name} is empty. The first line must list the columns, such as id,answer."
             )
-        answer = places.answer or "answer"
-        counts = {column: list(heading).count(column) for column in (places.id, answer)}
+        counts = {column: list(heading).count(column) for column in (places.id, places.answer)}
         faults = [
             f"{f'{counts[column]} columns' if counts[column] else 'no column'} {quoted(column)} ({option})"
-            for column, option in ((places.id, "--id"), (answer, "--answer"))
+            for column, option in ((places.id, "--id"), (places.answer, "--answer"))
             if counts[column] != 1
         ]
         self._problem: tuple[str, str] | None = None
         if faults:
             listed = ", ".join(quoted(each, 30) for each in heading[:12])
             sentence = f"{name} has {' and '.join(faults)}. The columns are {listed}.{_advise(heading)}"
-            has_no_ids = counts[places.id] == 0 and counts[answer] == 1 and places.id == Places.id
+            has_no_ids = counts[places.id] == 0 and counts[places.answer] == 1 and places.id == Places.id
             if not has_no_ids or len(heading) < 2:
                 raise SubmissionError(sentence)
             self._problem = ("missing-field", f"the table has no column {quoted(places.id)} (--id)")
-        output = next((column for column in heading if _PREDICTED.match(column.strip())), "")
-        if output and not places.answer:
-            raise SubmissionError(
-                f"{name} has the columns 'answer' and {quoted(output)}. Choose the model's answers with --answer."
-            )
         self.at_id = None if self._problem else list(heading).index(places.id)
-        self.at_answer = list(heading).index(answer)
+        self.at_answer = list(heading).index(places.answer)
         self._others = [
             (at, column.strip().casefold().replace(" ", "_"))
             for at, column in enumerate(heading)
             if at not in (self.at_id, self.at_answer)
         ]
         self._at_finish = next((at for at, column in self._others if column in _FINISH_COLUMNS), None)
+        self._columns = tuple(heading[at] for at, _ in self._others)
 
     def row(self, line: int, cells: Sequence[Any]) -> ForeignAnswer:
         texts = [cells[at] for at, column in self._others if not _OUTPUT.search(column)]
@@ -180,6 +229,8 @@ class _Table:
             problem=self._problem,
             texts=texts_in(texts),
             golds=tuple(map(str, golds)),
+            columns=self._columns,
+            cells=tuple(str(cells[at]) for at, _ in self._others),
         )
 
     def finish(self, cells: Sequence[Any]) -> str:
@@ -187,8 +238,6 @@ class _Table:
         return FINISHES.get(reason.strip().casefold(), "stop")
 
 
-_PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
-"""Matches the names of columns that may contain the model's answers, if another column is called `answer`."""
 _OUTPUT = re.compile(
     "finish|stop_reason|output|response|completion|generat|predict|raw|rational|reason|explanation|thought"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,12 @@ class ForeignAnswer(NamedTuple):
     """Whether the answer is the most likely of several choices rather than generated text."""
     is_tied: bool = False
     """Whether another choice is equally likely."""
+    columns: tuple[str, ...] = ()
+    """The names of the table's columns, without the id and answer columns."""
+    cells: tuple[str, ...] = ()
+    """The row's texts in `columns`."""
+    ids_in_quotes: tuple[str, ...] = ()
+    """Ids of rows that a stray quotation mark may have merged into this row."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,8 @@ class Places:
 
     id: str = "id"
     """The table column, or the field of lm-eval's `doc`, that contains the id."""
-    answer: str = ""
-    """The table column that contains the answer; by default `answer`."""
+    answer: str = "answer"
+    """The table column that contains the answer."""
     delimiter: str = ""
     """The CSV delimiter; by default a tab for `.tsv` files and a comma for all others."""
     choice: str = ""
@@ -166,9 +172,7 @@ def reading(path: Path) -> Iterator[None]:
         require_machine(error, path)
         raise SubmissionError(f"{path} can't be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise SubmissionError(
-            f"{path.name} is not valid UTF-8. Save the file as UTF-8, or unpack it if it is compressed."
-        ) from error
+        raise SubmissionError(f"{path.name} is not valid UTF-8. Save the file as UTF-8.") from error
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -189,11 +193,17 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
         raise SubmissionError(f"{path.name}:{error.line}: {error.reason}.") from error
 
 
-def decode_json(text: str) -> Any:
-    """Parse JSON from another program, which may contain NaN, Infinity and repeated keys. Raises ValueError."""
+def decode_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON from another program, including NaN and Infinity.
+
+    `pairs` converts the key-value pairs of each object. By default, the last value of a repeated key is used. Raises
+    ValueError for invalid JSON.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=pairs)
     except RecursionError:
         raise ValueError("the brackets are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError as error:
+        raise ValueError(re.sub(r"[;:].*", "", str(error))) from None

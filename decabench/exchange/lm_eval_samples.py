@@ -2,7 +2,7 @@
 
 A sample contains the requests to the model (`arguments`), its responses (`resps`) and the filtered responses
 (`filtered_resps`). The type of request isn't recorded, so it is inferred from the arguments. Tested with lm-eval
-0.4.13.
+0.4.2 and 0.4.13.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from decabench.errors import SubmissionError
 from decabench.exchange.foreign_rows import (
+    WHOLE_BYTES,
     ForeignAnswer,
     Places,
     as_id,
@@ -30,13 +31,9 @@ from decabench.text import kind_of, printable, quoted
 def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
     """Yield the answers in a samples file, which has a line for each example and filter."""
     filters: dict[str, None] = {}
-    for number, raw in lines_of(path):
-        if not raw.strip():
-            continue
-        try:
-            record = decode_json(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except ValueError as error:  # including UnicodeDecodeError
-            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {error}"))
+    for number, record in _lm_eval_records(path):
+        if isinstance(record, ValueError):
+            yield ForeignAnswer(number, problem=("bad-json", f"the line is not JSON: {record}"))
             continue
         if not isinstance(record, dict) or not isinstance(record.get("doc"), dict):
             message = (
@@ -59,6 +56,35 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
         raise SubmissionError(
             f"{path.name} has no answers from the filter {quoted(places.choice)}. Its filters are: {listed}."
         )
+
+
+def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield each sample with its number. A sample that isn't JSON is replaced by a ValueError.
+
+    In lm-eval 0.4.2 and earlier, the file is a single JSON array.
+    """
+    lines = lines_of(path)
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        if raw.lstrip().startswith(b"["):
+            content = raw + b"".join(b"\n" + line for _, line in lines)
+            if len(content) > WHOLE_BYTES:
+                raise SubmissionError(
+                    f"{path.name} is a single JSON array of {len(content):,} bytes, more than the limit of "
+                    f"{WHOLE_BYTES:,}. Write one sample per line."
+                )
+            try:
+                array = decode_json(content.decode())
+            except ValueError as error:
+                yield number, error
+            else:
+                yield from enumerate(array, 1)
+            return
+        try:
+            yield number, decode_json(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except ValueError as error:  # including UnicodeDecodeError
+            yield number, error
 
 
 def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> ForeignAnswer:
@@ -112,7 +138,7 @@ _NO_MATCH = "[invalid]"
 def _requests(arguments: Any) -> list[Sequence[Any]]:
     """Return the arguments of each request.
 
-    They are stored as `{"gen_args_0": {"arg_0": …}, …}`, or as `[[…], …]` by lm-eval's Python interface.
+    They are stored as `{"gen_args_0": {"arg_0": …}, …}`, or as `[[…], …]` in earlier versions.
     """
     if isinstance(arguments, Mapping):
         arguments = [arguments.get(f"gen_args_{at}") for at in range(len(arguments))]

@@ -6,8 +6,9 @@ reordered. If any row is not the answer to exactly one example, the whole file i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
@@ -23,6 +24,10 @@ _SHOWN = 20
 _CHECK = "Check the task and the split."
 _UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
+_IN_QUOTES = (
+    "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
+    "quotation marks in quotation marks, and double the marks inside them"
+)
 
 
 class RefusedImportError(SubmissionError):
@@ -161,6 +166,10 @@ class _Matching:
         raise RefusedImportError(self.name, self.faults, reason, advice)
 
     def match(self) -> MatchedRows:
+        for row in self.rows:
+            others = row.ids_in_quotes
+            if others and (not self.has_ids or any(self.examples.find(each) is not None for each in others)):
+                self._fault(row, "bad-record", _IN_QUOTES)
         if self.in_order:
             places, how = self._by_order(), "by the order of the data"
         elif self.is_by_id or not self.words:
@@ -176,6 +185,7 @@ class _Matching:
         if self.faults:
             self.faults.sort(key=lambda fault: fault.line or 0)
             self._refuse()
+        self._refuse_golds(found)
         if how != "by their texts":
             how += self._compare({number: example for example, number in sorted(found.items())})
         ids = self.examples.ids
@@ -204,6 +214,23 @@ class _Matching:
         places = {
             number: number if row.position is None else row.position for number, row in enumerate(self.rows)
         }
+        in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
+        if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
+            listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
+            raise SubmissionError(
+                f"The rows in {self.name} are not in the order of the data, because their numbered ids begin with "
+                f"{listed}. Sort the rows by the numbers in their ids."
+            )
+        if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
+                "header line and --delimiter, or remove the numbers if the lines are in the order of the data."
+            )
+        if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
+            raise SubmissionError(
+                f"{self.name} has a JSON object on every line instead of an answer. Write only the answers, or choose "
+                "the format of the program that wrote the file."
+            )
         for number, place in places.items():
             row = self.rows[number]
             if not 0 <= place < most:
@@ -235,7 +262,7 @@ class _Matching:
                 form = describe_other_form(row.id, self.examples.at)
                 self._fault(row, "unknown-id", form or f"no example has the id {quoted(row.id)}")
         if self.rows and not self.has_ids:
-            self._refuse_all("the id", self.opened.has_order and not self.words)
+            self._refuse_all("the id", _are_ascending([row.id or "" for row in self.rows]))
         return places
 
     def _by_text(self) -> dict[int, int]:
@@ -266,16 +293,17 @@ class _Matching:
                 says = quoted(max(row.texts, key=len, default=""))
                 self._fault(row, "unknown-id", f"no example has the row's id or text {says}")
         if not any(found.values()):
-            self._refuse_all("the id or the text")
+            self._refuse_all("the id or the text", False)
         return dict(sorted(places.items()))
 
-    def _refuse_all(self, what: str, may_be_ordered: bool = False) -> NoReturn:
+    def _refuse_all(self, what: str, is_ordered: bool) -> NoReturn:
         ids = self.examples.ids
         like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
+        is_ordered = is_ordered and self.opened.has_order and not self.words
         rows = f"the {len(self.rows):,} rows"
         self._refuse(
             f"none of {rows} has {what} of an example ({like})",
-            f"{_CHECK} {_IN_ORDER}" if may_be_ordered else _CHECK,
+            f"{_CHECK} {_IN_ORDER}" if is_ordered else _CHECK,
         )
 
     # Comparing
@@ -297,8 +325,8 @@ class _Matching:
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
         differ = bool(self.faults)
-        other = list(self._other_golds(rest)) if golds and not differ else []
-        for number, gold in other:
+        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
+        for number, gold in () if differ else other:
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"the row's right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
@@ -317,6 +345,40 @@ class _Matching:
         if self.in_order and self.words:
             return "Leave out --in-order to match rows by their texts."
         return f"{_CHECK} If other columns contain unrelated text, remove them."
+
+    def _refuse_golds(self, found: Mapping[int, int]) -> None:
+        """Raise SubmissionError if all answers are right and another column may contain the model's answers.
+
+        The name of such a column suggests a model's output, or the column contains only possible answers to the
+        task, some of which are wrong.
+        """
+        rows = {example: self.rows[number] for example, number in found.items()}
+        if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
+            return
+        every = set[str]().union(*self.examples.golds)
+        for place, column in enumerate(self.rows[0].columns if rows else ()):
+            cells = {at: letters_of(row.cells[place]) for at, row in rows.items()}
+            are_answers = every.issuperset(cells.values())
+            is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
+            if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
+                raise SubmissionError(
+                    f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
+                    f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
+                )
+
+    def _golds_of_twins(
+        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield rows whose right answer belongs to another example with the same text."""
+        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
+        unknown = {
+            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
+        }
+        for number, examples in self.examples.matcher.find(unknown).items():
+            if places[number] in examples and any(
+                golds[number] & self.examples.golds[example] for example in examples
+            ):
+                yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield rows whose right answer differs from the example's. Labels may be words or numbers."""
@@ -343,3 +405,21 @@ class _Matching:
 
 
 _MOST_LABELS = 20
+_PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
+"""Matches the names of columns that may contain the model's answers."""
+
+
+def _are_ascending(ids: Sequence[str]) -> bool:
+    """Whether numbered ids are in order: false for q0, q1, q10, q2. Always true for other kinds of ids."""
+    parts = [_NUMBERS.split(id_) for id_ in ids]
+    columns = [set(column) for column in zip(*parts, strict=False)]
+    varied = [at for at, column in enumerate(columns) if len(column) > 1]
+    if len({len(each) for each in parts}) != 1 or len(varied) != 1 or varied[0] % 2 == 0:
+        return True
+    numbers = [int(each[varied[0]]) for each in parts]
+    return numbers == sorted(numbers) or max(numbers) - min(numbers) != len(set(numbers)) - 1
+
+
+_NUMBERS = re.compile(r"([0-9]{1,9})")
+_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
+"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses."""

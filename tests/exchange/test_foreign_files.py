@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import sys
 import zipfile
 from importlib.machinery import ModuleSpec
@@ -11,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -96,7 +100,7 @@ SAMPLES: dict[str, tuple[Any, str]] = {
         ),
         "b",
     ),
-    "acc_mutual_info in another order": (
+    "acc_mutual_info of 0.4.2": (
         choices(
             "x",
             "",
@@ -328,3 +332,22 @@ def test_a_scorer_that_extracts_nothing_leaves_the_text_to_be_extracted(log):
     """For example, model_graded_qa, whose answer is the whole completion."""
     samples = [sample("a", "It is Yes.", scores={"graded": SimpleNamespace(answer="it is yes.")})]
     assert log(samples, choice="graded").is_raw
+
+
+PACK = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.compress,
+    "zip": lambda content: b"PK\x03\x04" + content,
+}
+
+
+@pytest.mark.parametrize("name", PACK)
+@pytest.mark.parametrize("format", ["csv", "squad", "text", "lm-eval"])
+def test_packed_files_are_to_be_unpacked(tmp_path, format, name):
+    """Before, the message was "not UTF-8"."""
+    path = tmp_path / "answers.csv"
+    path.write_bytes(PACK[name](b"id,answer\n"))
+    with pytest.raises(SubmissionError, match=rf"answers\.csv is compressed \({name}\). Unpack"):
+        open_foreign(path, format, Places())

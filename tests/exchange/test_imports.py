@@ -114,10 +114,13 @@ def test_samples_of_lm_eval(bring):
     assert "answers extracted from the model's text" in done.words
 
 
-@pytest.mark.parametrize("name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl", "mutual_info_0.4.2.jsonl"]
+)
 def test_choices_of_lm_eval(bring, name):
-    """Written by lm-eval 0.4.13."""
-    samples = list(map(json.loads, (FILES / name).read_text().splitlines()))
+    """Written by lm-eval 0.4.13 and by 0.4.2, which writes an array and orders acc_mutual_info differently."""
+    text = (FILES / name).read_text()
+    samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
     done = bring(FILES / name, "sst", "lm-eval", partial=True)
     found = answers(done.folder, "sst")
     assert (
@@ -230,14 +233,10 @@ def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp
     ("format", "content", "says"),
     [
         ("squad", b"[1, 2]", "not a SQuAD predictions file"),
-        ("squad", b'{"a": ', "is not JSON: there is no JSON value at column 7"),
+        ("squad", b'{"a": ', "is not JSON: Expecting value at line 1, column 7"),
         ("squad", b"[" * 200_000, "nested too deeply"),
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": [{"text": "x"}]}', "not the n-best list"),
-        (
-            "squad",
-            b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}',
-            "occurs more than once",
-        ),
+        ("squad", b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}', "is repeated with"),
         ("csv", b"id,text\n", "no column 'answer' .--answer.. The columns are 'id', 'text'. Specify"),
         ("csv", b"", "is empty. The first line must list the columns"),
         ("csv", b"id;answer\na;b\n", "add --delimiter ';'"),
@@ -261,16 +260,25 @@ def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content
     assert not (tmp_path / "out").exists()
 
 
-def test_half_a_surrogate_pair_is_replaced_and_a_long_answer_is_refused(bring, golds, tmp_path):
-    first, *_ = golds("squad")
-    path = tmp_path / "answers.json"
-    path.write_text(f'{{"{first}": "a\\ud800"}}')
-    done = bring(path, "squad", "squad", partial=True)
-    assert answers(done.folder, "squad") == {first: "a\ufffd"}
-    path.write_text(f'{{"{first}": "{"x" * (1 << 20)}"}}')
-    with pytest.raises(SubmissionError, match="the line would be longer than 1,048,576 bytes"):
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("\\ud800", "contains half of a surrogate pair"),
+        ("x" * (1 << 20), "bytes, but at most 1,048,576 are allowed"),
+    ],
+)
+def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes(
+    bring, golds, tmp_path, answer, says
+):
+    done = bring(write_csv(tmp_path / "good.csv", golds("squad")), "squad", "csv")
+    before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
+    first, second, *_ = golds("squad")
+    path = tmp_path / "bad.json"
+    path.write_text(f'{{"{first}": "{answer}", "{second}": "{answer}"}}')
+    with pytest.raises(RefusedImportError, match=says) as caught:
         bring(path, "squad", "squad", force=True)
-    assert answers(done.folder, "squad") == {first: "a\ufffd"}
+    assert len(caught.value.faults) == 2
+    assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
 
 
 # Folders

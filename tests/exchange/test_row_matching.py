@@ -131,15 +131,31 @@ def test_hidden_right_answers_are_not_compared(tmp_path, is_marked_later):
 # Files without texts
 
 
-def test_unknown_ids_may_be_in_the_order_of_the_data(bring, examples):
-    data = examples("sst")
-    table = {"id": [f"dev-{at}" for at in range(32)], "answer": [each.answers[0] for each in data]}
-    with pytest.raises(RefusedImportError, match=r"(?s)none of the 32 rows has the id .* --in-order"):
+@pytest.mark.parametrize("form", ["{}", "dev-{}", "{}.0", "sst2_{}.txt", "[{}]", " {} "])
+def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_path, form):
+    """If 10 follows 1, the file was sorted by id as text, so it isn't in the order of the data."""
+    ids = [form.format(at) for at in range(1, 33)]
+    table = {"id": ids, "answer": [each.answers[0] for each in examples("sst")]}
+    with pytest.raises(RefusedImportError, match="match them with --in-order"):
         bring(table, "sst")
     assert "by the order of the data;" in bring(table, "sst", in_order=True).words
+    table = {key: sorted_as_text(column) for key, column in table.items()}
+    with pytest.raises(RefusedImportError, match="none of the 32 rows has the id of an example") as caught:
+        bring(table, "sst", force=True)
+    assert "--in-order" not in str(caught.value)
+    with pytest.raises(SubmissionError, match="Sort the rows by the numbers in their ids"):
+        bring(table, "sst", force=True, in_order=True)
 
 
-@pytest.mark.parametrize("column", ["prediction", "model_output", "Response", "pred"])
+@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
+def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))
+    with pytest.raises(SubmissionError, match="a number and a separator at the beginning of every line"):
+        bring(path, "squad", "text")
+
+
+@pytest.mark.parametrize("column", ["prediction", "model_output", "Response", "pred", "gpt-4o"])
 def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, examples, column):
     """Before, files with the columns `answer` and `prediction` scored 100."""
     data = examples("sst")
@@ -148,11 +164,38 @@ def test_a_column_of_right_answers_is_not_taken_for_the_models(bring, score, exa
         "answer": [each.answers[0] for each in data],
         column: ["negative"] * 32,
     }
-    with pytest.raises(SubmissionError, match=f"has the columns 'answer' and '{column}'. Choose"):
+    with pytest.raises(SubmissionError, match=f"the column '{column}'. Select"):
         bring(table, "sst")
     done = bring(table, "sst", places=Places(answer=column))
     assert (score(done), "and their right answers agree" in done.words) == (59.375, True)
-    assert score(bring(table, "sst", force=True, places=Places(answer="answer"))) == 100
+    del table[column]
+    others = {"label": table["answer"], "length": ["9"] * 32}
+    assert score(bring({**table, **others}, "sst", force=True)) == 100
+
+
+# Faults of a file
+
+
+QUOTES: dict[str, tuple[str, str, str]] = {
+    "inch marks around rows": ('5"', '"11', '1508"'),
+    "one that never ends": ('"11', "x", "y"),
+    "one that ends early": ('"11" and more', "x", "y"),
+    "blank lines between": ('"11', "x\n\n", '1508"'),
+}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize("name", QUOTES)
+def test_stray_quotation_marks_never_merge_rows(bring, examples, tmp_path, name, suffix):
+    ids = [each.id for each in examples("squad")]
+    comma = {"csv": ",", "tsv": "\t"}[suffix]
+    answers = [*QUOTES[name], *["z"] * 29]
+    path = tmp_path / f"answers.{suffix}"
+    path.write_text(
+        f"id{comma}answer\n" + "".join(f"{i}{comma}{a}\n" for i, a in zip(ids, answers, strict=True))
+    )
+    with pytest.raises(SubmissionError, match=rf"answers\.{suffix}:[23]: .*quotation mark"):
+        bring(path, "squad", "csv")
 
 
 # Texts match their own example, and no other, in all the forms that other programs write.
