@@ -202,6 +202,57 @@ class _LogSoftmaxAt(torch.autograd.Function):
         return d_x, d_weight, d_bias, None
 
 
+class LoopMatrix:
+    """A matrix by which every step of a loop multiplies, and whose gradient is computed after the loop.
+
+    Autograd would add to the gradient of the whole matrix at every step. Here, the inputs and gradients of all steps
+    are multiplied in a single product, which gives the same sum.
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        """Prepare a matrix, (..., p, q), for the steps of one loop."""
+        self._steps: list[
+            tuple[Tensor, Tensor]
+        ] = []  # the input of each step, and the gradient of its result
+        self._matrix = _AfterLoop.apply(matrix, self._steps)  # type: ignore[no-untyped-call]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the product of x and the matrix, (..., n, p) -> (..., n, q)."""
+        return cast(Tensor, _InLoop.apply(x, self._matrix, self._steps))  # type: ignore[no-untyped-call]
+
+
+class _AfterLoop(torch.autograd.Function):
+    """The identity. Its backward pass runs after that of all steps, and returns the gradient of the matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+        ctx.steps = steps
+        ctx.set_materialize_grads(False)  # no step returns a gradient of the matrix
+        return matrix.view_as(matrix)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None]:
+        inputs, gradients = (torch.cat(parts, -2) for parts in zip(*ctx.steps, strict=True))
+        ctx.steps.clear()
+        return inputs.transpose(-1, -2) @ gradients, None
+
+
+class _InLoop(torch.autograd.Function):
+    """A step's product, which leaves the gradient of the matrix to `_AfterLoop`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
+        ctx.save_for_backward(x, matrix)
+        ctx.steps = steps
+        return x @ matrix
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None]:
+        x, matrix = ctx.saved_tensors
+        ctx.steps.append((x, given[0]))
+        return given[0] @ matrix.transpose(-1, -2), None, None
+
+
 def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 

@@ -31,6 +31,7 @@ from decabench.models.layers import (
     Dropout,
     FeedForward,
     KeysValues,
+    LoopMatrix,
     MultiHead,
     SelfAttention,
     log_softmax_at,
@@ -51,6 +52,17 @@ from decabench.tasks import Label, Number, Output, Tags, Text, Tree
 from decabench.vectors import EOS, PAD, WordTable
 
 
+class DecoderState(NamedTuple):
+    """The state passed from one step of the decoder to the next."""
+
+    h: Tensor
+    """The LSTM's hidden state h_t, (B, d)."""
+    c: Tensor
+    """The LSTM's cell state, (B, d)."""
+    context: Tensor
+    """The recurrent context state c~_t, (B, d)."""
+
+
 @dataclass(frozen=True)
 class Encoding:
     """The encoder's output."""
@@ -63,23 +75,10 @@ class Encoding:
     """The final encoding of the question, Q_fin, (B, m, d); None if the model has no question pointer."""
     question_mask: Tensor
     """A mask of the question, (B, m), which is True at tokens."""
-    h: Tensor
-    """The last hidden state of the context's final BiLSTM, (B, d), which initializes the decoder's LSTM."""
-    c: Tensor
-    """The last cell state of the same BiLSTM, (B, d)."""
+    state: DecoderState
+    """The state in which the decoder starts: the last states of the context's final BiLSTM, and zeros."""
     layers: tuple[Tensor, ...] = ()
     """The encoder states that each layer of the decoder attends to, each (B, l, d)."""
-
-
-class DecoderState(NamedTuple):
-    """The state passed from one step of the decoder to the next."""
-
-    h: Tensor
-    """The LSTM's hidden state h_t, (B, d)."""
-    c: Tensor
-    """The LSTM's cell state, (B, d)."""
-    context: Tensor
-    """The recurrent context state c~_t, (B, d)."""
 
 
 @dataclass(frozen=True)
@@ -205,178 +204,14 @@ class Encoder(nn.Module):
             x, h, c = final["context"]
             inputs = {side: made[0] for side, made in final.items()}
         memories = tuple(read) if self.layer_by_layer else (x,) * len(read)
-        return Encoding(x, masks["context"], inputs.get("question"), masks["question"], h, c, memories)
+        state = DecoderState(h, c, torch.zeros_like(h))
+        return Encoding(x, masks["context"], inputs.get("question"), masks["question"], state, memories)
 
     def _input(self, words: Tensor, projected: Tensor, contextual: Tensor | None) -> Tensor:
         x = F.embedding(words, projected)
         if self.project_contextual is not None:
             x = x + self.project_contextual(contextual)
         return cast(Tensor, self.dropout(x))
-
-
-# The decoder's loop over time (Eq. 7-9) ----------------------------------------------------------------------------
-
-# Autograd would add to the gradients of the weights and of the whole context at every step. Here, the backward
-# loop computes only the gradient of the state. The gradients of the weights and the context are computed after
-# the loop, in one product for all steps.
-
-
-class StepWeights(NamedTuple):
-    """The weights of the decoder's loop, with matrices concatenated to save multiplications."""
-
-    recurrent: Tensor
-    """The matrix that maps [c~; h] to the LSTM's gates (Eq. 7), (2d, 4d)."""
-    from_h: Tensor
-    """The matrix that maps h to the query (W_2, Eq. 8) and to the context state (part of W_4, Eq. 9), (d, 2d)."""
-    sum_part: Tensor
-    """The part of W_4 that is applied to the weighted sum of the context (Eq. 9), (d, d)."""
-    bias: Tensor
-    """The bias of W_4, (d,)."""
-
-
-class DecoderStep(NamedTuple):
-    """The results of one step of the decoder's loop."""
-
-    h: Tensor
-    """The LSTM's hidden state, (B, d)."""
-    c: Tensor
-    """The LSTM's cell state, (B, d)."""
-    context: Tensor
-    """The context state c~, (B, d)."""
-    attention: Tensor
-    """The attention over the context, alpha^C, (B, l, 1)."""
-    gates: Tensor
-    """The input gate, forget gate, candidate and output gate, after their activations, (B, 4d)."""
-    query: Tensor
-    """The query of the attention, W_2 h, (B, d)."""
-    summed: Tensor
-    """The sum of the context's encoding, weighted by the attention, C_fin^T alpha, (B, d)."""
-
-
-def advance(
-    now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tensor, weights: StepWeights
-) -> DecoderStep:
-    """Return the results of one step of Eq. 7-9.
-
-    `now`, (B, 4d), is the part of the gates that comes from the answer, and `state`, (B, 2d), is [c~; h] from the
-    previous step. `memory` is C_fin, (B, l, d). `closed`, (B, l, 1), is 0 at tokens and -inf at padding.
-    """
-    i, f, g, o = torch.addmm(now, state, weights.recurrent).chunk(4, 1)
-    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    c = f * c + i * g
-    h = o * c.tanh()  # Eq. 7
-    query, h_part = (h @ weights.from_h).chunk(2, 1)
-    attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
-    summed = torch.bmm(attention.transpose(1, 2), memory).squeeze(1)
-    context = (torch.addmm(weights.bias, summed, weights.sum_part.t()) + h_part).tanh()  # Eq. 9
-    return DecoderStep(h, c, context, attention, torch.cat([i, f, g, o], 1), query, summed)
-
-
-def retreat(
-    d_h: Tensor,
-    d_c: Tensor,
-    d_context: Tensor,
-    d_attention: Tensor,
-    made: DecoderStep,
-    c_before: Tensor,
-    memory: Tensor,
-    weights: StepWeights,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of one step of Eq. 7-9.
-
-    The gradients are with respect to the gates (B, 4d), the previous cell state (B, d), the query (B, d), the scores
-    (B, l, 1), the weighted sum of the context (B, d), and the argument of tanh in Eq. 9 (B, d).
-    """
-    d_inner = d_context * (1 - made.context**2)
-    d_summed = d_inner @ weights.sum_part
-    d_alpha = d_attention + torch.bmm(memory, d_summed[:, :, None])
-    weighed = made.attention * d_alpha
-    d_scores = weighed - made.attention * weighed.sum(1, keepdim=True)
-    d_query = torch.bmm(d_scores.transpose(1, 2), memory).squeeze(1)
-    d_h = torch.addmm(d_h, torch.cat([d_query, d_inner], 1), weights.from_h.t())
-    i, f, g, o = made.gates.chunk(4, 1)
-    tanh = made.c.tanh()
-    d_c = d_c + d_h * o * (1 - tanh**2)
-    d_gates = [
-        d_c * g * i * (1 - i),
-        d_c * c_before * f * (1 - f),
-        d_c * i * (1 - g**2),
-        d_h * tanh * o * (1 - o),
-    ]
-    return torch.cat(d_gates, 1), d_c * f, d_query, d_scores, d_summed, d_inner
-
-
-class Recurrence(torch.autograd.Function):
-    """All steps of the decoder in training, returning h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
-
-    The arguments are `given` (B, n, 4d), the part of the gates that comes from the answer; the initial h and c
-    (B, d); the memory C_fin (B, l, d); `closed` (B, l, 1); `kept` (n, B, d), the dropout mask by which c~ is
-    multiplied before each step; and the four tensors of StepWeights. c~ starts at 0.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        (given, h, c, memory, closed, kept), matrices = tensors[:6], tensors[6:]
-        weights, context = StepWeights(*matrices), torch.zeros_like(h)
-        cells, states, steps = [c], [], list[DecoderStep]()
-        for now, keep in zip(given.unbind(1), kept, strict=True):
-            state = torch.cat([context * keep, h], 1)
-            moved = advance(now, state, c, memory, closed, weights)
-            h, c, context = moved.h, moved.c, moved.context
-            states.append(state)
-            cells.append(c)
-            steps.append(moved)
-        made = DecoderStep(*(torch.stack(parts) for parts in zip(*steps, strict=True)))  # (n, ...) each
-        ctx.save_for_backward(torch.stack(cells), torch.stack(states), memory, kept, *matrices, *made)
-        return made.h.transpose(0, 1), made.context.transpose(0, 1), made.attention.squeeze(3).transpose(0, 1)
-
-    @staticmethod
-    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
-        cells, states, memory, kept, *rest = ctx.saved_tensors
-        weights, made = StepWeights(*rest[:4]), DecoderStep(*rest[4:])
-        d_h, d_context, d_attention = (gradient.transpose(0, 1) for gradient in given)
-        n, _, d = made.h.shape
-        d_c, turned = torch.zeros_like(cells[0]), weights.recurrent.t()
-        d_state = cells.new_zeros(cells.shape[1], 2 * d)
-        inner: list[tuple[Tensor, ...]] = []
-        for t in reversed(range(n)):  # d_state is the gradient of [c~; h] that comes from the next step
-            from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
-            gates, d_c, *others = retreat(
-                d_h[t] + d_state[:, d:],
-                d_c,
-                d_context[t] + from_next,
-                d_attention[t][..., None],
-                DecoderStep(*(part[t] for part in made)),
-                cells[t],
-                memory,
-                weights,
-            )
-            d_state = gates @ turned
-            inner.append((gates, *others))
-        d_gates, d_query, d_scores, d_summed, d_inner = (
-            torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
-        )
-        # C_fin occurs in Eq. 8 and Eq. 9, so its gradient is one product over all steps of both equations.
-        d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
-            torch.cat([d_summed, made.query], 0).transpose(0, 1)
-        )
-        return (
-            d_gates.transpose(0, 1),
-            d_state[:, d:],
-            d_c,
-            d_memory,
-            None,
-            None,
-            _products(states, d_gates),
-            _products(made.h, torch.cat([d_query, d_inner], 2)),
-            _products(d_inner, made.summed),
-            d_inner.sum((0, 1)),
-        )
-
-
-def _products(x: Tensor, y: Tensor) -> Tensor:
-    """Return the sum of outer products over steps and examples, (n, B, p), (n, B, q) -> (p, q)."""
-    return x.flatten(0, 1).t() @ y.flatten(0, 1)
 
 
 class DecoderLayer(nn.Module):
@@ -455,52 +290,38 @@ class Decoder(nn.Module):
             x = layer(x, layer.over_answer.keys_values(x), context, mask, causal=True)
         return x
 
-    def start(self, encoded: Encoding) -> DecoderState:
-        """Return the state before the first step."""
-        return DecoderState(encoded.h, encoded.c, torch.zeros_like(encoded.h))
-
-    def step(
-        self, a_self: Tensor, encoded: Encoding, state: DecoderState
+    def recur(
+        self, a_self: Tensor, encoded: Encoding, state: DecoderState | None = None
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
-        """Take one step of the loop (Eq. 7-9).
+        """Run the decoder's loop over n tokens of the answer (Eq. 7-9), from `state` or else from the encoder's.
 
-        Returns the hidden state h (B, 1, d), the context state c~ (B, 1, d), the attention alpha^C (B, 1, l), and the
-        decoder's next state.
+        Returns the hidden states h (B, n, d), the context states c~ (B, n, d), the attention over the context
+        alpha^C (B, n, l), and the state after the last token. `a_self` is (B, n, d).
         """
-        given, closed, weights = self._prepare(a_self, encoded)
-        before = torch.cat([state.context, state.h], 1)
-        made = advance(given[:, 0], before, state.c, encoded.context, closed, weights)
-        after = DecoderState(made.h, made.c, made.context)
-        return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
-
-    def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """Take all n steps of the loop (Eq. 7-9).
-
-        Returns the hidden states h (B, n, d), the context states c~ (B, n, d) and the attention alpha^C (B, n, l).
-        """
-        given, closed, weights = self._prepare(a_self, encoded)
-        kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
-        tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        made = Recurrence.apply(*tensors)  # type: ignore[no-untyped-call]
-        return cast("tuple[Tensor, Tensor, Tensor]", made)
-
-    def keep(self, context: Tensor) -> Tensor:
-        """Apply dropout to the context state passed to the next step, (n, B, d)."""
-        return cast(Tensor, self.dropout(context))
-
-    def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """Return the answer's part of the gates, (B, n, 4d), and the arguments `closed` and `weights` of `advance`."""
+        h, c, context = state or encoded.state
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
-        given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
-        weights = StepWeights(
-            torch.cat([context_part, self.lstm.weight_hh], 1).t(),
-            torch.cat([self.context_query.weight, state_part]).t(),
-            sum_part,
-            self.context_state.bias,
-        )
-        closed = torch.zeros_like(encoded.context_mask, dtype=encoded.context.dtype)
-        return given, closed.masked_fill(~encoded.context_mask, -torch.inf)[:, :, None], weights
+        recurrent = LoopMatrix(torch.cat([context_part, self.lstm.weight_hh], 1).t())
+        from_h = LoopMatrix(torch.cat([self.context_query.weight, state_part]).t())
+        from_sum, keys = LoopMatrix(sum_part.t()), LoopMatrix(encoded.context.transpose(1, 2))
+        values = LoopMatrix(encoded.context)
+        given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
+        kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # dropout of c~ between steps, (n, B, d)
+        no_token = ~encoded.context_mask[:, None]
+        hs, contexts, attentions = [], [], []
+        for now, keep in zip(given.unbind(1), kept.unbind(), strict=True):
+            i, f, g, o = (now + recurrent(torch.cat([context * keep, h], 1))).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()  # Eq. 7
+            query, h_part = from_h(h).chunk(2, 1)
+            attention = keys(query[:, None]).masked_fill(no_token, -torch.inf).softmax(2)  # Eq. 8: (B, 1, l)
+            summed = values(attention).squeeze(1)
+            context = (from_sum(summed) + self.context_state.bias + h_part).tanh()  # Eq. 9
+            hs.append(h)
+            contexts.append(context)
+            attentions.append(attention)
+        made = torch.stack(hs, 1), torch.stack(contexts, 1), torch.cat(attentions, 1)
+        return *made, DecoderState(h, c, context)
 
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
@@ -567,7 +388,7 @@ class MQAN(MultitaskNetwork):
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
         )
-        h, context, attention = self.decoder.recur(a_self, encoded)
+        h, context, attention, _ = self.decoder.recur(a_self, encoded)
         decoded = self.decoder.point(a_self, h, context, attention, encoded)
         return self.log_probability(decoded, batch)
 
@@ -680,7 +501,7 @@ class DecoderPast:
         for key, _ in self.context:
             room = key.new_zeros(*key.shape[:2], steps, key.shape[3])
             self.said.append((room, room.clone()))
-        self.state = model.decoder.start(self.encoded)
+        self.state = self.encoded.state
         self.length = 0  # the number of steps stored in `said`
         self.decoded: Decoded | None = None  # the output of the last step
 
@@ -697,7 +518,7 @@ class DecoderPast:
             keys[:, :, at], values[:, :, at] = key[:, :, 0], value[:, :, 0]
             said = keys[:, :, : at + 1], values[:, :, : at + 1]
             x = layer(x, said, context, mask, causal=False)  # the whole answer so far
-        h, context_state, attention, self.state = decoder.step(x, self.encoded, self.state)
+        h, context_state, attention, self.state = decoder.recur(x, self.encoded, self.state)
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
@@ -715,13 +536,13 @@ class DecoderPast:
             return
         self.context = [(keys[rows], values[rows]) for keys, values in self.context]
         old = self.encoded
-        self.encoded = Encoding(
-            old.context[rows],
-            old.context_mask[rows],
-            None if old.question is None else old.question[rows],
-            old.question_mask[rows],
-            old.h[rows],
-            old.c[rows],
+        self.encoded = replace(
+            old,
+            context=old.context[rows],
+            context_mask=old.context_mask[rows],
+            question=None if old.question is None else old.question[rows],
+            question_mask=old.question_mask[rows],
+            layers=(),  # only needed for the keys and values above
         )
         self.batch = replace(
             self.batch,

@@ -29,7 +29,7 @@ def distributions(model, batch, outputs):
     fed = torch.cat([torch.full((len(batch), 1), INIT), outputs[:, :-1]], 1)
     encoded = model.encoder(batch)
     a_self = model.decoder.self_attend(model.decoder.represent(model.words(fed, batch)), encoded)
-    h, context, attention = model.decoder.recur(a_self, encoded)
+    h, context, attention, _ = model.decoder.recur(a_self, encoded)
     p = model.distribution(model.decoder.point(a_self, h, context, attention, encoded), batch)
     p[..., [PAD, UNKNOWN, INIT]] = 0
     return p

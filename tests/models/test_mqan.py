@@ -4,10 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.nn import functional as F
-
-from decabench.models.layers import BiLSTM, log_softmax_at
-from decabench.models.mqan import Recurrence, StepWeights, advance
+from decabench.models.layers import BiLSTM, LoopMatrix, log_softmax_at
 from decabench.models.mqan_batch import MODELS
 from tests.models.conftest import TEXTS
 from tests.models.equations import mqan as equations
@@ -98,7 +95,7 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     model = made.model
     encoded = model.encoder(batch)
     a_self = model.decoder.self_attend(model.decoder.represent(batch.vectors[batch.answer]), encoded)
-    h, context, attention = model.decoder.recur(a_self, encoded)
+    h, context, attention, _ = model.decoder.recur(a_self, encoded)
     decoded = model.decoder.point(a_self, h, context, attention, encoded)
     p = model.distribution(decoded, batch)
     assert p.shape[-1] == made.lexicon.size + len(batch.others)
@@ -148,38 +145,22 @@ def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-B, N, D, L = 3, 5, 4, 6
-
-
-def inputs():
-    """Everything in double precision; the second example has padding."""
+def test_a_matrix_in_a_loop_has_the_gradient_of_autograd():
     torch.manual_seed(0)
+    x, *matrices = (
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+        for shape in [(2, 3, 4), (4, 4), (2, 4, 4)]
+    )
 
-    def made(*shape):
-        return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    def loop(first, second):
+        state = x
+        for _ in range(3):
+            state = second(first(state).tanh()).sin()
+        return state.cos().sum()
 
-    closed = torch.zeros(B, L, 1, dtype=torch.float64)
-    closed[1, 4:] = -torch.inf
-    kept = F.dropout(torch.ones(N, B, D, dtype=torch.float64), 0.3)
-    free = (made(B, N, 4 * D), made(B, D), made(B, D), made(B, L, D))
-    return free, closed, kept, (made(2 * D, 4 * D), made(D, 2 * D), made(D, D), made(D))
-
-
-def test_it_is_the_loop_that_autograd_follows():
-    free, closed, kept, weights = inputs()
-    given, h, c, memory = free
-    context, rows = torch.zeros_like(h), []
-    for t in range(N):
-        moved = advance(
-            given[:, t], torch.cat([context * kept[t], h], 1), c, memory, closed, StepWeights(*weights)
-        )
-        h, c, context = moved.h, moved.c, moved.context
-        rows.append((h, context, moved.attention.squeeze(2)))
-    looped = [torch.stack(parts, 1) for parts in zip(*rows, strict=True)]
-    made = Recurrence.apply(*free, closed, kept, *weights)
-    gradients = []
-    for outputs in (looped, made):
-        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(outputs))
-        gradients.append(torch.autograd.grad(loss, (*free, *weights)))
-    for one, two in zip((*looped, *gradients[0]), (*made, *gradients[1]), strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
+    multiply = [lambda state, matrix=matrix: state @ matrix for matrix in matrices]
+    found = [
+        torch.autograd.grad(loop(*ways), (x, *matrices)) for ways in (multiply, map(LoopMatrix, matrices))
+    ]
+    for plain, late in zip(*found, strict=True):
+        torch.testing.assert_close(plain, late, rtol=1e-12, atol=1e-12)
