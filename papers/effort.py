@@ -13,6 +13,7 @@ from statistics import mean, median
 from typing import Any
 
 import msgspec
+from safetensors import safe_open
 
 from decabench.files import by_dotted_key, write_file
 from decabench.plugins import load_object
@@ -125,20 +126,13 @@ def count_weights(run: Path) -> int | None:
     """
     files = sorted(run.glob("checkpoints/*/model*.safetensors"))
     latest = [file for file in files if file.parent == files[-1].parent]
-    shapes = [
-        entry["shape"]
-        for file in latest
-        for name, entry in _read_header(file).items()
-        if name != "__metadata__" and not EMBEDDINGS.search(name) and not name.startswith(REFERENCES)
-    ]
-    return sum(prod(shape) for shape in shapes) if latest else None
-
-
-def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
-    with file.open("rb") as handle:
-        length = int.from_bytes(handle.read(8), "little")
-        header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))
-        return header
+    weights = 0
+    for file in latest:
+        with safe_open(file, "numpy") as tensors:
+            for name in tensors.keys():
+                if not EMBEDDINGS.search(name) and not name.startswith(REFERENCES):
+                    weights += prod(tensors.get_slice(name).get_shape())
+    return weights if latest else None
 
 
 def _read_versions(run: Path) -> dict[str, str]:

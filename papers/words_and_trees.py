@@ -9,7 +9,6 @@ Run each analysis with `decabench analyze papers.words_and_trees:NAME RUN …`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,9 +20,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file
 from decabench.metrics import METRICS
-from decabench.models import Analysis, Samples, TrainedModel
+from decabench.models import Analysis, Samples, TrainedModel, write_figure
 from decabench.tasks import Example, Tags, Task, Tree
 from decabench.vectors import SPECIALS
 
@@ -38,13 +36,6 @@ def _network(model: TrainedModel) -> Any:
         )
     model.network.eval()
     return model.network
-
-
-def _write(output: Path, name: str, content: Mapping[str, Any]) -> str:
-    with atomic_file(output / f"{name}.json") as file:
-        text = json.dumps({"format": f"decabench.{name}/1", **content}, ensure_ascii=False, indent=1)
-        file.write(text.encode("utf-8", "replace") + b"\n")
-    return f"Wrote {output / f'{name}.json'}."
 
 
 # Tables 14 and 15 ----------------------------------------------------------------------------------------------------
@@ -115,13 +106,11 @@ def _analyze_unknown_words(model: TrainedModel, samples: Samples, output: Path) 
     found = {}
     for name, (task, examples) in samples.items():
         found[name] = own = score_unknown_words(model, task, examples)
-        shown = (
-            ", ".join(f"{key} {value:.2f}" for key, value in each.items())
-            for each in (own.scores, own.unknown_scores)
-        )
-        whole, unknown = shown
-        yield f"{name}: {whole} of {own.words:,} words; {unknown or 'no score'} of {own.unknown:,} unknown words"
-    yield _write(output, "unknown_words", {"tasks": {name: asdict(each) for name, each in found.items()}})
+        shown, unknown = _show(own.scores), _show(own.unknown_scores)
+        yield f"{name}: {shown} of {own.words:,} words; {unknown} of {own.unknown:,} unknown words"
+    yield from write_figure(
+        output, "unknown_words", {"tasks": {name: asdict(each) for name, each in found.items()}}
+    )
 
 
 # Table 16 ------------------------------------------------------------------------------------------------------------
@@ -180,7 +169,7 @@ def _analyze_neighbours(model: TrainedModel, samples: Samples, output: Path) -> 
         yield from (
             f"{word}, {name}: {', '.join(close)}" for name, close in tables["word and n-grams"].items()
         )
-    yield _write(output, "neighbours", {"id": example.id, "words": found})
+    yield from write_figure(output, "neighbours", {"id": example.id, "words": found})
 
 
 # Appendix B ----------------------------------------------------------------------------------------------------------
@@ -223,7 +212,7 @@ def _analyze_roots(model: TrainedModel, samples: Samples, output: Path) -> Itera
             yield f"{name}: {without}, {len(own.several):,} with several"
     if not found:
         raise DecabenchError("None of these tasks has trees. Choose a parsing task with --tasks.")
-    yield _write(output, "roots", {"tasks": {name: asdict(each) for name, each in found.items()}})
+    yield from write_figure(output, "roots", {"tasks": {name: asdict(each) for name, each in found.items()}})
 
 
 UNKNOWN_WORDS = Analysis(

@@ -21,7 +21,6 @@ from .checkpoint import load_weights as load_weights
 from .checkpoint import newest_checkpoint as newest_checkpoint
 from .checkpoint import output_record as output_record
 from .checkpoint import write_checkpoint as write_checkpoint
-from .checkpoint import write_json as write_json
 from .decoding import GeneratedWords as GeneratedWords
 from .decoding import Past as Past
 from .decoding import beam_search as beam_search

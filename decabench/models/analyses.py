@@ -79,14 +79,18 @@ def make_figure(
     return figure, figure.subplots(rows, columns, **options)
 
 
-def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> Iterator[str]:
-    """Write `NAME.json` and `NAME.png` to a folder, yielding a message for each file."""
-    with atomic_file(output / f"{name}.json") as file:
+def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: Any = None) -> Iterator[str]:
+    """Write `NAME.json` and, if there is a figure, `NAME.png` to a folder, yielding a message for each file."""
+    path = output / f"{name}.json"
+    with atomic_file(path) as file:
         text = json.dumps({"format": f"decabench.{name}/1", **content}, ensure_ascii=False, indent=1)
         file.write(text.encode("utf-8", "replace") + b"\n")
-    with atomic_file(output / f"{name}.png") as file:
-        figure.savefig(file, format="png", dpi=120)
-    yield from (f"Wrote {output / f'{name}{suffix}'}." for suffix in (".json", ".png"))
+    yield f"Wrote {path}."
+    if figure is not None:
+        path = path.with_suffix(".png")
+        with atomic_file(path) as file:
+            figure.savefig(file, format="png", dpi=120)
+        yield f"Wrote {path}."
 
 
 def escape_token(token: str) -> str:
@@ -150,19 +154,19 @@ class _TracedPast(DecoderPast):
 
 @dataclass(frozen=True)
 class PointerShares:
-    """How often the words of a task's answers come from each source, not counting <eos>."""
+    """Statistics on where the words of a task's answers come from, not counting <eos>."""
 
     words: int
     """The number of words in the answers."""
     chosen: Mapping[str, float]
-    """The share of words, 0–1, for which each source in SOURCES had the largest weight (Figure 3)."""
+    """Maps each source in SOURCES to the share of words, 0–1, for which it had the largest weight (Figure 3)."""
     weight: Mapping[str, float]
-    """The mean weight of each source in SOURCES, 0–1. With the switches gamma and lambda of the paper, the weights are
-    gamma, (1 - gamma) lambda and (1 - gamma) (1 - lambda)."""
+    """Maps each source in SOURCES to its mean weight, 0–1. The weights are gamma, (1 - gamma) lambda and (1 - gamma)
+    (1 - lambda), where gamma and lambda are the switches of the paper."""
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
-    """Answer a task's examples greedily, and return how often the words come from each source."""
+    """Answer a task's examples greedily, and return statistics on where the words come from."""
     items = [model.encode(example, task) for example in examples]
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):

@@ -81,7 +81,10 @@ class TextReader:
         return self._whole([(text.lower() if lower else text).split()])[0]
 
     def all_words(self, texts: Sequence[str]) -> list[Ids]:
-        """Encode every word in the parts of a context, keeping capital letters and splitting off punctuation."""
+        """Encode the words of several texts, such as two sentences to compare.
+
+        Capital letters are kept, and punctuation is split off.
+        """
         return self._whole([split_words(text) for text in texts])
 
     def first_tokens(self, text: str) -> Ids:
@@ -145,7 +148,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels seen so far, in the order of their numbers; empty if the task lists its labels."""
+        """The labels of the encoded answers, in the order of their numbers; empty if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 
@@ -201,10 +204,7 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 
 
 def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
-    """Return the distinct words in a batch's arrays, PAD first.
-
-    Also returns each array with its words replaced by indexes into the distinct words.
-    """
+    """Return the distinct words in a batch's arrays, starting with PAD, and the arrays as indexes into them."""
     flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
     distinct, rows = np.unique(flat, return_inverse=True)
     parts = np.split(rows, np.cumsum([1, *(array.size for array in arrays)]))[1:-1]
@@ -251,10 +251,6 @@ class ColumnBatch:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
-
-    def word_numbers(self, column: str) -> Tensor:
-        """Return the lexicon number of each word in a column, (B, T)."""
-        return self.words[self.columns[column]]
 
     def to(self, device: torch.device) -> ColumnBatch:
         """Return a copy of the batch on a device; the lengths stay on the CPU."""

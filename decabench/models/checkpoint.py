@@ -324,7 +324,7 @@ class CheckpointRecord:
     def write(self, path: Path) -> None:
         """Write the record atomically."""
         known = {name: value for name, value in vars(self).items() if value is not None}
-        write_json(path, {**known, "format": FORMAT})
+        write_file(path, json.dumps({**known, "format": FORMAT}, indent=1, sort_keys=True) + "\n")
 
 
 @dataclass(frozen=True)
@@ -408,10 +408,6 @@ class Checkpoint:
             )
         return files
 
-    def file_digests(self) -> dict[str, str]:
-        """Return a mapping from the name of the weights file to its SHA-256 digest, as computed by `sha256sum`."""
-        return {MODEL: file_digest(self.folder / MODEL)}
-
     def check_files(self, optimizer: bool = False) -> None:
         """Check that the weights and vocabulary have not changed since they were saved.
 
@@ -488,11 +484,6 @@ def digest_files(folder: Path) -> dict[str, str]:
     """Return the digests of a checkpoint's weights, vocabulary and optimizer state, by file name."""
     files = (folder / name for name in (MODEL, VOCABULARY, OPTIMIZER))
     return {path.name: file_digest(path) for path in files if path.is_file()}
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically."""
-    write_file(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -23,7 +23,8 @@ class Past(Protocol):
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
         """Keep the given rows, in the given order.
 
-        If `same_examples` is true, each row is replaced by a row of the same example.
+        If `same_examples` is true, every row still belongs to the same example as before, as in beam search. Whatever
+        is the same for all rows of an example can then stay unchanged.
         """
 
 
@@ -32,7 +33,7 @@ class GeneratedWords:
     """The generated answers to a batch."""
 
     outputs: Tensor
-    """(B, n) The generated words, as numbers of the model's outputs, on the CPU. <eos> ends an answer and fills the
+    """(B, n) The output number of each generated word, on the CPU. An answer ends with <eos>, which also fills the
     rest of its row."""
     finished: list[bool]
     """Whether each answer reached <eos> within the limit."""

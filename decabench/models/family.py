@@ -202,10 +202,9 @@ class Family:
     """Returns each example's share of a batch's capacity. If None, the share is its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
     """Returns the length used by `batch_rule = "padded"`. If None, `size` is used."""
-    order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """Returns sort keys for grouping similar examples, primary key last. If None, `size` is used."""
-    answer_order: Callable[[Lengths], Sequence[Integers]] | None = None
-    """Returns sort keys for `grouping = "answers"`. If None, `order` is used."""
+    order: Callable[[Lengths, bool], Sequence[Integers]] | None = None
+    """Returns sort keys for grouping similar examples, primary key last. The second argument is whether the setting
+    `grouping` is `answers`. If `order` is None, `size` is used."""
     pool_share: float = 1.0
     """The largest share of a pass that `grouping = "lengths"` sorts together. Smaller shares make batches
     vary more between passes."""
@@ -238,8 +237,7 @@ class Family:
 
     def sort_keys(self, lengths: Lengths, by_answer: bool = False) -> Sequence[Integers]:
         """Return the keys used by `np.lexsort` to order examples before splitting them into batches."""
-        order = (self.answer_order if by_answer else None) or self.order
-        return order(lengths) if order is not None else (self.sizes(lengths),)
+        return (self.sizes(lengths),) if self.order is None else self.order(lengths, by_answer)
 
     @property
     def has_heads(self) -> bool:

@@ -44,7 +44,7 @@ def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, 
 
 
 def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) -> Item:
-    """Return the columns of an answer, for a context that whitespace splits into `tokens` tokens.
+    """Return the columns of an answer to a context with `tokens` tokens.
 
     Raises DataError if the answer does not fit the output.
     """
@@ -105,7 +105,7 @@ class Head(nn.Module):
 
 
 class LayeredHead(Head):
-    """An output head together with task-specific layers below it. The network runs these layers itself."""
+    """A head with the task's own layers below it. The network runs these layers, and the head only its output layer."""
 
     output: Head
 
@@ -338,9 +338,9 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the score of every candidate for each token's head, (B, T, T + 1).
+        """Return the score of every candidate for the head of every token, (B, T, T + 1), and the candidates.
 
-        Also returns the candidates, (B, T + 1, d), starting with the root.
+        The candidates are the root and then all tokens, (B, T + 1, d).
         """
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)

@@ -218,14 +218,14 @@ class WordParts:
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
     def rows(self, numbers: Integers) -> Tensor:
-        """Return the row in the table of words for each lexicon number, (U,)."""
+        """Return the rows of words in the table of words, (U,), given their numbers in the lexicon."""
         self._fill()
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of each word's distinct n-grams, concatenated over all words.
+        """Return the rows of all words' distinct n-grams, and the position where each word's n-grams start, (U,).
 
-        Also returns the position at which each word's n-grams start, (U,).
+        The rows of all words are in a single tensor, one word after the other.
         """
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
@@ -426,12 +426,8 @@ class TagHead(HiddenHead):
         super().__init__()
         self.hidden = _init_linear(nn.Linear(width, width))
         self.softmax = SoftmaxHead(width, output)
+        self.classes = len(output.names)
         _init_softmax(self.softmax.score)
-
-    @property
-    def classes(self) -> int:
-        """The number of tags."""
-        return self.softmax.score.out_features
 
     def hide(self, x: Tensor) -> Tensor:
         return cast(Tensor, self.hidden(x)).relu()
@@ -488,15 +484,11 @@ class RatingHead(Head):
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
         super().__init__()
-        self.low, self.step = output.low, (output.high - output.low) / (config.ratings - 1)
+        self.classes = config.ratings
+        self.low, self.step = output.low, (output.high - output.low) / (self.classes - 1)
         self.hidden = Maxout(width, config.pieces)
-        self.score = nn.Linear(width, config.ratings)
+        self.score = nn.Linear(width, self.classes)
         _init_softmax(self.score)
-
-    @property
-    def classes(self) -> int:
-        """The number of ratings."""
-        return self.score.out_features
 
     def log_probabilities(self, x: Tensor) -> Tensor:
         """Return the log-probabilities of the ratings, (B, C)."""
@@ -544,18 +536,6 @@ def _make_parser(width: int, output: Tree) -> ParserHead:
 
 
 # The model -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Penalty:
-    """The penalty of Eq. 6-10 on one parameter while one task is trained."""
-
-    name: str
-    """The parameter's name."""
-    decay: float
-    """The strength of the pull toward 0 (lambda)."""
-    successive: float
-    """The strength of the pull toward the value at the start of the pass (delta)."""
 
 
 def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
@@ -608,25 +588,22 @@ class JointManyTask(HeadedNetwork):
                 self.labels[part_name(task)] = nn.Parameter(
                     torch.empty(classes, width).uniform_(-bound, bound)
                 )
-        self.penalties = {task: list(self._list_penalties(task)) for task in self.levels}
+        self.penalties = {task: dict(self._list_penalties(task)) for task in self.levels}
         self.trained = next(iter(self.levels))  # the task of the current step
-        own = dict(self.named_parameters())
-        for name in dict.fromkeys(
-            each.name for all in self.penalties.values() for each in all if each.successive
-        ):
-            self.register_buffer(_reference_name(name), own[name].detach().clone())
+        pulled = {name for own in self.penalties.values() for name, (_, delta) in own.items() if delta}
+        for name, parameter in list(self.named_parameters()):
+            if name in pulled:
+                self.register_buffer(_reference_name(name), parameter.detach().clone())
 
     # How tasks build on each other
 
     def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
-        return [
-            task for task, own in self.levels.items() if own < level and isinstance(self.outputs[task], kind)
-        ]
+        """Return the tasks of a kind in lower layers, if layers read predicted labels."""
+        below = [task for task, own in self.levels.items() if own < level and self.config.label_embeddings]
+        return [task for task in below if isinstance(self.outputs[task], kind)]
 
     def _read_by(self, task: str) -> list[str]:
         """Return the tasks whose predicted labels are read when a task is answered (Eq. 2)."""
-        if not self.config.label_embeddings:
-            return []
         level = self.levels[task]
         rated = self._below(level, Number) if isinstance(self.outputs[task], Label) else []
         return self._below(level, Tags) + rated
@@ -635,10 +612,8 @@ class JointManyTask(HeadedNetwork):
         config = self.config
         above = config.vertical and level > 1
         words = level == 1 or config.shortcuts
-        labels = config.label_embeddings and self._below(level, Tags)
-        return (
-            2 * config.hidden * above + self.embed.dimension * words + config.label_dimension * bool(labels)
-        )
+        labels = bool(self._below(level, Tags))
+        return 2 * config.hidden * above + self.embed.dimension * words + config.label_dimension * labels
 
     def _make_head(self, task: str) -> Head:
         config, width = self.config, 2 * self.config.hidden
@@ -652,8 +627,8 @@ class JointManyTask(HeadedNetwork):
             case Number() as output:
                 return RatingHead(2 * width, output, config)
             case Label() as output:
-                rated = config.label_embeddings and self._below(self.levels[task], Number)
-                return MaxoutHead(2 * width + config.label_dimension * bool(rated), output, config.pieces)
+                rated = bool(self._below(self.levels[task], Number))
+                return MaxoutHead(2 * width + config.label_dimension * rated, output, config.pieces)
             case output:
                 raise TypeError(f"There is no head for {type(output).__name__}.")
 
@@ -685,7 +660,10 @@ class JointManyTask(HeadedNetwork):
         return sorted({top, *(self.levels[other] for other in self._read_by(task))})
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
-        """Return the states of each layer that a task needs, (B, T, 2H), from word representations, (B, T, d)."""
+        """Return the states of each layer that a task needs, (B, T, 2H) by layer number.
+
+        `x` contains the representations of the words, (B, T, d).
+        """
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
         reads = self._read_by(task)
         labels: Tensor | None = None  # the running sum of label embeddings
@@ -751,7 +729,8 @@ class JointManyTask(HeadedNetwork):
 
     # The other terms of Eq. 6-10
 
-    def _list_penalties(self, task: str) -> Iterator[_Penalty]:
+    def _list_penalties(self, task: str) -> Iterator[tuple[str, tuple[float, float]]]:
+        """Yield the name of each parameter with a penalty while a task is trained, and its lambda and delta."""
         config, level, reads = self.config, self.levels[task], self._read_by(task)
         used, owners = self._used_levels(task), {part_name(own): own for own in self.levels}
         lower = max((own for own in self.levels.values() if own < level), default=0)
@@ -774,7 +753,7 @@ class JointManyTask(HeadedNetwork):
                 below = [other for other, own in self.levels.items() if own < level]
                 successive = config.successive * any(owner in self._read_by(other) for other in below)
             if decay or successive:
-                yield _Penalty(name, decay, successive)
+                yield name, (decay, successive)
 
     def table_rows(self, lexicon: Lexicon) -> dict[str, dict[str, int]]:
         parts = WordParts(lexicon, self.embed.ngrams is not None)
@@ -799,19 +778,18 @@ class JointManyTask(HeadedNetwork):
     def before_step(self, rate: float) -> None:
         """Apply the gradient of the penalties: theta - rate (lambda theta + delta (theta - theta'))."""
         own = dict(self.named_parameters())
-        for penalty in self.penalties[self.trained]:
-            parameter = own[penalty.name]
+        for name, (decay, successive) in self.penalties[self.trained].items():
+            parameter = own[name]
             if not parameter.requires_grad:
                 continue
-            decay, successive = rate * penalty.decay, rate * penalty.successive
             if not successive:
-                parameter.mul_(1 - decay)
+                parameter.mul_(1 - rate * decay)
                 continue
-            reference = cast(Tensor, self._buffers[_reference_name(penalty.name)])
+            reference = cast(Tensor, self._buffers[_reference_name(name)])
             if decay:
-                parameter.mul_(1 - decay - successive).add_(reference, alpha=successive)
+                parameter.mul_(1 - rate * decay - rate * successive).add_(reference, alpha=rate * successive)
             else:
-                parameter.lerp_(reference, successive)
+                parameter.lerp_(reference, rate * successive)
 
 
 _REFERENCES = "reference/"

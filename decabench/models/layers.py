@@ -7,7 +7,6 @@ counts examples, T tokens, U distinct words and p heads; d is the width and f th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -19,7 +18,6 @@ from decabench.models.batches import ColumnBatch
 from decabench.vectors import PAD, UNKNOWN, WordTable
 
 _SHUT = 1e4  # a logit whose sigmoid is exactly 1; the sigmoid of -1e4 is exactly 0
-_ROWS = 8  # the number of rows of a softmax over 50,000 words that fit in a core's cache
 
 KeysValues = tuple[Tensor, Tensor]
 """The keys and values of all heads, each (B, p, T, d)."""
@@ -62,7 +60,7 @@ class WordEmbedding(nn.Module):
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
-        """Replace the trainable table, including <unk>, with uniform random values from [-reach, reach]."""
+        """Draw the trainable table again, including <unk>, uniformly from [-reach, reach]."""
         nn.init.uniform_(self.table.weight, -reach, reach)
         self.table.weight.data[PAD] = 0
 
@@ -98,7 +96,7 @@ def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def positions(length: int, dimension: int) -> Tensor:
-    """Return the position encodings PE, (length, d), defined before Eq. 3.
+    """Return the encodings PE of the first `length` positions, (length, d), as defined before Eq. 3.
 
     PE[t, k] is sin(t / 10000^(k/2d)) for even k and cos(t / 10000^((k-1)/2d)) for odd k.
     """
@@ -107,28 +105,6 @@ def positions(length: int, dimension: int) -> Tensor:
     t = torch.arange(length, dtype=torch.float64)[:, None]
     angle = t / 10_000 ** (even / (2 * dimension))
     return torch.where(k % 2 == 0, angle.sin(), angle.cos()).float()
-
-
-def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
-    """Return a network's parameters, in order, without its word embeddings."""
-    embeddings = {
-        id(parameter)
-        for module in network.modules()
-        if isinstance(module, WordEmbedding)
-        for parameter in module.parameters()
-    }
-    return (parameter for parameter in network.parameters() if id(parameter) not in embeddings)
-
-
-def add_l2(network: nn.Module, weight: float) -> None:
-    """Add the gradient of an L2 penalty to all parameters except word embeddings.
-
-    The gradient is `weight` times the parameter.
-    """
-    if weight:
-        for parameter in non_embeddings(network):
-            if parameter.grad is not None:
-                parameter.grad.add_(parameter.detach(), alpha=weight)
 
 
 class Dropout(nn.Module):
@@ -143,7 +119,7 @@ class Dropout(nn.Module):
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Set values to zero with probability `rate`, and scale all other values to keep the mean.
+    """Set values to zero with probability `rate`, and scale the other values so that the expected mean is the same.
 
     On a CPU, dropout spends most of its time drawing random numbers. This function draws 64 bits for every four
     values, which takes a quarter of the time of `torch.nn.functional.dropout`. The probability is accurate to
@@ -157,49 +133,6 @@ def drop(x: Tensor, rate: float) -> Tensor:
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= least - 32_768
     return x * kept.to(x.dtype).mul_(65_536 / (65_536 - least))
-
-
-def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
-    """Return the log-softmax of `linear(x)` at one index per row, (T,).
-
-    `linear` maps (T, d) to (T, v). On a CPU, torch's functions pass over T x v values in memory a dozen times,
-    which takes half as long as the three T x d x v products. This function takes a tenth of that extra time.
-    """
-    if x.device.type != "cpu":
-        return -F.cross_entropy(linear(x), numbers, reduction="none")
-    made = _LogSoftmaxAt.apply(x, linear.weight, linear.bias, numbers)  # type: ignore[no-untyped-call]
-    return cast(Tensor, made)
-
-
-class _LogSoftmaxAt(torch.autograd.Function):
-    """`log_softmax_at` with its gradient.
-
-    The gradient of the logits is the one-hot target minus the softmax. Each of these terms is multiplied by the weights
-    separately.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, numbers: Tensor) -> Tensor:
-        p = x @ weight.t()  # logits, then exp(logit - largest): (T, v)
-        found, total = x.new_empty(len(x)), x.new_empty(len(x))
-        for start in range(0, len(x), _ROWS):
-            rows = slice(start, start + _ROWS)
-            logits = p[rows].add_(bias)
-            logits.sub_(logits.amax(1, keepdim=True))
-            found[rows] = logits.gather(1, numbers[rows, None]).squeeze(1)
-            total[rows] = logits.exp_().sum(1)
-        ctx.save_for_backward(p, total, x, weight, numbers)
-        return found - total.log()
-
-    @staticmethod
-    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
-        p, total, x, weight, numbers = ctx.saved_tensors
-        (d,) = given
-        scale = (-d / total)[:, None]
-        d_x = (p @ weight).mul_(scale).addcmul_(weight[numbers], d[:, None])
-        d_weight = (p.t() @ (x * scale)).index_add_(0, numbers, x * d[:, None])
-        d_bias = (p.t() @ scale).squeeze(1).index_add_(0, numbers, d)
-        return d_x, d_weight, d_bias, None
 
 
 class LoopMatrix:
@@ -277,12 +210,13 @@ class BiLSTM(nn.Module):
         self.lstm = nn.LSTM(d_in, d // 2, batch_first=True, bidirectional=True)
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states, (B, T, d), and the last hidden state and cell state, (B, d) each.
+        """Return the states of all tokens, the last hidden state, and the last cell state.
 
-        The states are zero at padding. The last states are concatenated over both directions. `x` is (B, T, d_in).
-        `lengths`, (B,), is on the CPU. Padding does not change the state, so the backward direction starts at each
-        example's last token. Packed sequences have the same effect; they are faster on GPUs but three times slower on a
-        CPU.
+        The input `x` is (B, T, d_in), and `lengths`, (B,), is on the CPU. The states are (B, T, d), with zeros at
+        padding. The last states are (B, d) each, with both directions concatenated.
+
+        Padding does not change the state, so the backward direction starts at each example's last token. On GPUs this
+        is done with packed sequences, which are three times slower on a CPU.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
@@ -332,15 +266,16 @@ class MultiHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def keys_values(self, y: Tensor) -> KeysValues:
-        """Return the keys Y W^Y and the values Y W^Z of all heads, (B, T, d) -> (B, p, T, d) each."""
+        """Return the keys Y W^Y and the values Y W^Z of all heads, each (B, p, T, d), for `y`, (B, T, d)."""
         return self._split(self.key(y)), self._split(self.value(y))
 
     def attend(
         self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Attend from (B, S, d) to the keys and values of T tokens, returning (B, S, d).
+        """Return the results of attention for S queries, (B, S, d).
 
-        `mask` is True where attention is allowed.
+        The queries are computed from `x`, (B, S, d). `known` contains the keys and values of T tokens. `mask` is True
+        where attention is allowed.
         """
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)

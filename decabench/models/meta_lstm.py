@@ -26,27 +26,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DataError
-from decabench.models.batches import ColumnBatch, Item, Split, TextReader
-from decabench.models.family import Amount, Count, Family, Losses, Rate
-from decabench.models.heads import (
-    ClassifierHead,
-    CrfHead,
-    Head,
-    HeadedNetwork,
-    LayeredHead,
-    SoftmaxHead,
-    TaskHeads,
-    with_target,
-)
-from decabench.models.layers import WordEmbedding, add_l2, non_embeddings
+from decabench.models.batches import ColumnBatch
+from decabench.models.family import Amount, Count, Family, Losses
+from decabench.models.heads import ClassifierHead, CrfHead, Head, LayeredHead, SoftmaxHead, TaskHeads
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
-from decabench.tasks import Label, Output, Question, Tags, Task
+from decabench.models.text_network import TextConfig, TextNetwork, encode, last_states, reverse
+from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
 
 
@@ -82,7 +71,7 @@ MODELS = {
 
 
 @dataclass(frozen=True)
-class MetaLSTMConfig:
+class MetaLSTMConfig(TextConfig):
     """Configuration of Meta-LSTM and the models it is compared with.
 
     Values marked *paper* are stated in the paper's text. *Recalled* values are from memory of its Table 2.
@@ -117,25 +106,6 @@ class MetaLSTMConfig:
     crf: bool = True
     """Whether a CRF chooses the whole sequence of tags (paper). Otherwise a softmax chooses each tag
     independently."""
-    l2: Amount = 1e-5
-    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each gradient
-    (recalled; which weights it covers is a guess). The run's `weight_decay` also covers the embeddings and can't be
-    combined with `sparse_gradients`."""
-    dropout: Rate = 0.0
-    """The dropout rate for words and representations (guess; the paper mentions no dropout)."""
-    split: Split = "spaces"
-    """How texts with a label are split into words: `spaces` splits only at spaces, as in the papers' data;
-    `tokens` also splits off punctuation, as in MQAN. Tagged texts are always split at spaces."""
-    vocabulary: Count = 50_000
-    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
-    train_embeddings: bool = True
-    """Whether to train the word vectors as well (paper)."""
-    sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. The resulting weights
-    are the same, and steps are faster if the vocabulary is large."""
-    unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown words
-    (guess; a vocabulary of all words in the data, including test texts, would have the same effect)."""
 
     @property
     def sharing(self) -> Sharing:
@@ -148,51 +118,16 @@ class MetaLSTMConfig:
         return 1 + self.bidirectional
 
 
-def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the words of the context, followed by the words of the question if questions vary."""
-    is_tagging = isinstance(task.output, Tags)
-    if task.question_varies and is_tagging:
-        raise DataError(
-            f"{task.name} asks varying questions for tags, but models of this family don't read questions when "
-            "tagging. Choose another model, such as mqan."
-        )
-    text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
-    if task.question_varies:
-        text = np.concatenate([text, reader.words(question.question)])
-    elif answer is not None:
-        reader.check_question(question.question)
-    return with_target({"text": text}, answer, task, reader, len(text))
-
-
-def reverse(x: Tensor, lengths: Tensor) -> Tensor:
-    """Reverse the order of each example's tokens, (B, T, d), leaving padding at the end.
-
-    `lengths` is on the CPU.
-    """
-    at = torch.arange(x.shape[1])
-    rows = torch.where(at < lengths[:, None], lengths[:, None] - 1 - at, at).to(x.device)
-    return x.gather(1, rows[..., None].expand_as(x))
-
-
 def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
-    """Return the states of one or two networks, (B, T, d) -> (B, T, h or 2h).
+    """Return the states of one network, (B, T, h), or of two networks, (B, T, 2h), for words x, (B, T, d).
 
-    The second network, if there is one, reads the words backwards.
+    The second network reads the words backwards.
     """
     states = networks[0](x)
     if len(networks) == 1:
         return states
     back = reverse(networks[1](reverse(x, lengths)), lengths)
     return torch.cat([states, back], 2)
-
-
-def last_states(states: Tensor, lengths: Tensor, directions: int) -> Tensor:
-    """Return the state of each direction after the last word it reads, (B, h or 2h); zeros for empty texts."""
-    rows = torch.arange(len(states), device=states.device)
-    ends = (lengths - 1).clamp_min(0).to(states.device)
-    there, *back = states.chunk(directions, 2)
-    last = torch.cat([there[rows, ends], *(part[:, 0] for part in back)], 1)
-    return last * (lengths > 0).to(states.device)[:, None]
 
 
 class TaskNetwork(LayeredHead):
@@ -216,14 +151,14 @@ class TaskNetwork(LayeredHead):
         self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
 
 
-class MetaLSTM(HeadedNetwork):
+class MetaLSTM(TextNetwork):
     """Embeddings, the shared network and a network for each task."""
 
+    config: MetaLSTMConfig
+
     def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
-        super().__init__()
-        self.config, self.sharing = config, config.sharing
-        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, zero_unknown=True)
-        self.dropout = nn.Dropout(config.dropout)
+        super().__init__(config, words)
+        self.sharing = config.sharing
         d, h = words.dimension, config.hidden
         make: Mapping[str, Callable[[], nn.Module]] = {
             "lstm": lambda: LSTM(d, h),
@@ -235,13 +170,14 @@ class MetaLSTM(HeadedNetwork):
         if self.sharing.adversarial:
             self.tasks = sorted(outputs)  # in the order of the discriminator's rows
             self.discriminator = nn.Linear(h * config.directions, len(outputs))
-        for parameter in non_embeddings(self) if config.initial else ():
-            nn.init.uniform_(parameter, -config.initial, config.initial)
+        if config.initial:
+            self.draw_weights(config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
-        """Return the states of tokens, (B, T, h or 2h).
+        """Return a list with the states of all tokens, (B, T, h or 2h).
 
-        If the networks are parallel, returns the shared states and the private states, in this order.
+        If a task reads the shared network and its own network in parallel, the list contains the states of both, in
+        this order.
         """
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
@@ -296,9 +232,6 @@ class MetaLSTM(HeadedNetwork):
         adversarial = F.cross_entropy(guess, is_task, reduction="sum") * self.config.adversarial
         orthogonality = (shared.t() @ own).square().sum() * self.config.orthogonality
         return {"adversarial": (adversarial, len(shared)), "orthogonality": (orthogonality, len(shared))}
-
-    def adjust_gradients(self) -> None:
-        add_l2(self, self.config.l2)
 
 
 def reverse_gradient(x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,14 +34,12 @@ from decabench.models.layers import (
     LoopMatrix,
     MultiHead,
     SelfAttention,
-    log_softmax_at,
     positions,
     token_mask,
 )
 from decabench.models.mqan_batch import (
     MQANBatch,
     MQANConfig,
-    answer_order,
     batch_order,
     batch_size,
     collate,
@@ -117,10 +115,9 @@ class Coattention(nn.Module):
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the summaries C_sum, (B, m, d), and Q_sum, (B, l, d), and the coattention of both sequences.
+        """Return C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d) and Q_coa (B, m, d), in this order.
 
-        The coattention is C_coa, (B, l, d), and Q_coa, (B, m, d). `c` and `q` are the independent encodings of context
-        and question, C_ind (B, l, d) and Q_ind (B, m, d).
+        `c` and `q` are the independent encodings of context and question, C_ind (B, l, d) and Q_ind (B, m, d).
         """
         # A token without a counterpart can align with the dummy at position 0.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
@@ -262,17 +259,13 @@ class Decoder(nn.Module):
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
-    def embed(self, vectors: Tensor) -> Tensor:
-        """Return the projections A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
-        return cast(Tensor, self.dropout(self.project(vectors)))
-
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """Return the input A_ppr of the decoder's layers, computed from answer vectors, (B, n, demb) -> (B, n, d).
+        """Return the input A_ppr of the decoder's layers, (B, n, d), for the answer's word vectors, (B, n, demb).
 
         A model with self-attention adds position encodings to the projected vectors. `start` is the position of the
         first vector in the answer.
         """
-        x = self.embed(vectors)
+        x = cast(Tensor, self.dropout(self.project(vectors)))  # Eq. 2: A_proj
         if not self.parts.self_attention:
             return x
         table = cast(Tensor, self.positions)
@@ -326,24 +319,21 @@ class Decoder(nn.Module):
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
     ) -> Decoded:
-        """Return the attention over the question and both switches for all steps (Eq. 8, 9 and 12)."""
+        """Return the decoder's output for all steps: attention and switches (Eq. 8, 9 and 12).
+
+        The arguments are the results of `self_attend` and `recur`, and the encoder's output.
+        """
         context = self.dropout(context)
         gamma = self.vocabulary_switch(torch.cat([context, h, a_self], -1)).squeeze(-1)  # Eq. 12
         if encoded.question is None:
             return Decoded(context, attention, None, gamma, None)
-        alpha, asked = self.ask(h, encoded.question, encoded.question_mask)
+        scores = self.question_query(h) @ encoded.question.transpose(1, 2)  # Eq. 8: (B, n, m)
+        alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)
+        asked = self.question_state(
+            torch.cat([alpha @ encoded.question, h], -1)
+        ).tanh()  # Eq. 9: q~, (B, n, d)
         switch = self.context_switch(torch.cat([self.dropout(asked), h, a_self], -1)).squeeze(-1)  # Eq. 12
         return Decoded(context, attention, alpha, gamma, switch)
-
-    def ask(self, h: Tensor, question: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the attention over the question, alpha^Q, (B, n, m), and the question states, q~, (B, n, d).
-
-        These are Eq. 8 and 9 for the question. `h`, (B, n, d), contains hidden states, and `question` is Q_fin, (B, m,
-        d).
-        """
-        scores = self.question_query(h) @ question.transpose(1, 2)  # (B, n, m)
-        alpha = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(-1)
-        return alpha, self.question_state(torch.cat([alpha @ question, h], -1)).tanh()
 
 
 _LITTLE = 1e-30  # replaces zero pointer weights in logarithms
@@ -395,16 +385,13 @@ class MQAN(MultitaskNetwork):
     def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Return the log-probabilities of the target tokens, (B, n), given the decoder's output (Eq. 10-13).
 
-        No distribution over all v + o words is computed. Padding is skipped, and the softmax over the vocabulary is
-        computed for all tokens at once.
+        No distribution over all v + o words is computed, and padding is skipped.
         """
         rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
         in_vocabulary = target < self.generate.out_features
-        # Eq. 11, at the target: (T,)
-        generated = log_softmax_at(
-            decoded.context[rows, steps], self.generate, target.where(in_vocabulary, 0)
-        )
+        logits = self.generate(decoded.context[rows, steps])  # Eq. 11, at the target: (T,)
+        generated = -F.cross_entropy(logits, target.where(in_vocabulary, 0), reduction="none")
         generated = generated.masked_fill(~in_vocabulary, -1e9)
         # Eq. 10: the total attention to occurrences of the target
         hits = batch.context_output[rows] == target[:, None]  # (T, l)
@@ -432,7 +419,10 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """Return the vectors of words given as output numbers, (...) -> (..., demb), to use as the next input."""
+        """Return the vectors of generated words, (..., demb), which are the decoder's next input.
+
+        `outputs`, (...), contains the output numbers of the words.
+        """
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -440,13 +430,13 @@ class MQAN(MultitaskNetwork):
         known = F.embedding(outputs.clamp_max(len(table) - 1), table)
         return torch.where((outputs < len(table))[..., None], known, other)
 
-    def generate_answers(
-        self, batch: MQANBatch, limit: int | None = None, beam: int = 1
-    ) -> tuple[GeneratedWords, list[list[int]]]:
-        """Generate answers, and return the generated words and each answer as a list of lexicon numbers.
+    def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
+        """Return each answer as a list of lexicon numbers."""
+        table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
+        return cast("list[list[int]]", table[found.outputs].tolist())
 
-        Answers are decoded greedily, or with beam search if `beam` is above 1.
-        """
+    def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        """Return the answers in lower case, decoded greedily, or with beam search if `beam` is above 1."""
         self.eval()
         steps = limit or self.config.max_answer_tokens
         with torch.inference_mode():
@@ -456,16 +446,6 @@ class MQAN(MultitaskNetwork):
                 found = beam_search(past, len(batch), beam, steps, device)
             else:
                 found = greedy(past, len(batch), steps, device)
-        return found, self.word_numbers(found, batch)
-
-    def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
-        """Return each answer as a list of lexicon numbers."""
-        table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
-        return cast("list[list[int]]", table[found.outputs].tolist())
-
-    def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Return the answers in lower case, decoded greedily, or with beam search if `beam` is above 1."""
-        found, numbers = self.generate_answers(batch, limit, beam)
         read = batch.context_lengths
         if self.config.parts.coattention:  # without coattention, the context already includes the question
             read = read + batch.question_lengths
@@ -473,7 +453,9 @@ class MQAN(MultitaskNetwork):
             ModelReply(
                 self.lexicon.decode(own), finished, tokens, own.index(EOS) + 1 if finished else len(own)
             )
-            for own, finished, tokens in zip(numbers, found.finished, read.tolist(), strict=True)
+            for own, finished, tokens in zip(
+                self.word_numbers(found, batch), found.finished, read.tolist(), strict=True
+            )
         ]
 
 
@@ -567,7 +549,6 @@ FAMILY = Family(
     size=batch_size,
     padded=padded_length,
     order=batch_order,
-    answer_order=answer_order,
     pool_share=1 / 8,
     abilities=frozenset({"beam", "max_new_tokens", "contextual"}),
     analyses={

@@ -57,9 +57,9 @@ class LSTM(nn.Module):
 class HyperLSTM(nn.Module):
     """An LSTM whose weights are scaled by a second LSTM (Ha et al. 2017, appendix A.2).
 
-    Weights are scaled row by row, and gates have layer normalization. Chen et al. use a HyperLSTM as a baseline
-    but do not describe it. Each gate is LN(d_h * W_h h + d_x * W_x x + b). Here d_h, d_x and b are linear maps of
-    embeddings of size e, which are themselves linear maps of the second LSTM's state of size n.
+    Each gate is LN(d_h * W_h h + d_x * W_x x + b), where LN is layer normalization. The vectors d_h and d_x, which
+    scale the rows of the weights, and the bias b are computed from embeddings of size e. The embeddings are linear maps
+    of the second LSTM's state of size n. Chen et al. use a HyperLSTM as a baseline but do not describe it.
     """
 
     def __init__(self, d: int, h: int, n: int, e: int) -> None:
@@ -97,7 +97,9 @@ class HyperLSTM(nn.Module):
         states = []
         for hyper_now, now in zip(hyper_given.unbind(), given.unbind(), strict=True):
             gates = torch.addmm(hyper_now, torch.cat([state, hyper], 1), hyper_state)
-            hyper_c, hyper = _advance(gates[:, : 3 * n].sigmoid(), gates[:, 3 * n :].tanh(), hyper_c)
+            o, i, f = gates[:, : 3 * n].sigmoid().chunk(3, 1)
+            hyper_c = torch.addcmul(f * hyper_c, i, gates[:, 3 * n :].tanh())
+            hyper = o * hyper_c.tanh()
             embedded = torch.addmm(embed_bias, hyper, embed_weight).view(rows, 12, e).transpose(0, 1)
             scale_h, scale_x, shift = torch.bmm(embedded, generate).chunk(3)  # (4, B, h) each
             moved = (state @ from_h).view(rows, 4, h).transpose(0, 1)
@@ -109,12 +111,6 @@ class HyperLSTM(nn.Module):
             state = o * torch.addcmul(self.cell_bias, F.layer_norm(c, (h,)), self.norm_weight[4]).tanh()
             states.append(state)
         return torch.stack(states, 1)
-
-
-def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    o, i, f = sigmoids.chunk(3, 1)
-    c = torch.addcmul(f * c, i, g)
-    return c, o * c.tanh()
 
 
 class MetaNetwork(nn.Module):
@@ -172,8 +168,12 @@ class MetaRecurrence(torch.autograd.Function):
     gradient of the states. The gradients of the weights are computed after the loop, in one product for all
     steps.
 
-    The arguments are `given` (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; `recurrent` (4m + 4z,
-    h + m), the part of the same matrices for [h; h of the meta-network]; W_z (z, m); and [P B] (4, h, 2z).
+    The arguments are:
+
+    - `given`, (T, B, 4m + 4z): the products of W_m and Q with the word vectors, plus b_m
+    - `recurrent`, (4m + 4z, h + m): the columns of W_m and Q for h and for the state of the meta-network
+    - `project`, (z, m): the matrix W_z
+    - `generate`, (4, h, 2z): the matrices P and B of each gate, side by side
     """
 
     @staticmethod
@@ -221,8 +221,9 @@ class MetaRecurrence(torch.autograd.Function):
         d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
         d_vectors = made.new_empty(length, rows, z)
         # Compute everything that does not depend on later steps in advance, and create views as in `forward`.
-        slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
-        meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
+        slope, by_c, keep = (part.unbind() for part in derivatives(gates, cells[:-1], cells[1:], 1))
+        of_meta = derivatives(meta_gates, meta_cells[:-1], meta_cells[1:], 2)
+        meta_slope, meta_by_c, meta_keep = (part.unbind() for part in of_meta)
         query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()
         d_raw, d_query = (part.unbind() for part in _split(d_made, m, z))
         given, d_gate, d_products, d_vector = (
@@ -253,20 +254,27 @@ class MetaRecurrence(torch.autograd.Function):
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
-    """Split (T, B, 4m + 4z) into views of the meta-network's gates (T, B, 4, m) and of Q [x; h] (T, 4, B, z)."""
+    """Return views of the meta-network's gates, (T, B, 4, m), and of Q [x; h], (T, 4, B, z).
+
+    `made` contains both, (T, B, 4m + 4z).
+    """
     gates, query = made.tensor_split((4 * m,), 2)
     return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)
 
 
-def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return three derivatives of an LSTM's steps.
+def derivatives(gates: Tensor, before: Tensor, after: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the derivatives of all steps of an LSTM.
 
-    The first contains the derivatives of h with respect to gate o and of c with respect to gates i, f and g, all before
-    their activations. The second is the derivative of h with respect to c. The third is the derivative of c with
-    respect to the previous c, which is f. `gates` contains the four gates along `axis`, after their activations.
-    `cells` begins with the initial c.
+    These are, in this order:
+
+    - the derivatives with respect to the four gates before their activations: of h for gate o, and of c for the others
+    - the derivative of h with respect to c
+    - the derivative of c with respect to the previous c, which is the gate f
+
+    `gates` contains the gates o, i, f and g along `axis`, after their activations. `before` and `after` contain c
+    before and after each step.
     """
     o, i, f, g = gates.unbind(axis)
-    tanh = cells[1:].tanh()
-    slopes = [tanh * o * (1 - o), g * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - g.square())]
+    tanh = after.tanh()
+    slopes = [tanh * o * (1 - o), g * i * (1 - i), before * f * (1 - f), i * (1 - g.square())]
     return torch.stack(slopes, axis), o * (1 - tanh.square()), f

@@ -40,18 +40,18 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError
-from decabench.models.batches import ColumnBatch, Split
-from decabench.models.family import Amount, Count, Depth, Family, Losses, Rate, Share
-from decabench.models.heads import ClassifierHead, Head, HeadedNetwork, LayeredHead, SoftmaxHead, TaskHeads
-from decabench.models.layers import BiLSTM, WordEmbedding, add_l2, token_mask
-from decabench.models.meta_lstm import encode
-from decabench.models.recurrent_cells import LSTM
+from decabench.models.batches import ColumnBatch
+from decabench.models.family import Amount, Count, Depth, Family, Losses, Share
+from decabench.models.heads import ClassifierHead, Head, LayeredHead, SoftmaxHead, TaskHeads
+from decabench.models.layers import BiLSTM, token_mask
+from decabench.models.recurrent_cells import LSTM, derivatives
+from decabench.models.text_network import TextConfig, TextNetwork, encode, last_states
 from decabench.tasks import Label, Output, Tags
 from decabench.vectors import WordTable
 
 
 @dataclass(frozen=True)
-class RecurrentModulesConfig:
+class RecurrentModulesConfig(TextConfig):
     """Configuration of a multi-task encoder and its extension.
 
     Values marked *paper* are stated in the paper's text. *Code* refers to GIRNet's public code. *Guess* means
@@ -109,20 +109,6 @@ class RecurrentModulesConfig:
     l2: Amount = 0.0
     """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each
     gradient."""
-    dropout: Rate = 0.0
-    """The dropout rate for words and representations (guess; neither the paper nor the code has dropout)."""
-    split: Split = "spaces"
-    """How texts with a label are split into words: `spaces` splits only at spaces, as in the papers' data;
-    `tokens` also splits off punctuation, as in MQAN. Tagged texts are always split at spaces."""
-    vocabulary: Count = 50_000
-    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
-    train_embeddings: bool = True
-    """Whether to train the word vectors as well (code)."""
-    sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad."""
-    unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown
-    words."""
     word_range: Amount = 0.0
     """If above 0, all word vectors, including that of the unknown word, are drawn from [-word_range, word_range]
     instead of read from files (code: 0.05, the default in Keras)."""
@@ -150,17 +136,10 @@ TaskLSTMs = Sequence[Sequence[LSTM]]
 
 
 class TaskEncoder(nn.Module):
-    """Base class of the encoders."""
+    """An encoder in which each task has its own LSTM, and the base class of all other encoders."""
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
         """Return a task's states, (B, T, d) -> (B, T, h)."""
-        raise NotImplementedError
-
-
-class SeparateLSTMs(TaskEncoder):
-    """An encoder in which each task has its own LSTM."""
-
-    def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
         return cast(Tensor, networks[task][0](x))
 
 
@@ -170,45 +149,32 @@ def _mixture(size: int, own: float) -> Tensor:
 
 
 class CrossStitch(TaskEncoder):
-    """Cross-stitch units after each layer of LSTMs (Misra et al. 2016, Eq. 1).
+    """Cross-stitch units after each layer of LSTMs (Misra et al. 2016, Eq. 1), or a sluice network.
 
     The LSTMs of all tasks read the words of the current task. Each layer reads the mixture computed by the layer
-    below.
+    below. In a sluice network (Ruder et al. 2019), the two halves of a state are mixed separately, and a task reads a
+    mixture of its layers. The paper's penalty that keeps the halves different is left out, as it is by default in
+    the authors' code.
     """
 
-    def __init__(self, tasks: int, layers: int, own: float) -> None:
+    def __init__(self, tasks: int, layers: int, own: float, is_sluice: bool) -> None:
         super().__init__()
-        self.stitches = nn.Parameter(_mixture(tasks, own).repeat(layers, 1, 1))  # alpha: (to, from)
-
-    def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
-        columns = [x] * len(networks)
-        for layer, alpha in enumerate(self.stitches):
-            read = [own[layer](column) for own, column in zip(networks, columns, strict=True)]
-            columns = list(torch.einsum("kj,jbth->kbth", alpha, torch.stack(read)).unbind())
-        return columns[task]
-
-
-class Sluice(TaskEncoder):
-    """A sluice network, with cross-stitch units between halves of states (Ruder et al. 2019).
-
-    A task reads a mixture of its layers. The paper's penalty that keeps the two halves different is left out, as
-    it is by default in the authors' code.
-    """
-
-    def __init__(self, tasks: int, layers: int, own: float) -> None:
-        super().__init__()
-        self.stitches = nn.Parameter(_mixture(2 * tasks, own).repeat(layers, 1, 1))  # alpha
-        self.mixtures = nn.Parameter(torch.full((tasks, layers), 1 / layers))  # beta
+        self.parts = 1 + is_sluice
+        self.stitches = nn.Parameter(
+            _mixture(self.parts * tasks, own).repeat(layers, 1, 1)
+        )  # alpha: (to, from)
+        self.mixtures = nn.Parameter(torch.full((tasks, layers), 1 / layers)) if is_sluice else None  # beta
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
         columns, mixed = [x] * len(networks), x.new_zeros(())
         for layer, alpha in enumerate(self.stitches):
             read = [own[layer](column) for own, column in zip(networks, columns, strict=True)]
-            halves = torch.stack([half for states in read for half in states.chunk(2, 2)])  # (2K, B, T, h/2)
-            stitched = torch.einsum("kj,jbth->kbth", alpha, halves).unbind()
-            columns = [torch.cat(pair, 2) for pair in zip(stitched[::2], stitched[1::2], strict=True)]
-            mixed = mixed + self.mixtures[task, layer] * columns[task]
-        return mixed
+            parts = torch.stack([part for states in read for part in states.chunk(self.parts, 2)])
+            stitched = torch.einsum("kj,jbth->kbth", alpha, parts)  # (K, B, T, h), or (2K, B, T, h/2)
+            columns = [torch.cat(own.unbind(), 2) for own in stitched.unflatten(0, (-1, self.parts))]
+            if self.mixtures is not None:
+                mixed = mixed + self.mixtures[task, layer] * columns[task]
+        return columns[task] if self.mixtures is None else mixed
 
 
 class GIRNet(TaskEncoder):
@@ -226,7 +192,7 @@ class GIRNet(TaskEncoder):
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
         if networks[task]:
-            return cast(Tensor, networks[task][0](x))
+            return super().forward(x, task, networks, lengths)
         cells = [own[0] for own in networks if own]
         d = x.shape[2]
         weight = torch.cat([cell.weight for cell in cells])  # (4Ah, d + h)
@@ -246,9 +212,11 @@ class InterleavedRecurrence(torch.autograd.Function):
     gradient of the composite state. The gradients of the weights and gates are computed after the loop, for all
     steps at once.
 
-    The arguments are `given` (T, B, 4Ah), the words' part of all cells' gates, in the order o, i, f, g for
-    each cell; `recurrent` (4Ah, h), the cells' matrices for the state; and `weights` (T, B, 1 + A), for the
-    old state and each cell.
+    The arguments are:
+
+    - `given`, (T, B, 4Ah): the gates o, i, f and g of each cell, computed from the words alone
+    - `recurrent`, (4Ah, h): the matrices by which the cells multiply the state
+    - `weights`, (T, B, 1 + A): the weights of the old state and of each cell's result
     """
 
     @staticmethod
@@ -274,12 +242,8 @@ class InterleavedRecurrence(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         recurrent, weights, state, gates, made = ctx.saved_tensors
         length, rows, _, _, h = gates.shape
-        o, i, f, g = gates.unbind(3)
-        tanh = made[..., :h].tanh()
-        # For all steps, the derivatives of h by gate o and of c by gates i, f and g, all before their activations.
-        before = state[:-1, :, None, :h]
-        slopes = torch.stack([tanh * o * (1 - o), g * i * (1 - i), before * f * (1 - f), i * (1 - g * g)], 3)
-        by_c = o * (1 - tanh.square())  # the derivative of h by c
+        f = gates[:, :, :, 2]
+        slopes, by_c, _ = derivatives(gates, state[:-1, :, None, :h], made[..., :h], 3)
         d_state = state.new_zeros(length + 1, rows, 2 * h)
         d_state[1:, :, h:] = grads[0]
         d_given = torch.empty_like(gates)
@@ -334,7 +298,7 @@ class SharedMessages(nn.Module):
         self.gate = nn.Linear(2 * h, h)
 
     def forward(self, states: Tensor, shared: Tensor) -> Tensor:
-        """Return the gated states, (N, h), (N, h) -> (N, h)."""
+        """Return the shared states multiplied by the gate, (N, h). Both inputs are (N, h)."""
         return cast(Tensor, self.gate(torch.cat([states, shared], 1)).sigmoid() * shared)
 
 
@@ -346,11 +310,18 @@ def straight_through(soft: Tensor) -> Tensor:
     return (soft > 0.5).to(soft) + (soft - soft.detach())
 
 
-class Router(nn.Module):
-    """Decides whether connections are closed (0) or open (1).
+@dataclass(frozen=True)
+class Routes:
+    """Decisions about connections, each 0 (closed) or 1 (open)."""
 
-    A decision depends on the scores of both options, (..., 2) -> (...).
-    """
+    chosen: Tensor
+    """The decisions that are used, (N, ...) for N tokens."""
+    likely: Tensor
+    """The decisions that would have been made without noise, in the same shape."""
+
+
+class Router(nn.Module):
+    """Decides which connections are open, from the scores (..., 2) of closing and opening each of them."""
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -361,27 +332,27 @@ class Router(nn.Module):
         """Set the temperature for an epoch, counted from 1."""
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
-    def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Decide which connections are open at N = `count` tokens, given their fixed probabilities, (...) -> (N, ...).
-
-        In training, the decisions are drawn at random. Returns the decisions to use and the more likely decisions.
-        """
-        likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
-        return (torch.bernoulli(shares.expand_as(likely)) if self.training else likely), likely
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Choose the option with the higher score (Eq. 9).
+    def forward(self, scores: Tensor) -> Routes:
+        """Open each connection if that option has the higher score (Eq. 9).
 
         In training, Gumbel noise is added to the scores, and gradients are computed as for a softmax.
         """
+        likely = (scores[..., 1] > scores[..., 0]).to(scores)
         if not self.training:
-            return (scores[..., 1] > scores[..., 0]).to(scores)
+            return Routes(likely, likely)
         tiny = torch.finfo(scores.dtype).tiny
-        noise = (
-            -torch.empty_like(scores).exponential_().clamp_min(tiny).log()
-        )  # -log(x) has a Gumbel distribution if x has an exponential distribution
+        # -log(x) has a Gumbel distribution if x has an exponential distribution.
+        noise = -torch.empty_like(scores).exponential_().clamp_min(tiny).log()
         noisy = (scores + noise) / cast(Tensor, self.temperature)
-        return straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid())
+        return Routes(straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid()), likely)
+
+    def draw(self, shares: Tensor, count: int) -> Routes:
+        """Open connections at `count` tokens with fixed probabilities, (...) -> (N, ...).
+
+        In training, the decisions are drawn at random.
+        """
+        likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
+        return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)
 
 
 def _glorot(*shape: int) -> nn.Parameter:
@@ -409,8 +380,11 @@ class Networks(nn.Module):
 
 
 class Policies(nn.Module):
-    """Policy networks with one hidden layer. Each network scores all possible inputs of one reader, which is a
-    sub-encoder or sub-decoder."""
+    """Policy networks with one hidden layer.
+
+    There is one network for each reader, which is a sub-encoder or a sub-decoder. It scores the connections from all
+    possible inputs to this reader.
+    """
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
         super().__init__()
@@ -421,9 +395,9 @@ class Policies(nn.Module):
         self.second_bias = nn.Parameter(torch.tensor([0.0, open_bias]).repeat(readers, 1))
 
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
-        """Return the scores of connections from inputs, (N, n, r), to readers, (N, n, readers, 2).
+        """Return the scores for closing and opening the connection from each input to each reader.
 
-        `more`, (N, q), is appended to each input u as [u; more].
+        The inputs `u` are (N, n, r), and the scores are (N, n, readers, 2). `more`, (N, q), is appended to each input.
         """
         first = self.first.transpose(0, 1).flatten(1)  # (r + q, readers p)
         width = u.shape[2]
@@ -434,33 +408,12 @@ class Policies(nn.Module):
         return torch.einsum("nijp,jpc->nijc", inner, self.second) + self.second_bias
 
 
-@dataclass(frozen=True)
-class Routes:
-    """Decisions about connections at N tokens, each 0 (closed) or 1 (open)."""
+def _average(opened: Tensor, u: Tensor) -> Tensor:
+    """Return the mean of each reader's connected inputs (Eq. 4), (..., readers, r); zeros without a connection.
 
-    chosen: Tensor
-    """The decisions that were used, (N, connections)."""
-    likely: Tensor
-    """The decisions that would have been made without noise, (N, connections)."""
-
-
-def _decide(
-    router: Router, scores: Tensor | None, fixed: Tensor | None, like: Tensor
-) -> tuple[Tensor, Routes]:
-    if scores is None:
-        taken, likely = router.draw(cast(Tensor, fixed).to(like), len(like))
-        return taken, Routes(taken.flatten(1), likely.flatten(1))
-    taken = router(scores)
-    return taken, Routes(taken.flatten(1), (scores[..., 1] > scores[..., 0]).to(like).flatten(1))
-
-
-def _average(taken: Tensor, u: Tensor) -> Tensor:
-    """Return the mean of each reader's connected inputs (Eq. 4), (N, readers, r).
-
-    `taken` is (N, n, readers) and `u` is (N, n, r). Readers without a connection get zeros.
+    `opened` contains the decisions, (..., readers, n), and `u` the inputs, (..., n, r).
     """
-    shares = taken / taken.sum(1, keepdim=True).clamp_min(1)
-    return shares.transpose(1, 2) @ u
+    return (opened / opened.sum(-1, keepdim=True).clamp_min(1)) @ u
 
 
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
@@ -495,11 +448,15 @@ class SubEncoders(nn.Module):
         self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
 
     def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """Return the outputs, (N, n below, r) -> (N, n, r), and the decisions about connections."""
-        scores = None if self.policies is None else self.policies(u)
-        fixed = cast("Tensor | None", self.fixed)
-        taken, routes = _decide(router, scores, None if fixed is None else fixed[: u.shape[1]], u)
-        return self.networks(_average(taken, u)), routes
+        """Return the sub-encoders' outputs, (N, n, r), and the decisions about their connections.
+
+        `u` contains the outputs of the layer below, (N, n below, r).
+        """
+        if self.policies is not None:
+            routes = router(self.policies(u))
+        else:
+            routes = router.draw(cast(Tensor, self.fixed)[: u.shape[1]], len(u))
+        return self.networks(_average(routes.chosen.transpose(1, 2), u)), routes
 
 
 class ModularEncoder(nn.Module):
@@ -518,20 +475,18 @@ class ModularEncoder(nn.Module):
         self.times = config.depth - 1
         self.possible = sum(width * n for width in widths)  # C_1
 
-    def read(self, x: Tensor) -> list[Tensor]:
-        """Return the states of all c cells, each (B, T, d) -> (B, T, r)."""
-        return [cell(x) for cell in self.cells]
-
     def forward(self, u: Tensor) -> tuple[list[Tensor], Routes]:
-        """Return each sub-encoder layer's outputs, (N, n, r) each, from the cells' states, (N, c, r)."""
+        """Return the outputs of each layer of sub-encoders, (N, n, r) each, and the decisions about connections.
+
+        `u` contains the states of the cells, (N, c, r).
+        """
         outputs, routes = [], list[Routes]()
         for time in range(self.times):
             u, own = self.layers[min(time, len(self.layers) - 1)](u, self.router)
             outputs.append(u)
             routes.append(own)
-        return outputs, Routes(
-            torch.cat([own.chosen for own in routes], 1), torch.cat([own.likely for own in routes], 1)
-        )
+        chosen, likely = ([getattr(own, kind).flatten(1) for own in routes] for kind in ("chosen", "likely"))
+        return outputs, Routes(torch.cat(chosen, 1), torch.cat(likely, 1))
 
 
 class TaskDecoder(nn.Module):
@@ -556,26 +511,19 @@ class TaskDecoder(nn.Module):
         self.width = self.layers * r
 
     def forward(self, outputs: list[Tensor], states: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """Return the sub-decoders' outputs, (N, (m - 1) r), from all layers' outputs, each (N, n, r).
+        """Return the concatenated outputs of the sub-decoders, (N, (m - 1) r), and the decisions about connections.
 
-        Also returns the decisions about connections. `states`, (N, h), are the task's states.
+        `outputs` contains the outputs of each layer of sub-encoders, (N, n, r) each, and `states` the states of the
+        task's encoder, (N, h).
         """
         stacked = torch.stack(outputs, 1)  # (N, m - 1, n, r)
-        scores = self._score(stacked, states)
-        taken, routes = _decide(router, scores, cast("Tensor | None", self.fixed), states)
-        shares = taken / taken.sum(2, keepdim=True).clamp_min(1)
-        read = (shares[:, :, None] @ stacked).squeeze(2)
-        return self.networks(read).flatten(1), routes
-
-    def _score(self, stacked: Tensor, states: Tensor) -> Tensor | None:
-        """Return the scores of Eq. 6 and 7 from [u; W h], (N, m - 1, n, 2).
-
-        The concatenation is a guess, because the operator is missing in the paper.
-        """
         if self.policy is None or self.transform is None:
-            return None
-        scores: Tensor = self.policy(stacked.flatten(1, 2), self.transform(states))
-        return scores.view(len(states), self.layers, self.modules_per_layer, 2)
+            routes = router.draw(cast(Tensor, self.fixed), len(states))
+        else:  # Eq. 6 and 7, from [u; W h]; the operator is missing in the paper, so the concatenation is a guess
+            scores = self.policy(stacked.flatten(1, 2), self.transform(states))
+            routes = router(scores.view(*stacked.shape[:3], 2))
+        read = _average(routes.chosen[:, :, None], stacked).squeeze(2)
+        return self.networks(read).flatten(1), routes
 
 
 # The network ----------------------------------------------------------------------------------------------------------
@@ -602,29 +550,29 @@ class TaskPart(LayeredHead):
 
 @dataclass(frozen=True)
 class Represented:
-    """The representation of a batch, with its routing."""
+    """The representation of a batch, and the decisions about connections that led to it."""
 
     x: Tensor
     """The representation, (B, width) for labels or (B, T, width) for tags."""
     encoder: Routes | None
-    """The connections in the shared encoder at each of N tokens, or None without a modular network."""
+    """The connections in the shared encoder, (N, C_1) at N tokens, or None without a modular network."""
     decoder: Routes | None
-    """The connections to the task's decoder, layer by layer, or None without a modular network."""
+    """The connections to the task's decoder, (N, m - 1, n), or None without a modular network."""
 
 
-class RecurrentModules(HeadedNetwork):
+class RecurrentModules(TextNetwork):
     """Embeddings, the encoder, the shared part of its extension, and each task's own part."""
+
+    config: RecurrentModulesConfig
 
     def __init__(
         self, config: RecurrentModulesConfig, outputs: Mapping[str, Output], words: WordTable
     ) -> None:
-        super().__init__()
-        self.config, self.tasks = config, list(outputs)
+        super().__init__(config, words)
+        self.tasks = list(outputs)
         self._check_tasks()
-        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, zero_unknown=True)
         if config.word_range:
             self.embed.draw(config.word_range)
-        self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
         self.encoder = self._make_encoder(d)
         self.shared: nn.Module | None = None
@@ -660,14 +608,12 @@ class RecurrentModules(HeadedNetwork):
     def _make_encoder(self, d: int) -> TaskEncoder:
         config, count = self.config, len(self.tasks)
         match config.name:
-            case "cross-stitch":
-                return CrossStitch(count, config.layers, config.stitch)
-            case "sluice":
-                return Sluice(count, config.layers, config.stitch)
+            case "cross-stitch" | "sluice" as name:
+                return CrossStitch(count, config.layers, config.stitch, name == "sluice")
             case "girnet":
                 return GIRNet(d, count - 1, config.gate_size)
             case _:
-                return SeparateLSTMs()
+                return TaskEncoder()
 
     def _parts(self) -> Iterator[TaskPart]:
         for task in self.tasks:
@@ -679,27 +625,32 @@ class RecurrentModules(HeadedNetwork):
         x = self.dropout(self.embed(batch, "text"))
         networks = [list(cast(Any, own.lstms)) for own in self._parts()]
         states = self.encoder(x, self.tasks.index(batch.task), networks, lengths)
-        where = _Places(part.by_token, x, lengths)
-        h = where(states)
+        mask = token_mask(lengths, x)
+
+        def select(states: Tensor) -> Tensor:
+            """Return the states at which an output is computed: at each token for tags, or the last for labels."""
+            return states[mask] if part.by_token else last_states(states, lengths)
+
+        h = select(states)
         encoder = decoder = None
         match part.extension:
             case TaskDecoder() as own:
                 modules = cast(ModularEncoder, self.shared)
-                outputs, encoder = modules(torch.stack([where(u) for u in modules.read(x)], 1))
+                outputs, encoder = modules(torch.stack([select(cell(x)) for cell in modules.cells], 1))
                 more, decoder = own(outputs, h, modules.router)
                 h = torch.cat([more, h], 1)
             case DirectMessages() as own:
                 others = [at for at, task in enumerate(self.tasks) if task != batch.task]
-                sent = [where(self.encoder(x, at, networks, lengths)) for at in others]
+                sent = [select(self.encoder(x, at, networks, lengths)) for at in others]
                 h = torch.cat([own(h, torch.stack(sent, 1)), h], 1)
             case SharedMessages() as own:
-                h = torch.cat([own(h, where(cast(LSTM, self.shared)(x))), h], 1)
+                h = torch.cat([own(h, select(cast(LSTM, self.shared)(x))), h], 1)
             case _:
                 pass
         h = self.dropout(h)
         if part.by_token:
             full = h.new_zeros(*x.shape[:2], h.shape[1])
-            full[token_mask(lengths, x)] = h
+            full[mask] = h
             h = full
         return Represented(h, encoder, decoder)
 
@@ -718,11 +669,13 @@ class RecurrentModules(HeadedNetwork):
             }
             for side, (routes, possible, share) in sides.items():
                 weight = getattr(config, f"{side}_sparsity") / (possible if config.mean_penalty else 1)
-                over = (routes.chosen.sum(1) - share * possible).relu()  # Eq. 10 and 11, at each token
+                over = (
+                    routes.chosen.flatten(1).sum(1) - share * possible
+                ).relu()  # Eq. 10 and 11, at each token
                 tokens = len(over)
                 made[f"{side}_sparsity"] = (weight * over.sum(), tokens)
-                made[f"{side}_open"] = (routes.chosen.detach().mean(1).sum(), tokens)
-                made[f"{side}_likely"] = (routes.likely.mean(1).sum(), tokens)
+                made[f"{side}_open"] = (routes.chosen.detach().flatten(1).mean(1).sum(), tokens)
+                made[f"{side}_likely"] = (routes.likely.flatten(1).mean(1).sum(), tokens)
         return made
 
     def begin_epoch(self, epoch: int) -> None:
@@ -736,25 +689,6 @@ class RecurrentModules(HeadedNetwork):
     def _cool(self, epoch: int) -> None:
         if isinstance(self.shared, ModularEncoder):
             self.shared.router.cool(epoch)
-
-    def adjust_gradients(self) -> None:
-        add_l2(self, self.config.l2)
-
-
-class _Places:
-    """Selects the states from which an output is computed, (B, T, k) -> (N, k).
-
-    These are either the states of all tokens, or the last state of each text. Empty texts get zeros.
-    """
-
-    def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:
-        self.mask = token_mask(lengths, x) if every else None
-        self.rows = torch.arange(len(x), device=x.device)
-        self.ends = (lengths - 1).clamp_min(0).to(x.device)
-        self.has_any = (lengths > 0).to(x.device)[:, None]
-
-    def __call__(self, states: Tensor) -> Tensor:
-        return states[self.mask] if self.mask is not None else states[self.rows, self.ends] * self.has_any
 
 
 FAMILY = Family(

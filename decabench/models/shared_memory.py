@@ -30,11 +30,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DecabenchError
-from decabench.models.batches import ColumnBatch, Split
-from decabench.models.family import Amount, Count, Family, Losses, Rate
-from decabench.models.heads import ClassifierHead, HeadedNetwork, LayeredHead, TaskHeads, part_name
-from decabench.models.layers import WordEmbedding, add_l2, max_over_time, non_embeddings, token_mask
-from decabench.models.meta_lstm import encode, last_states, reverse
+from decabench.models.batches import ColumnBatch
+from decabench.models.family import Amount, Count, Family, Losses
+from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads, part_name
+from decabench.models.layers import WordEmbedding, max_over_time, token_mask
+from decabench.models.text_network import TextConfig, TextNetwork, encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
 
@@ -42,7 +42,7 @@ MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
 
 
 @dataclass(frozen=True)
-class SharedMemoryConfig:
+class SharedMemoryConfig(TextConfig):
     """Configuration of the shared-memory models and the paper's baselines.
 
     Values marked *paper* are stated in the paper's text or its Table 2. *Guess* means that the paper does not
@@ -80,24 +80,6 @@ class SharedMemoryConfig:
     initial: Amount = 0.1
     """The range of the initial weights: all weights except embeddings are drawn uniformly from [-initial, initial]
     (paper)."""
-    l2: Amount = 1e-5
-    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each gradient
-    (paper: 1e-5 for products and 0 for films; which weights it covers is a guess)."""
-    dropout: Rate = 0.0
-    """The dropout rate for words and representations (guess; the paper mentions no dropout)."""
-    split: Split = "spaces"
-    """How texts with a label are split into words: `spaces` splits only at spaces, as in the papers' data;
-    `tokens` also splits off punctuation, as in MQAN. Tagged texts are always split at spaces."""
-    vocabulary: Count = 50_000
-    """The maximum size of the vocabulary, which contains the most frequent words of the training data."""
-    train_embeddings: bool = True
-    """Whether to train the word vectors as well (paper)."""
-    sparse_gradients: bool = False
-    """Whether embeddings have sparse gradients, which require the optimizer sgd or adagrad. The resulting weights
-    are the same, and steps are faster if the vocabulary is large."""
-    unseen_vectors: bool = True
-    """Whether words outside the vocabulary keep their vectors from files, instead of becoming unknown words
-    (guess)."""
 
     @property
     def directions(self) -> int:
@@ -123,7 +105,7 @@ _TINY = 1e-8  # the minimum of a norm, so that the cosine of a zero vector is 0
 
 
 class MemoryWeights(NamedTuple):
-    """A memory, and the layer that emits its key, add and erase vectors, for each task (Eq. 5)."""
+    """The weights of a memory, and of the layer that emits its key, add and erase vectors, for each task (Eq. 5)."""
 
     initial: Tensor
     """The content before the first word, (G, K, M)."""
@@ -132,14 +114,18 @@ class MemoryWeights(NamedTuple):
     memory."""
     bias: Tensor
     """The bias b_m, (G, 1, 3M)."""
+    align: Tensor | None = None
+    """The matrix W_a of an additive alignment (the first form of Eq. 8), (G, 2M, M); None for the cosine."""
+    vector: Tensor | None = None
+    """The vector v of an additive alignment, (G, M, 1)."""
 
 
 class _Memory:
     """A memory over all steps, with a column for each segment.
 
-    At index t, `contents` and `attentions` have the values before step t, counted from 0. Each step uses views that
-    `unbind` creates for all steps at once, because slicing at each step would take as long as the computation
-    itself.
+    At index t, `content` and `attention` have the values before step t, counted from 0. The same holds for the
+    vectors that the state emits: `key`, `add` and `erase`, each (N, 1, M). Each of these is a list of the views that
+    `unbind` creates for all steps at once, because indexing a tensor at each step takes a third longer.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -149,110 +135,96 @@ class _Memory:
         content, attention = new(length + 1, rows, width, segments), new(length + 1, rows, 1, segments)
         content[0] = weights.initial.transpose(1, 2)[:, None].expand(-1, texts, -1, -1).flatten(0, 1)
         attention[:2] = 1 / segments  # uniform, because the first key is zero, so all cosines are zero
-        self.contents, self.attentions = content.unbind(), attention.unbind()
+        self.content, self.attention = content.unbind(), attention.unbind()
         self.turned = content.transpose(2, 3).unbind()  # reading by rows takes half as long
-        self.cosines, self.norms = new(length, rows, 1, segments), new(length, rows, 1, segments)
-        self.key_norms = new(length, rows, 1, 1)
-        for first in (self.cosines[:1], self.norms[:1], self.key_norms[:1]):
-            first.fill_(1)  # not computed in step 0
-        self.each_cosine, self.each_norm = self.cosines.unbind(), self.norms.unbind()
-        self.each_key_norm = self.key_norms.unbind()
+        self.cosine, self.norm = new(2, length, rows, 1, segments).unbind()
+        self.cosines, self.norms = self.cosine.unbind(), self.norm.unbind()
+        self.key_norm = new(length, rows, 1, 1).unbind()
         self.emitted = new(length + 1, tasks, texts, 3 * width)
-        self.emissions = self.emitted.unbind()
-        self.tanhs, self.sigmoids = (
-            part.unbind() for part in torch.split(self.emitted, [2 * width, width], 3)
-        )
-        self.vectors = torch.split(self.emitted.flatten(1, 2).unsqueeze(2), width, 3)  # (T + 1, N, 1, M) each
-        self.keys = self.vectors[0].unbind()
-        _, self.adds, self.erases = (part.transpose(2, 3).unbind() for part in self.vectors)
+        self.emissions, self.vectors = self.emitted.unbind(), _vectors(self.emitted, width)
+        self.key, self.add, self.erase = (part.unbind() for part in self.vectors)
 
     def attend(self, t: int) -> None:
         """Compute the attention of step t (Eq. 7, with the cosine of Eq. 8)."""
         if t:
-            content, key, norm, key_norm = (
-                self.contents[t],
-                self.keys[t],
-                self.each_norm[t],
-                self.each_key_norm[t],
-            )
+            content, key = self.content[t], self.key[t]
             # vector_norm takes ten times as long along this axis.
-            torch.sum(content * content, 1, keepdim=True, out=norm).sqrt_().clamp_min_(_TINY)
-            torch.sum(key * key, 2, keepdim=True, out=key_norm).sqrt_().clamp_min_(_TINY)
-            cosines = torch.div(torch.bmm(key, content), norm * key_norm, out=self.each_cosine[t])
-            torch.softmax(cosines, 2, out=self.attentions[t + 1])
+            norm = torch.sum(content * content, 1, keepdim=True, out=self.norms[t]).sqrt_().clamp_min_(_TINY)
+            key_norm = torch.sum(key * key, 2, keepdim=True, out=self.key_norm[t]).sqrt_().clamp_min_(_TINY)
+            cosine = torch.div(torch.bmm(key, content), norm * key_norm, out=self.cosines[t])
+            torch.softmax(cosine, 2, out=self.attention[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
         """Compute a read vector, (N, 1, M), from the attention at index `t` and the content at index `at`.
 
         This is Eq. 6, 16 and 18. The result is stored in `out`.
         """
-        torch.bmm(self.attentions[t], self.turned[at], out=out)
+        torch.bmm(self.attention[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:
         """Emit vectors from a state, (G, B, n), and write them to the memory at step t (Eq. 5 and 9)."""
         torch.baddbmm(self.weights.bias, state, self.weights.weight, out=self.emissions[t + 1])
-        self.tanhs[t + 1].tanh_()
-        self.sigmoids[t + 1].sigmoid_()
-        content, attention = self.contents[t], self.attentions[t + 1]
-        erased = torch.addcmul(content, content, torch.bmm(self.erases[t + 1], attention), value=-1)
-        torch.baddbmm(erased, self.adds[t + 1], attention, out=self.contents[t + 1])
+        self.key[t + 1].tanh_()
+        self.add[t + 1].tanh_()
+        self.erase[t + 1].sigmoid_()
+        content, attention = self.content[t], self.attention[t + 1]
+        erased = torch.bmm(self.erase[t + 1].transpose(1, 2), attention)
+        kept = torch.addcmul(content, content, erased, value=-1)
+        torch.baddbmm(kept, self.add[t + 1].transpose(1, 2), attention, out=self.content[t + 1])
+
+
+def _vectors(emitted: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split (T, G, B, 3M) into views of the emitted keys, add and erase vectors, (T, N, 1, M) each."""
+    return torch.split(emitted.flatten(1, 2).unsqueeze(2), width, 3)
 
 
 class _MemoryGradient:
     """The gradients of a memory, computed from the last step to the first."""
 
     def __init__(self, memory: _Memory) -> None:
-        self.memory, width = memory, memory.width
-        self.d_content = torch.zeros_like(memory.contents[0])
-        self.no_attention = self.d_attention = torch.zeros_like(memory.attentions[0])
-        self.turned = self.d_content.transpose(1, 2)  # a view
-        self.d_key = torch.zeros_like(memory.keys[0])
-        emitted = memory.emitted[1:]
-        self.d_emitted = torch.empty_like(emitted)  # before the activations
+        self.memory = memory
+        self.d_content, self.d_key = torch.zeros_like(memory.content[0]), torch.zeros_like(memory.key[0])
+        self.d_attention = self.no_attention = torch.zeros_like(memory.attention[0])
+        self.d_emitted = torch.empty_like(memory.emitted[1:])  # before the activations
         self.emissions = self.d_emitted.unbind()
-        self.each = [
-            part.unbind() for part in torch.split(self.d_emitted.flatten(1, 2).unsqueeze(2), width, 3)
-        ]
+        self.d_vectors = [part.unbind() for part in _vectors(self.d_emitted, memory.width)]
         key, add, erase = (part[1:] for part in memory.vectors)
         # The last slope is negated, because the erase vectors are subtracted.
         slopes = 1 - key.square(), 1 - add.square(), erase * (erase - 1)
         self.slopes = [slope.unbind() for slope in slopes]
-        self.add_rows, self.erase_rows = add.unbind(), erase.unbind()
-        self.unit_keys = (memory.vectors[0][:-1] / memory.key_norms).unbind()
-        self.scales = (1 / memory.norms).unbind()
-        self.shrinks = (memory.cosines / memory.norms).unbind()
+        self.scale, self.shrink = (1 / memory.norm).unbind(), (memory.cosine / memory.norm).unbind()
 
     def read(self, t: int, at: int, d_read: Tensor) -> None:
         memory = self.memory
-        self.d_attention = torch.baddbmm(self.d_attention, d_read, memory.contents[at])
-        self.d_content.baddbmm_(d_read.transpose(1, 2), memory.attentions[t])
+        self.d_attention = torch.baddbmm(self.d_attention, d_read, memory.content[at])
+        self.d_content.baddbmm_(d_read.transpose(1, 2), memory.attention[t])
 
     def write(self, t: int) -> Tensor:
         """Return the gradient with respect to the vectors emitted at step t, (G, B, 3M)."""
         memory, d_content = self.memory, self.d_content
-        attention = memory.attentions[t + 1]
-        kept = d_content * memory.contents[t]
-        d_attention = torch.baddbmm(self.d_attention, self.add_rows[t], d_content)
-        self.d_attention = d_attention.baddbmm_(self.erase_rows[t], kept, alpha=-1)
-        found = self.d_key, torch.bmm(attention, self.turned), torch.bmm(attention, kept.transpose(1, 2))
-        for own, slope, into in zip(found, self.slopes, self.each, strict=True):
+        attention, add, erase = memory.attention[t + 1], memory.add[t + 1], memory.erase[t + 1]
+        kept = d_content * memory.content[t]
+        d_attention = torch.baddbmm(self.d_attention, add, d_content)
+        self.d_attention = d_attention.baddbmm_(erase, kept, alpha=-1)
+        of_add = torch.bmm(attention, d_content.transpose(1, 2))
+        found = self.d_key, of_add, torch.bmm(attention, kept.transpose(1, 2))
+        for own, slope, into in zip(found, self.slopes, self.d_vectors, strict=True):
             torch.mul(own, slope[t], out=into[t])
-        d_content.addcmul_(d_content, torch.bmm(memory.erases[t + 1], attention), value=-1)
+        d_content.addcmul_(d_content, torch.bmm(erase.transpose(1, 2), attention), value=-1)
         return self.emissions[t]
 
     def attend(self, t: int) -> None:
         if t:
-            memory, key, d_attention = self.memory, self.unit_keys[t], self.d_attention
-            attention, content = memory.attentions[t + 1], memory.contents[t]
-            weighted = attention * d_attention
-            d_cosines = weighted.addcmul_(attention, weighted.sum(2, keepdim=True), value=-1)
-            scaled = d_cosines * self.scales[t]
-            along = (d_cosines * memory.each_cosine[t]).sum(2, keepdim=True)
+            memory, attention = self.memory, self.memory.attention[t + 1]
+            key = memory.key[t] / memory.key_norm[t]
+            weighted = attention * self.d_attention
+            d_cosine = weighted.addcmul_(attention, weighted.sum(2, keepdim=True), value=-1)
+            scaled = d_cosine * self.scale[t]
+            along = (d_cosine * memory.cosines[t]).sum(2, keepdim=True)
             d_key = torch.bmm(scaled, memory.turned[t])
-            self.d_key = d_key.addcmul_(along, key, value=-1).div_(memory.each_key_norm[t])
-            self.d_content.baddbmm_(key.transpose(1, 2), scaled).addcmul_(
-                scaled * self.shrinks[t], content, value=-1
-            )
+            self.d_key = d_key.addcmul_(along, key, value=-1).div_(memory.key_norm[t])
+            self.d_content.baddbmm_(key.transpose(1, 2), scaled)
+            self.d_content.addcmul_(scaled * self.shrink[t], memory.content[t], value=-1)
         self.d_attention = self.no_attention
 
     def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -273,11 +245,14 @@ class MemoryRecurrence(torch.autograd.Function):
     """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), returning h and g, (T, G, B, d) each.
 
     ME-LSTM and ARC-I have one memory, ARC-II has two. g is the fusion gate. It is returned only for inspection and
-    has no gradient.
+    has no gradient. The arguments are:
 
-    The arguments are `given` (T, G, B, 4d), the words' part of W_p [...] + b_p; `recurrent` (G, d, 4d), the
-    part of W_p for h; `fuse` (G, R, 2d), W_f and W_r; `from_cell` (G, d, d), W_c; the reads that enter h_t in
-    ARC-II; and the weights of one or two memories.
+    - `given`, (T, G, B, 4d): the product of W_p with the word vectors, plus b_p
+    - `recurrent`, (G, d, 4d): the columns of W_p for h, transposed
+    - `fuse`, (G, R, 2d): W_f and W_r, transposed
+    - `from_cell`, (G, d, d): W_c, transposed
+    - `reads`: the reads that enter h_t in ARC-II
+    - `weights`: the fields of MemoryWeights for each memory
     """
 
     @staticmethod
@@ -295,27 +270,19 @@ class MemoryRecurrence(torch.autograd.Function):
             _Memory(MemoryWeights(*weights[at : at + 3]), length, texts) for at in range(0, len(weights), 3)
         ]
         local, width, is_hybrid = memories[0], memories[0].width, len(memories) == 2
-        sources = _sources(reads) if is_hybrid else ()
+        sources, new = _sources(reads) if is_hybrid else (), given.new_empty
         # Index t is the read after step t - 1. Only used with two memories; a single memory is read into `inputs`.
-        read = given.new_empty(length + 1, len(memories), tasks * texts, 1, width)
-        inputs = given.new_empty(length, tasks, texts, fuse.shape[1])
-        parts = [part.flatten(1, 2).unsqueeze(2).unbind() for part in torch.split(inputs, width, 3)]
-        states, cells = (
-            given.new_zeros(length + 1, tasks, texts, d),
-            given.new_zeros(length + 1, tasks, texts, d),
-        )
-        gates, fusion = torch.empty_like(given), given.new_empty(length, tasks, texts, 2 * d)
-        squashed = given.new_empty(length, tasks, texts, d)
-        now, state, cell, gate = (part.unbind() for part in (given, states, cells, gates))
-        sigmoids, candidates = (part.unbind() for part in torch.split(gates, [3 * d, d], 3))
-        os, is_, fs, _ = (part.unbind() for part in gates.chunk(4, 3))
-        addeds, gs = (part.unbind() for part in fusion.chunk(2, 3))
-        fused, tanh, into = fusion.unbind(), squashed.unbind(), inputs.unbind()
-        found = [part.unbind() for part in read.unbind(1)]
-        writers = [part.view(length + 1, tasks, texts, width).unbind() for part in read.unbind(1)]
-        if is_hybrid:
-            for memory, own in zip(memories, found, strict=True):
-                memory.read(0, 0, own[0])
+        read = new(len(memories), length + 1, tasks * texts, 1, width)
+        inputs = new(length, tasks, texts, fuse.shape[1])
+        parts = torch.split(inputs.flatten(1, 2).unsqueeze(2), width, 3)
+        states, cells = given.new_zeros(2, length + 1, tasks, texts, d)
+        gates, fusion = torch.empty_like(given), new(length, tasks, texts, 2 * d)
+        squashed = new(length, tasks, texts, d)
+        whole = given, states, cells, gates, inputs, fusion, squashed, *parts
+        now, state, cell, gate, into, fused, tanh, *parts = (part.unbind() for part in whole)
+        found = [part.unbind() for part in read]
+        for memory, own in zip(memories, found, strict=True) if is_hybrid else ():
+            memory.read(0, 0, own[0])
         for t in range(length):
             for memory in memories:
                 memory.attend(t)
@@ -323,18 +290,19 @@ class MemoryRecurrence(torch.autograd.Function):
                 local.read(t + 1, t, parts[0][t])
             for part, (which, late) in zip(parts, sources, strict=False):
                 part[t].copy_(found[which][max(t - late, 0)])
-            torch.baddbmm(now[t], state[t], recurrent, out=gate[t])
-            sigmoids[t].sigmoid_()
-            candidates[t].tanh_()
-            c = torch.addcmul(fs[t] * cell[t], is_[t], candidates[t], out=cell[t + 1])
-            torch.bmm(into[t], fuse, out=fused[t])
-            g = torch.add(gs[t], torch.bmm(c, from_cell), out=gs[t]).sigmoid_()  # Eq. 12
-            torch.tanh(torch.addcmul(c, g, addeds[t]), out=tanh[t])
-            h = torch.mul(os[t], tanh[t], out=state[t + 1])  # Eq. 11
+            raw = torch.baddbmm(now[t], state[t], recurrent)
+            torch.sigmoid(raw, out=gate[t])
+            o, i, f, candidate = gate[t].chunk(4, 2)
+            torch.tanh(raw[..., 3 * d :], out=candidate)
+            c = torch.addcmul(f * cell[t], i, candidate, out=cell[t + 1])
+            added, g = torch.bmm(into[t], fuse, out=fused[t]).chunk(2, 2)
+            g.add_(torch.bmm(c, from_cell)).sigmoid_()  # Eq. 12
+            torch.tanh(torch.addcmul(c, g, added), out=tanh[t])
+            h = torch.mul(o, tanh[t], out=state[t + 1])  # Eq. 11
             local.write(t, h)
             if is_hybrid:
                 local.read(t + 1, t + 1, found[0][t + 1])  # Eq. 16
-                memories[1].write(t, writers[0][t + 1])  # Eq. 19
+                memories[1].write(t, found[0][t + 1].view(tasks, texts, width))  # Eq. 19
                 memories[1].read(t + 1, t + 1, found[1][t + 1])  # Eq. 18 for the next step
         ctx.memories, ctx.sources = memories, sources
         ctx.save_for_backward(
@@ -353,21 +321,17 @@ class MemoryRecurrence(torch.autograd.Function):
         # Compute everything that does not depend on later steps in advance.
         o, i, f, candidate = gates.chunk(4, 3)
         added, g = fusion.chunk(2, 3)
-        by_h = (squashed * o * (1 - o)).unbind()
         by_c = torch.stack(
             [candidate * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - candidate.square())], 3
-        ).unbind()
-        by_sum = (o * (1 - squashed.square())).unbind()
-        by_fusion = torch.stack([g, added * g * (1 - g)], 3).unbind()
-        keep, given, d_gate, d_fused = f.unbind(), grads[0].unbind(), d_gates.unbind(), d_fusion.unbind()
-        d_os, d_rest = (
-            d_gates[..., :d].unbind(),
-            d_gates.view(length, tasks, texts, 4, d)[..., 1:, :].unbind(),
         )
-
+        ahead = squashed * o * (1 - o), o * (1 - squashed.square()), by_c, f, grads[0]
+        by_h, by_sum, by_c, keep, given = (part.unbind() for part in ahead)
+        by_fusion = torch.stack([g, added * g * (1 - g)], 3).unbind()
+        d_rest = d_gates.view(length, tasks, texts, 4, d)[..., 1:, :].unbind()
         pairs, d_gs = d_fusion.view(length, tasks, texts, 2, d).unbind(), d_fusion[..., d:].unbind()
+        d_os, d_gate, d_fused = (part.unbind() for part in (d_gates[..., :d], d_gates, d_fusion))
         gradients = [_MemoryGradient(memory) for memory in memories]
-        d_read = [part.unbind() for part in torch.zeros_like(read).unbind(1)]  # for two memories
+        d_read = [part.unbind() for part in torch.zeros_like(read)]  # for two memories
         turned = [weight.transpose(1, 2).contiguous() for weight in (recurrent, fuse, from_cell)]
         emit = [memory.weights.weight.transpose(1, 2).contiguous() for memory in memories]
         d_h = d_c = squashed.new_zeros(tasks, texts, d)
@@ -394,7 +358,7 @@ class MemoryRecurrence(torch.autograd.Function):
             d_h = torch.bmm(d_gate[t], turned[0])
         for which, gradient in enumerate(gradients) if sources else ():
             gradient.read(0, 0, d_read[which][0])
-        writers = [states[1:], read[1:, 0].view(length, tasks, texts, width)]
+        writers = [states[1:], read[0, 1:].view(length, tasks, texts, width)]
         of_memories = [
             part for gradient, own in zip(gradients, writers, strict=False) for part in gradient.weights(own)
         ]
@@ -409,9 +373,9 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """Return the reads that enter h_t in ARC-II, as (memory, lag) pairs.
+    """Return the reads that enter h_t in ARC-II, as pairs of the memory's number and the read's age.
 
-    Memory 0 is local and memory 1 is global. A lag of 0 means the latest read, and a lag of 1 the read before it.
+    Memory 0 is local and memory 1 is global. An age of 0 means the latest read, and an age of 1 the read before it.
     """
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
@@ -425,37 +389,25 @@ def unroll(
     memories: tuple[MemoryWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Return states and fusion gates, (G, B, T, d) each, from the words of G tasks, (G, B, T, m).
+    """Return the states and fusion gates of the words of G tasks, (G, B, T, d) each.
 
-    `weight` is W_p, (G, 4d, m + d); `bias` is b_p, (G, 4d); `fuse` is W_f above W_r, (G, 2d, R); and
-    `from_cell` is W_c, (G, d, d). W_p x is computed for all words in a single product.
+    The arguments are:
+
+    - `x`, (G, B, T, m): the word vectors
+    - `weight`, (G, 4d, m + d), and `bias`, (G, 4d): W_p and b_p
+    - `fuse`, (G, 2d, R): W_f above W_r
+    - `from_cell`, (G, d, d): W_c
+    - `memories`: the weights of one or two memories
+    - `reads`: the reads that enter h_t in ARC-II
     """
     tasks, texts, length, m = x.shape
     weight = weight.transpose(1, 2)
     given = torch.baddbmm(bias[:, None], x.transpose(1, 2).reshape(tasks, length * texts, m), weight[:, :m])
     given = given.view(tasks, length, texts, -1).transpose(0, 1).contiguous()
     tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
-    flat = [part for memory in memories for part in memory]
+    flat = [part for memory in memories for part in memory[:3]]
     states, gates = MemoryRecurrence.apply(*tensors, reads, *flat)  # type: ignore[no-untyped-call]
     return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
-
-
-class AlignWeights(NamedTuple):
-    """The weights of an additive alignment, the first form of Eq. 8, for each task."""
-
-    matrix: Tensor
-    """The matrix W_a, (G, 2M, M), which is applied to a segment and the key."""
-    vector: Tensor
-    """The vector v, (G, M, 1), by which tanh(W_a [x; y]) is multiplied to get a score."""
-
-    def attend(self, content: Tensor, key: Tensor) -> Tensor:
-        """Return the attention of Eq. 7 with scores v tanh(W_a [x; y]), (G, B, 1, K).
-
-        `content` is (G, B, K, M) and `key` is (G, B, 1, M).
-        """
-        of_content, of_key = self.matrix[:, None].chunk(2, 2)
-        hidden = (content @ of_content + key @ of_key).tanh()
-        return (hidden @ self.vector[:, None]).softmax(2).transpose(2, 3)
 
 
 def unroll_additive(
@@ -465,7 +417,6 @@ def unroll_additive(
     fuse: Tensor,
     from_cell: Tensor,
     memories: tuple[MemoryWeights, ...],
-    aligned: tuple[AlignWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
     """Return the same as `unroll`, but with the additive alignment of Eq. 8.
@@ -479,7 +430,13 @@ def unroll_additive(
     keys = [content.new_zeros(tasks, texts, 1, content.shape[3]) for content in contents]
 
     def attend() -> list[Tensor]:
-        return [own.attend(*pair) for own, *pair in zip(aligned, contents, keys, strict=True)]
+        """Return the attention of each memory, (G, B, 1, K) (Eq. 7)."""
+        found = []
+        for memory, content, key in zip(memories, contents, keys, strict=True):
+            of_content, of_key = cast(Tensor, memory.align)[:, None].chunk(2, 2)
+            hidden = (content @ of_content + key @ of_key).tanh()
+            found.append((hidden @ cast(Tensor, memory.vector)[:, None]).softmax(2).transpose(2, 3))
+        return found
 
     def write(which: int, state: Tensor, attention: Tensor) -> Tensor:
         """Write to a memory and return a read with the same attention, (G, B, M) (Eq. 5, 9 and 16)."""
@@ -523,23 +480,10 @@ class TaskLayers(LayeredHead):
         self.output = ClassifierHead(width, output)
 
 
-class TextClassifier(HeadedNetwork):
-    """Base class of all models. They have embeddings and task-specific layers, and compute a vector for each text."""
+class TextClassifier(TextNetwork):
+    """Base class of all models, which compute a vector for each text and classify it with the task's head."""
 
-    def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
-        super().__init__()
-        self.config = config
-        self.embed = self._make_embedding(words, part)
-        self.dropout = nn.Dropout(config.dropout)
-
-    def _make_embedding(self, words: WordTable, part: slice) -> WordEmbedding:
-        config = self.config
-        return WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part, zero_unknown=True)
-
-    def draw_weights(self) -> None:
-        """Initialize all weights except embeddings as in the paper."""
-        for parameter in non_embeddings(self):
-            nn.init.uniform_(parameter, -self.config.initial, self.config.initial)
+    config: SharedMemoryConfig
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
         """Return the representations of the texts in each batch, (B, width)."""
@@ -555,9 +499,6 @@ class TextClassifier(HeadedNetwork):
             self.heads[batch.task].losses(self.dropout(x), batch.columns, batch.lengths["text"])
             for x, batch in zip(self.represent(batches), batches, strict=True)
         ]
-
-    def adjust_gradients(self) -> None:
-        add_l2(self, self.config.l2)
 
 
 def _empty(*shape: int) -> nn.Parameter:
@@ -631,16 +572,16 @@ class MemoryNetwork(TextClassifier):
         self.heads = TaskHeads(
             outputs, lambda output: TaskLayers(d * config.directions, output, **layers(own))
         )
-        self.draw_weights()
+        self.draw_weights(config.initial)
 
     def _parts(self, name: str, way: int, tasks: Sequence[str]) -> list[nn.Module]:
         places = [self.shared if name in self.shared else self.heads[task]._modules for task in tasks]
         return [cast(nn.ModuleList, place[name])[way] for place in places]
 
     def _read(self, x: Tensor, way: int, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return states and fusion gates of all tasks' words, (G, B, T, m) -> (G, B, T, d) each.
+        """Return the states and fusion gates of all tasks' words in one direction, (G, B, T, d) each.
 
-        `way` is the direction, 0 for forward and 1 for backward.
+        `x` is (G, B, T, m). `way` is 0 for the forward direction and 1 for the backward direction.
         """
 
         def join(name: str, weight: str) -> Tensor:
@@ -648,22 +589,21 @@ class MemoryNetwork(TextClassifier):
             same = all(part is parts[0] for part in parts)
             return parts[0].expand(len(parts), *parts[0].shape) if same else torch.stack(parts)
 
-        names = [name for name in ("memory", "global_memory") if name == "memory" or name in self.shared]
+        is_additive = self.config.align == "additive"
         memories = tuple(
             MemoryWeights(
-                join(name, "initial"), join(name, "weight").transpose(1, 2), join(name, "bias")[:, None]
+                join(name, "initial"),
+                join(name, "weight").transpose(1, 2),
+                join(name, "bias")[:, None],
+                join(name, "align").transpose(1, 2) if is_additive else None,
+                join(name, "vector")[..., None] if is_additive else None,
             )
-            for name in names
+            for name in ("memory", "global_memory")
+            if name == "memory" or name in self.shared
         )
-        weight, bias = join("cell", "weight"), join("cell", "bias")
-        fuse, cell, reads = join("fusion", "read"), join("fusion", "cell"), self.config.reads
-        if self.config.align == "cosine":
-            return unroll(x, weight, bias, fuse, cell, memories, reads)
-        aligned = tuple(
-            AlignWeights(join(name, "align").transpose(1, 2), join(name, "vector")[..., None])
-            for name in names
-        )
-        return unroll_additive(x, weight, bias, fuse, cell, memories, aligned, reads)
+        run = unroll_additive if is_additive else unroll
+        weights = join("cell", "weight"), join("cell", "bias"), join("fusion", "read"), join("fusion", "cell")
+        return run(x, *weights, memories, self.config.reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
         """Return the states and fusion gates of one batch per task, (B, T, d or 2d) each."""
@@ -715,7 +655,7 @@ class BagNetwork(TextClassifier):
             )
         else:
             self.heads = TaskHeads(outputs, lambda output: TaskLayers(m, output))
-        self.draw_weights()
+        self.draw_weights(config.initial)
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
         """Return the ReLU of the sum of each text's word vectors (NBOW), or the upper hidden layer (MT-DNN)."""
@@ -751,12 +691,12 @@ class ConvolutionNetwork(TextClassifier):
             lambda output: TaskLayers(
                 config.hidden,
                 output,
-                embed=self._make_embedding(words, slice(m // 2, m)),
+                embed=self.make_embedding(words, slice(m // 2, m)),
                 filters=nn.Linear(config.window * m, config.hidden),
             ),
         )
         self.vocabulary_rows = ("embed.table", *(f"heads.{part_name(task)}.embed.table" for task in outputs))
-        self.draw_weights()
+        self.draw_weights(config.initial)
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
         """Return the tanh of each filter's maximum over each text."""

@@ -245,7 +245,7 @@ def to_toml(config: TrainConfig) -> str:
 
 
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
-    """Return settings in nested tables, as in a file.
+    """Return settings such as `model.dimension=100` as nested tables, as in a TOML file.
 
     Text values are parsed as TOML if possible. Raises DecabenchError if a setting is malformed or set in two ways.
     """
@@ -338,7 +338,7 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def named_model(settings: Mapping[str, Any] | Sequence[str], model: str = "") -> str:
-    """Return the model's name from `model` or the settings, or an empty string if the user gives no name."""
+    """Return the name of the model that the user chose with `model` or in the settings, or an empty string."""
     return model or _named_by(_as_tables(settings))
 
 

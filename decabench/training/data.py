@@ -76,7 +76,7 @@ class Ragged:
 
 @dataclass(frozen=True)
 class TaskData:
-    """A task's training examples."""
+    """A task's encoded training examples."""
 
     name: str
     """The task's name."""
@@ -369,68 +369,44 @@ def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         return None
 
 
-@dataclass(frozen=True)
-class BatchRule:
-    """The rules for filling a batch."""
+def cut_batches(data: TaskData, config: TrainConfig, epoch: int) -> list[Integers]:
+    """Split one pass over a task into batches of rows. Every batch has at least one row, even if it is too large.
 
-    budget: int
-    """The capacity of a batch. Every batch contains at least one example, even if it exceeds the capacity."""
-    counts: str = "sum"
-    """How a batch is measured: `examples` counts its examples, `sum` adds up their sizes, and `padded` multiplies the
-    number of examples by the largest padded length. The family defines sizes and padded lengths."""
-    grouping: str = "lengths"
-    """Which examples share a batch; see the setting `grouping`."""
-    count_marks: bool = False
-    """Whether the marks around texts count as tokens."""
-
-    @classmethod
-    def of(cls, config: TrainConfig, task: str) -> BatchRule:
-        """Return a run's rule for a task."""
-        examples = config.batch_sizes.get(task, config.batch_examples)
-        return cls(
-            examples or config.batch_tokens,
-            "examples" if examples else config.batch_rule,
-            config.grouping,
-            config.count_marks,
-        )
-
-
-def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoch: int) -> list[Integers]:
-    """Split one pass over a task into batches of rows.
-
-    The same arguments always return the same batches. Unless the rule's grouping is `none`, examples of
+    The same arguments always return the same batches. Unless the setting `grouping` is `none`, examples of
     similar length are grouped within a pool of 128 batches. With `lengths`, the pool is the family's `pool_share` of a
     pass if that is less than 128 batches, but at least 8 batches.
     """
-    random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
+    family, examples = (
+        find_family(config.model.name),
+        config.batch_sizes.get(data.name, config.batch_examples),
+    )
+    random = np.random.default_rng([config.seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
     lengths = data.lengths
-    counted = lengths if rule.count_marks else {name: each - family.marks for name, each in lengths.items()}
-    match rule.counts:
-        case "examples":
-            sizes = np.ones(len(data), dtype=np.int64)
-        case "padded":
-            sizes = family.padded_lengths(counted)
-        case _:
-            sizes = family.sizes(counted)
-    keys = family.sort_keys(lengths, by_answer=rule.grouping == "answers")
-    most, least = (max(1, int(batches * rule.budget / sizes.mean())) for batches in (_POOL, _LEAST_POOL))
-    pool = most
-    if rule.grouping == "lengths":
-        pool = min(most, max(least, math.ceil(len(data) * family.pool_share)))
+    marks = 0 if config.count_marks else family.marks
+    counted = {name: each - marks for name, each in lengths.items()}
+    budget, is_padded = examples or config.batch_tokens, not examples and config.batch_rule == "padded"
+    if examples:
+        sizes = np.ones(len(data), dtype=np.int64)
+    else:
+        sizes = family.padded_lengths(counted) if is_padded else family.sizes(counted)
+    keys = family.sort_keys(lengths, by_answer=config.grouping == "answers")
+    pool, least = (max(1, int(batches * budget / sizes.mean())) for batches in (_POOL, _LEAST_POOL))
+    if config.grouping == "lengths":
+        pool = min(pool, max(least, math.ceil(len(data) * family.pool_share)))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]
-        if rule.grouping != "none":
+        if config.grouping != "none":
             rows = rows[np.lexsort([key[rows] for key in keys])]
         at = 0
         while at < len(rows):
             # Look only at as many rows as fit into a batch if all of them have the smallest size.
-            size = sizes[rows[at : at + rule.budget // max(1, int(sizes[rows].min())) + 1]]
+            size = sizes[rows[at : at + budget // max(1, int(sizes[rows].min())) + 1]]
             fills = np.cumsum(size)
-            if rule.counts == "padded":
+            if is_padded:
                 fills = np.maximum.accumulate(size) * np.arange(1, len(size) + 1)
-            end = at + max(1, int(np.searchsorted(fills, rule.budget, "right")))
+            end = at + max(1, int(np.searchsorted(fills, budget, "right")))
             made.append(rows[at:end])
             at = end
     return [made[number] for number in random.permutation(len(made))]
@@ -441,18 +417,14 @@ class BatchStream:
 
     def __init__(self, data: TaskData, config: TrainConfig, position: Sequence[int] = (0, 0)) -> None:
         """Start at `position`, which is a pass and the number of a batch in that pass, both counted from 0."""
-        self.data = data
-        self._family, self._seed = find_family(config.model.name), config.seed
-        self._rule = BatchRule.of(config, data.name)
+        self._data, self._config = data, config
         self.epoch, self.batch = position
-        self._batches = self._cut(self.epoch)
-
-    def _cut(self, epoch: int) -> list[Integers]:
-        return cut_batches(self.data, self._family, self._rule, self._seed, epoch)
+        self._batches = cut_batches(data, config, self.epoch)
 
     def count(self, epoch: int) -> int:
         """Return the number of batches in a pass; passes are numbered from 0."""
-        return len(self._batches if epoch == self.epoch else self._cut(epoch))
+        same = epoch == self.epoch
+        return len(self._batches if same else cut_batches(self._data, self._config, epoch))
 
     @property
     def position(self) -> tuple[int, int]:
@@ -469,6 +441,6 @@ class BatchStream:
     def __next__(self) -> Integers:
         if self.batch == len(self._batches):
             self.epoch, self.batch = self.epoch + 1, 0
-            self._batches = self._cut(self.epoch)
+            self._batches = cut_batches(self._data, self._config, self.epoch)
         self.batch += 1
         return self._batches[self.batch - 1]

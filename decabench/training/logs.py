@@ -213,7 +213,7 @@ def plot_curves(output: Path) -> Path | None:
 
 
 def running_mean(values: Sequence[float], window: int) -> list[float]:
-    """Return, for each value, the mean of the last `window` values, or of all values so far if there are fewer."""
+    """Return the mean of each value and the values before it, up to `window` values in total."""
     import numpy as np
 
     total = np.cumsum([0.0, *values])

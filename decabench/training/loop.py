@@ -381,7 +381,7 @@ class _Trainer:
     # Validation and checkpoints
 
     def _validate(self) -> bool:
-        """Score the validation sample and return whether this is the best checkpoint so far."""
+        """Score the validation sample, and return whether to save these weights as the best checkpoint."""
         state, config, tasks = self.state, self.config, self.run.tasks
         cuts, outputs = config.cut_context, self.data.outputs
         model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, self.device)

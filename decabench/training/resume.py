@@ -112,7 +112,7 @@ class RunState:
     step: int = 0
     """The number of completed steps."""
     best: float | None = None
-    """The best score so far according to `best_by`; None before the first validation."""
+    """The best score of all validations, according to `best_by`; None before the first validation."""
     best_step: int | None = None
     """The step of the best checkpoint; None if there is none yet."""
     stale: int = 0

@@ -44,7 +44,7 @@ _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
 
 
 class ContextualVectors:
-    """Vectors of words in the context of their text, from an encoder that is not trained.
+    """Vectors of words that depend on the rest of the text, computed by an encoder that is not trained.
 
     Each text is encoded separately, so that its vectors do not depend on earlier texts and a resumed run ends
     with the same weights. If a text has more pieces than the encoder has positions, it is read in parts.

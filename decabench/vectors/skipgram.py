@@ -173,7 +173,10 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Return words, (batch,), and for each word a nearby word and random words, (batch, 1 + negatives)."""
+    """Return a batch of words, (batch,), and the words to compare them with, (batch, 1 + negatives).
+
+    Each word is compared with a nearby word, which is in the first column, and with random words.
+    """
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
     noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
@@ -181,7 +184,10 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Return the row of each n-gram, the rows of all words' n-grams, and each word's offset in these rows."""
+    """Return the row of each n-gram, and the rows of the n-grams of all words, one word after the other.
+
+    Also returns the position where each word's rows start.
+    """
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:

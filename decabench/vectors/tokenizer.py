@@ -167,12 +167,9 @@ class Lexicon:
                 raise ValueError(f"'format' is {str(content['format'])[:60]!r}, not {FORMAT!r}")
             if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise ValueError("not all words are strings")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return cls(words)
+        except (OSError, ValueError, KeyError, TypeError, DataError) as error:
+            reason = str(error).rstrip(".")
             raise DataError(
-                f"{path} is not a vocabulary ({error}). Use an unmodified copy of the checkpoint."
+                f"{path} is not a vocabulary ({reason}). Use an unmodified copy of the checkpoint."
             ) from error
-        if len({*SPECIALS, *words}) < len(SPECIALS) + len(words):
-            raise DataError(
-                f"{path} contains a word more than once. Use an unmodified copy of the checkpoint."
-            )
-        return cls(words)

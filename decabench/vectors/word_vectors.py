@@ -131,7 +131,7 @@ class JoinedVectors:
     parts: tuple[Vectors, ...]
     """The sources, in order. There must be at least one."""
     contextual: tuple[Vectors, ...] = ()
-    """Sources whose `rows` method takes all words of one text, because the vectors depend on the whole text."""
+    """Encoders, whose vectors depend on the whole text. Their `rows` method takes the words of one text."""
 
     @property
     def dimension(self) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models.layers import BiLSTM, LoopMatrix, log_softmax_at
+from decabench.models.layers import BiLSTM, LoopMatrix
 from decabench.models.mqan_batch import MODELS
 from tests.models.conftest import TEXTS
 from tests.models.equations import mqan as equations
@@ -123,26 +123,6 @@ def test_a_padded_lstm_is_a_packed_one(width):
     assert all(len(made) == 12 for made in found)
     for packed, padded in zip(*found, strict=True):
         torch.testing.assert_close(padded, packed, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("count", [0, 1, 8, 19])
-@pytest.mark.parametrize("size", [1.0, 300.0])
-def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
-    torch.manual_seed(0)
-    linear = torch.nn.Linear(5, 33).double()
-    x, numbers = torch.randn(count, 5, dtype=torch.float64) * size, torch.randint(0, 33, (count,))
-    found = []
-    for way in (
-        lambda x: log_softmax_at(x, linear, numbers),
-        lambda x: linear(x).log_softmax(1).gather(1, numbers[:, None]).squeeze(1),
-    ):
-        linear.zero_grad()
-        given = x.clone().requires_grad_()
-        made = way(given)
-        (made * torch.linspace(-1, 2, count, dtype=torch.float64)).sum().backward()
-        found.append([made, given.grad, linear.weight.grad.clone(), linear.bias.grad.clone()])
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_a_matrix_in_a_loop_has_the_gradient_of_autograd():

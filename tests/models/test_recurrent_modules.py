@@ -111,7 +111,7 @@ def test_a_decision_is_hard_with_the_gradient_of_the_softmax():
     scores = torch.randn(50, 2, dtype=torch.double, requires_grad=True)
     router, given = Router(0.7, 0.1), torch.randn(50, dtype=torch.double)
     torch.manual_seed(3)
-    chosen = router(scores)
+    chosen = router(scores).chosen
     torch.manual_seed(3)
     uniform = (-torch.empty_like(scores).exponential_()).exp()
     noise = -(-uniform.log()).log()  # g = -log(-log(x))
@@ -129,14 +129,14 @@ def test_decisions_follow_the_probabilities_at_any_temperature(temperature):
     torch.manual_seed(0)
     for scores in ((0.0, 1.0), (0.3, -1.2), (0.0, 0.0)):
         p = math.exp(scores[1]) / sum(map(math.exp, scores))
-        share = router(torch.tensor(scores).expand(100_000, 2)).mean().item()
+        share = router(torch.tensor(scores).expand(100_000, 2)).chosen.mean().item()
         assert abs(share - p) < 4 * math.sqrt(p * (1 - p) / 100_000)
 
 
 def test_answers_have_no_noise():
     router = Router(1.0, 0.1).eval()
     scores = torch.tensor([[0.0, 0.1], [0.1, 0.0], [0.0, 0.0]])
-    assert router(scores).tolist() == [1, 0, 0]
+    assert router(scores).chosen.tolist() == [1, 0, 0]
 
 
 def test_the_temperature_is_halved_at_each_epoch():
