@@ -36,7 +36,7 @@ def folder_names(rows: Sequence[str]) -> dict[str, str]:
 
 
 def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: Path) -> bool:
-    """Combine the answers of a row's runs for a suite and seed into a submission.
+    """Combine the answers of a row's runs, for one suite and one seed, into a submission.
 
     Returns whether there were any answers.
     """

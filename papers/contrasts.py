@@ -69,7 +69,7 @@ class Findings:
     """The outcomes of all contrasts of a plan."""
 
     found: Sequence[Finding]
-    """The findings for each contrast and measure, each followed by the finding without overlap, if requested."""
+    """A finding for each contrast and measure. The finding without overlap follows, if there is one."""
     planned: int
     """The number of tests that the p values are corrected for."""
     spreads: Sequence[str]
@@ -196,9 +196,9 @@ def lower_is_better(plan: Plan, place: Place) -> list[str]:
 
 
 def rises(measure: Measure, place: Place) -> bool:
-    """Whether higher is better, according to the metric that has this score as its headline.
+    """Return whether higher is better, according to the metric that has this score as its main score.
 
-    True if there is no such metric.
+    Returns True if there is no such metric.
     """
     for task in tasks_of(measure, place.include):
         own = find_metric(task_of(task, place.include).metric)

@@ -24,9 +24,9 @@ class Cost:
     figures: Mapping[int, float]
     """The score for each seed."""
     twin: str
-    """The row to compare with. Empty if the row has no contrast, or if the other row has no runs."""
+    """The name of the row to compare with. Empty if no contrast names one, or if that row has no runs."""
     tested: Tested | None
-    """The contrast with the row to compare with, if any."""
+    """The result of comparing the two rows, or None if there is no row to compare with."""
     weights: int | None
     """The number of weights in all models of the row, without embeddings."""
     minutes: float | None

@@ -45,11 +45,11 @@ class Panel:
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
-    """Return the unit and the validation scores of a row. For a suite, these are its totals.
+    """Return a row's learning curve on a task or suite, and the unit of its first column, `epoch` or `step`.
 
-    None if a task is missing. Only completed runs count, and runs that learned from the validation examples are
-    left out. If a suite's tasks have separate runs, their first validations are combined, then their second
-    validations, and so on.
+    The curve of a suite consists of the suite's totals. If its tasks have separate runs, their first validations are
+    combined, then their second validations, and so on. Only completed runs count, and runs that learned from the
+    validation examples are left out. Returns None if this leaves a task without a curve.
     """
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}

@@ -151,7 +151,7 @@ def count_parameters(count: Count) -> int:
 
 @dataclass(frozen=True)
 class Effort:
-    """The effort of a row's completed runs."""
+    """The weights, steps and time of a row's completed runs."""
 
     done: Mapping[int, int]
     """The number of completed runs for each seed."""
@@ -172,7 +172,7 @@ class Effort:
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
-    """Return the effort of a row's runs, from their logs or records."""
+    """Return the weights, steps and time of a row's runs, from their logs or records."""
     runs = plan.runs_of(row)
     seeded = sorted(seeded_runs(plan, place, runs), key=lambda one: one.seed)
     found: dict[int, list[Training]] = {one.seed: [] for one in seeded}

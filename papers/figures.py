@@ -271,7 +271,7 @@ STEPS = 6
 
 @dataclass(frozen=True)
 class TaskRoutes:
-    """How a task's texts are routed from sub-encoders to the task's decoder."""
+    """Statistics on the open connections between the sub-encoders and a task's decoder."""
 
     texts: Sequence[int]
     """The number of texts with a word at each of the first STEPS time steps.
@@ -279,11 +279,11 @@ class TaskRoutes:
     If labels are read at the last word, a text counts only at the step of its last word.
     """
     steps: Sequence[Sequence[Sequence[float]]]
-    """(STEPS, m - 1, n): the share of these texts, 0–1, that open the connection to each sub-encoder."""
+    """The share of these texts, 0–1, that open the connection to each sub-encoder, (STEPS, m - 1, n)."""
     words: int
     """The number of words read."""
     sub_encoders: Sequence[Sequence[float]]
-    """(m - 1, n): the share of open connections to each sub-encoder, over all words."""
+    """The share of words, 0–1, that open the connection to each sub-encoder, (m - 1, n)."""
     encoder: float
     """The share of open connections inside the shared encoder, over all words."""
 
@@ -324,9 +324,9 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
 
 
 def task_shares(routes: Mapping[str, TaskRoutes]) -> dict[str, list[list[float]]]:
-    """Return each task's share of the use of every sub-encoder, shape (m - 1, n).
+    """Return each task's share of the open connections to every sub-encoder, (m - 1, n).
 
-    Shares add up to 1, or are all 0.
+    For each sub-encoder, the shares of all tasks add up to 1, or are 0 if no task uses it.
     """
     values = {task: np.array(own.sub_encoders) for task, own in routes.items()}
     total = np.sum(list(values.values()), axis=0)

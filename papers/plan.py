@@ -34,11 +34,11 @@ class Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task: str = ""
     """The task."""
     score: str = ""
-    """The name of one of the task's scores. By default, the headline."""
+    """The name of one of the task's scores. By default, the task's main score."""
     digits: int = 1
     """The number of decimals."""
     suite: str = ""
-    """A suite to use instead of a task. Its headlines are combined as in the suite (sum or mean)."""
+    """A suite to use instead of a task. The main scores of its tasks are combined as in the suite (sum or mean)."""
     split: Literal["", "train", "validation", "test"] = ""
     """The task's split, if different from the plan's split."""
     remark: str = ""
@@ -53,7 +53,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model to train with each seed."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^\w[\w.+-]*$")]
-    """The run's name, which its folder names begin with."""
+    """The run's name. The names of its folders begin with it."""
     tasks: tuple[str, ...] = ()
     """The tasks to train on. By default, all tasks of the suite."""
     omit: tuple[str, ...] = ()
@@ -121,7 +121,8 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measures: tuple[str, ...]
     """The measures to compare."""
     claimed: float | None = None
-    """The difference stated in the paper's text, if there is only one measure. Negative for an error that falls."""
+    """The difference stated in the paper's text, if there is only one measure. If lower is better, an improvement is
+    negative."""
     development: bool = False
     """Whether the published difference is for development sets."""
     remark: str = ""
@@ -151,14 +152,15 @@ def contrast_title(row: str, baseline: Sequence[str]) -> str:
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A parameter count worked out in the paper, with the corresponding modules here."""
+    """A number of parameters that the paper works out as an example, and the modules here that should have as many."""
 
     name: str
     """The name of the counted part."""
     printed: int
     """The number printed in the paper."""
     modules: dict[str, tuple[int, ...]]
-    """Classes (`package.module:Class`), with the sizes to build them with. Their parameters are added up."""
+    """Maps each class (`package.module:Class`) to the arguments to build it with. The parameters of all classes are
+    added up."""
     remark: str = ""
     """Why the two numbers differ."""
 
@@ -205,7 +207,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     split: Literal["train", "validation", "test"] = "test"
     """The split to answer. Measures can use other splits."""
     overlap: tuple[str, ...] = ()
-    """Training splits to check for overlap. Suites are also scored without texts that occur in them, in any task."""
+    """Training splits to check for overlap. Suites are also scored without the texts that occur in these splits of any
+    of their tasks."""
     overlap_by: Literal["exact", "normalised"] = "exact"
     """How to compare texts: exactly (`exact`), or ignoring case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
@@ -417,7 +420,7 @@ def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
 
 
 def key_of(task: str, split: str) -> str:
-    """Return the key for a task's scores, given the split if different from the plan's split."""
+    """Return the key for a task's scores. `split` is empty for the plan's own split."""
     return f"{task}.{split}" if split else task
 
 

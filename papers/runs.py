@@ -110,7 +110,7 @@ def complete(one: SeededRun) -> None:
 
 
 def describe_scores(results: Path) -> str:
-    """Return a run's headline scores, and the file that they come from. Errors are shown with three decimals."""
+    """Return a run's main scores, and the file that they come from. Errors are shown with three decimals."""
     scores = []
     for name, task in read_results_file(results).tasks.items():
         if task.score is not None:

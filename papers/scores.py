@@ -72,7 +72,7 @@ LEAST_FREEDOM = 2
 """The minimum degrees of freedom. With fewer, seeds would seem to have no effect if two of them happened to agree."""
 
 UNLIKE = 0.05
-"""Rows count as varying differently if the p value of Bartlett's test is below this."""
+"""The p value of Bartlett's test below which rows count as varying differently over seeds."""
 
 LEAST_VARIANCE = 1e-18
 """Figures with a smaller variance count as equal, because of rounding errors."""
@@ -102,9 +102,10 @@ def score_run(one: SeededRun) -> Mapping[str, ScoredTask]:
 
 
 def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, ScoredTask]:
-    """Return the scores of withheld answers by task, if they have statistics. Older records don't.
+    """Return the scores of the tasks whose answers are withheld, computed from the record's statistics.
 
-    Raises DataError if the statistics don't match the results.
+    Tasks without statistics are left out, as in older records. Raises DataError if the statistics don't match the
+    results.
     """
     found = dict[str, ScoredTask]()
     with open_submission(folder) as opened:
@@ -175,9 +176,8 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
 def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
     """Return the scores without some examples. A task without remaining examples is dropped.
 
-    References, answers, statistics and the headline are reduced to the remaining examples; everything
-    else stays the same. Raises DataError if examples have to be left out but their answers are not
-    available.
+    References, answers, statistics and the main score cover the remaining examples; everything else stays the same.
+    Raises DataError if examples have to be left out but their answers are not available.
     """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
@@ -208,7 +208,7 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
 
 
 def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int, float]:
-    """Return a measure's figures by seed, for seeds with results on all of its tasks."""
+    """Return a row's figures on a measure, by seed, for the seeds with results on all of the measure's tasks."""
     tasks = tasks_of(measure, place.include)
     found = {}
     for seed in _seeds_of(scored, row, measure, place):
@@ -240,7 +240,10 @@ def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
-    """Return the number of a measure's tasks done for the most complete seed, and the total number of tasks."""
+    """Return how many of a measure's tasks are scored for a row, and how many there are.
+
+    If seeds differ, the first number is that of the seed with the most scores.
+    """
     tasks = tasks_of(measure, place.include)
     done = [seed for task in tasks for seed in scored.get(row, {}).get(measure.key_of(task), {})]
     return max(map(done.count, done), default=0), len(tasks)
@@ -269,9 +272,10 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
 
 
 def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
-    """Return the trained rows, grouped by whether their figure comes from several models per seed.
+    """Return the trained rows in two groups.
 
-    Models that start from the same weights are not independent, and count as one.
+    The key True is for rows whose figure comes from several models per seed, and False for all other rows. Models that
+    start from the same weights are not independent, and count as one.
     """
     tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
     for row in plan.trained_rows:
@@ -357,13 +361,14 @@ class Tested:
     difference: float
     """The row's figure minus the baseline's, each as a mean over seeds."""
     test: PairTests | None
-    """The test over texts, for these seeds, if any."""
+    """The test over texts for the trained models, or None if the score can't be tested."""
     by_seed: Mapping[int, float]
     """The difference for each seed that all rows share."""
     seeds: Mapping[str, int]
     """The number of seeds of each row."""
     models: Mapping[str, float]
-    """The factor for each trained row's spread: its squared weight divided by its number of seeds."""
+    """Maps each trained row to the factor by which its variance over seeds enters the variance of the difference. The
+    factor is 1 / (n² seeds) for one of n baselines, and 1 / seeds for the row that is compared with them."""
     examples: int
     """The number of texts, counting each text once."""
     units: int
@@ -371,7 +376,7 @@ class Tested:
     effective: float
     """The effective number of units, as if all units had the same size."""
     spreads: Mapping[str, Spread]
-    """How much each row's figure varies from seed to seed, if known."""
+    """The variation between seeds, for each row where it is known."""
     remark: str = ""
     """Why there is no test. Empty if there is a test."""
 
@@ -403,7 +408,7 @@ class Tested:
 
     @property
     def over_texts(self) -> tuple[float, float] | None:
-        """The 95% interval over texts, for these seeds, if any."""
+        """The 95% interval over texts for the trained models, or None without a test."""
         texts = self.test.interval(0, 1) if self.test else None
         return texts.ends if texts else None
 
@@ -505,7 +510,7 @@ def average(samples: Sequence[Sample]) -> Sample:
 
 
 def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
-    """Return the statistics of a score, by default the task's headline score.
+    """Return the statistics of a score, by default the task's main score.
 
     Raises NotTestedError for a score whose statistics can't be resampled.
     """
@@ -516,9 +521,9 @@ def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
 
 
 def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
-    """Return the sample for a metric.
+    """Return the statistics of the metric called `name`.
 
-    `metric` may have a different headline than the metric with this name.
+    `metric` is this metric, or a copy of it with another main score.
     """
     assert scored.sample is not None
     references = scored.references

@@ -88,7 +88,10 @@ def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Exam
 
 
 def _only_unknown(example: Example, is_known: Sequence[bool]) -> Example:
-    """Return the example with all known or unscored words tagged as punctuation, which the metric leaves out."""
+    """Return a copy of the example in which only unknown words count.
+
+    All known words are tagged as punctuation, which the metric leaves out.
+    """
     tags = example.meta.get("upos") or example.meta.get("pos")
     own = tags.split() if isinstance(tags, str) else tags
     if own is None:

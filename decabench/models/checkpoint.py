@@ -408,6 +408,10 @@ class Checkpoint:
             )
         return files
 
+    def file_digests(self) -> dict[str, str]:
+        """Return a mapping from the name of the weights file to its SHA-256 digest, as computed by `sha256sum`."""
+        return {MODEL: file_digest(self.folder / MODEL)}
+
     def check_files(self, optimizer: bool = False) -> None:
         """Check that the weights and vocabulary have not changed since they were saved.
 

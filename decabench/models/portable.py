@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from decabench.errors import DecabenchError
-from decabench.files import file_digest, new_folder, write_file
+from decabench.files import new_folder, write_file
 from decabench.models.checkpoint import MODEL, RECORD, VOCABULARY, Checkpoint, digest_files, load_weights
 from decabench.vectors import (
     PACKAGES,
@@ -94,7 +94,7 @@ def export_checkpoint(
                 zip(map(short_name, checkpoint.vectors), checkpoint.record.vectors.split("+"), strict=False)
             ),
             "weights": checkpoint.digest(),
-            "files": {MODEL: file_digest(checkpoint.folder / MODEL)},
+            "files": checkpoint.file_digests(),
         }
         record = replace(checkpoint.record, state=None, exported_from=trained)
         lexicon.write(folder / VOCABULARY)

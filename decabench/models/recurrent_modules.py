@@ -160,9 +160,8 @@ class CrossStitch(TaskEncoder):
     def __init__(self, tasks: int, layers: int, own: float, is_sluice: bool) -> None:
         super().__init__()
         self.parts = 1 + is_sluice
-        self.stitches = nn.Parameter(
-            _mixture(self.parts * tasks, own).repeat(layers, 1, 1)
-        )  # alpha: (to, from)
+        alpha = _mixture(self.parts * tasks, own)  # (to, from)
+        self.stitches = nn.Parameter(alpha.repeat(layers, 1, 1))
         self.mixtures = nn.Parameter(torch.full((tasks, layers), 1 / layers)) if is_sluice else None  # beta
 
     def forward(self, x: Tensor, task: int, networks: TaskLSTMs, lengths: Tensor) -> Tensor:
@@ -171,7 +170,8 @@ class CrossStitch(TaskEncoder):
             read = [own[layer](column) for own, column in zip(networks, columns, strict=True)]
             parts = torch.stack([part for states in read for part in states.chunk(self.parts, 2)])
             stitched = torch.einsum("kj,jbth->kbth", alpha, parts)  # (K, B, T, h), or (2K, B, T, h/2)
-            columns = [torch.cat(own.unbind(), 2) for own in stitched.unflatten(0, (-1, self.parts))]
+            by_task = stitched.reshape(-1, self.parts, *stitched.shape[1:])
+            columns = [torch.cat(own.unbind(), 2) for own in by_task]
             if self.mixtures is not None:
                 mixed = mixed + self.mixtures[task, layer] * columns[task]
         return columns[task] if self.mixtures is None else mixed

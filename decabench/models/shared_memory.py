@@ -274,13 +274,13 @@ class MemoryRecurrence(torch.autograd.Function):
         # Index t is the read after step t - 1. Only used with two memories; a single memory is read into `inputs`.
         read = new(len(memories), length + 1, tasks * texts, 1, width)
         inputs = new(length, tasks, texts, fuse.shape[1])
-        parts = torch.split(inputs.flatten(1, 2).unsqueeze(2), width, 3)
+        of_memories = torch.split(inputs.flatten(1, 2).unsqueeze(2), width, 3)
         states, cells = given.new_zeros(2, length + 1, tasks, texts, d)
         gates, fusion = torch.empty_like(given), new(length, tasks, texts, 2 * d)
         squashed = new(length, tasks, texts, d)
-        whole = given, states, cells, gates, inputs, fusion, squashed, *parts
-        now, state, cell, gate, into, fused, tanh, *parts = (part.unbind() for part in whole)
-        found = [part.unbind() for part in read]
+        whole = given, states, cells, gates, inputs, fusion, squashed
+        now, state, cell, gate, into, fused, tanh = (part.unbind() for part in whole)
+        parts, found = ([part.unbind() for part in several] for several in (of_memories, read))
         for memory, own in zip(memories, found, strict=True) if is_hybrid else ():
             memory.read(0, 0, own[0])
         for t in range(length):
@@ -321,10 +321,8 @@ class MemoryRecurrence(torch.autograd.Function):
         # Compute everything that does not depend on later steps in advance.
         o, i, f, candidate = gates.chunk(4, 3)
         added, g = fusion.chunk(2, 3)
-        by_c = torch.stack(
-            [candidate * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - candidate.square())], 3
-        )
-        ahead = squashed * o * (1 - o), o * (1 - squashed.square()), by_c, f, grads[0]
+        slopes = [candidate * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - candidate.square())]
+        ahead = squashed * o * (1 - o), o * (1 - squashed.square()), torch.stack(slopes, 3), f, grads[0]
         by_h, by_sum, by_c, keep, given = (part.unbind() for part in ahead)
         by_fusion = torch.stack([g, added * g * (1 - g)], 3).unbind()
         d_rest = d_gates.view(length, tasks, texts, 4, d)[..., 1:, :].unbind()
