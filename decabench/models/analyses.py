@@ -37,7 +37,7 @@ class Analysis:
     """An analysis offered by `decabench analyze NAME`."""
 
     summary: str
-    """A one-line description of the figure."""
+    """A one-line description of what the analysis shows."""
     run: Callable[[TrainedModel, Samples, Path], Iterator[str]]
     """The function that writes the files. It takes the model, the examples and the output folder, and yields messages
     to print."""

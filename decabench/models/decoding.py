@@ -111,9 +111,10 @@ class _Beam:
         )  # the greedy answer's position in the beam
 
     def extend(self, p: Tensor, step: int) -> Tensor:
-        """Extend the hypotheses with the most likely words, given the words' probabilities, (B, width, words).
+        """Extend the hypotheses with the most likely words.
 
-        Returns, for each new hypothesis, the number of the old hypothesis that it extends, (B, width).
+        `p` contains the probabilities of the next words, (B, width, words). Returns, for each new hypothesis, the
+        number of the old hypothesis that it extends, (B, width).
         """
         size = p.shape[-1]
         # A finished answer can only continue with <eos>, at no cost.

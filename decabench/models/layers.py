@@ -136,7 +136,7 @@ def drop(x: Tensor, rate: float) -> Tensor:
 
 
 class LoopMatrix:
-    """A matrix by which every step of a loop multiplies, and whose gradient is computed after the loop.
+    """A matrix that is multiplied at every step of a loop, and whose gradient is computed after the loop.
 
     Autograd would add to the gradient of the whole matrix at every step. Here, the inputs and gradients of all steps
     are multiplied in a single product, which gives the same sum.
@@ -155,7 +155,7 @@ class LoopMatrix:
 
 
 class _AfterLoop(torch.autograd.Function):
-    """The identity. Its backward pass runs after that of all steps, and returns the gradient of the matrix."""
+    """Returns the matrix. Its backward pass runs after those of all steps, and computes the gradient of the matrix."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:
@@ -171,7 +171,7 @@ class _AfterLoop(torch.autograd.Function):
 
 
 class _InLoop(torch.autograd.Function):
-    """A step's product, which leaves the gradient of the matrix to `_AfterLoop`."""
+    """Computes the product of one step. Its backward pass leaves the gradient of the matrix to `_AfterLoop`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:

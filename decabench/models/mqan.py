@@ -74,7 +74,7 @@ class Encoding:
     question_mask: Tensor
     """A mask of the question, (B, m), which is True at tokens."""
     state: DecoderState
-    """The state in which the decoder starts: the last states of the context's final BiLSTM, and zeros."""
+    """The decoder's first state: the last states of the context's final BiLSTM, and zeros for the context state."""
     layers: tuple[Tensor, ...] = ()
     """The encoder states that each layer of the decoder attends to, each (B, l, d)."""
 
@@ -286,10 +286,11 @@ class Decoder(nn.Module):
     def recur(
         self, a_self: Tensor, encoded: Encoding, state: DecoderState | None = None
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
-        """Run the decoder's loop over n tokens of the answer (Eq. 7-9), from `state` or else from the encoder's.
+        """Run the decoder's loop over n tokens of the answer (Eq. 7-9).
 
-        Returns the hidden states h (B, n, d), the context states c~ (B, n, d), the attention over the context
-        alpha^C (B, n, l), and the state after the last token. `a_self` is (B, n, d).
+        The loop starts from `state`, or from the first state if it is None. `a_self` is (B, n, d). Returns the hidden
+        states h (B, n, d), the context states c~ (B, n, d), the attention over the context alpha^C (B, n, l), and the
+        state after the last token.
         """
         h, c, context = state or encoded.state
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
@@ -510,7 +511,7 @@ class DecoderPast:
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
         """Keep the given rows, in the given order.
 
-        If `same_examples` is true, each row is replaced by a row of the same example.
+        If `same_examples` is true, every row still belongs to the same example as before.
         """
         self.said = [(keys[rows], values[rows]) for keys, values in self.said]
         self.state = DecoderState(*(part[rows] for part in self.state))

