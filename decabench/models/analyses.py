@@ -17,16 +17,17 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from decabench.errors import UnknownNameError, require_name, require_package
 from decabench.files import atomic_file
 from decabench.models.checkpoint import Checkpoint, TrainedModel, batch_by_length
-from decabench.models.decoding import GeneratedWords, greedy
-from decabench.models.mqan import MQAN, Decoded, DecoderPast
+from decabench.models.decoding import GeneratedWords
+from decabench.models.mqan import MQAN, Decoded
 from decabench.models.mqan_batch import MQANBatch
 from decabench.plugins import load_object
 from decabench.tasks import Example, Task
-from decabench.vectors import EOS
+from decabench.vectors import EOS, INIT
 
 Samples = Mapping[str, tuple[Task, Sequence[Example]]]
 """Maps each task's name to the task and the examples to analyze."""
@@ -104,52 +105,20 @@ def escape_token(token: str) -> str:
 SOURCES = ("vocabulary", "context", "question")
 
 
-@dataclass(frozen=True)
-class Trace:
-    """Greedy answers to a batch, with the decoder's pointer weights and attention at every step.
-
-    In shapes, B counts examples, n steps, l context tokens and m question tokens.
-    """
-
-    found: GeneratedWords
-    """The generated answers."""
-    weights: Tensor
-    """(B, n, 3) The weights of the vocabulary, the context pointer and the question pointer."""
-    context_attention: Tensor
-    """(B, n, l) The attention over the context."""
-    question_attention: Tensor | None
-    """(B, n, m) The attention over the question; None if the model has no question pointer."""
-
-
 @torch.inference_mode()
-def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Trace:
-    """Answer a batch greedily, and return the answers with the pointer weights and attention at every step."""
-    model.eval()
-    steps = limit or model.config.max_answer_tokens
-    past = _TracedPast(model, batch, steps)
-    found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
-    # On a GPU, decoding can run past the last <eos>, because checking after every step is slow.
-    taken = past.steps[: found.outputs.shape[1]]
-    gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in taken], 1)
-    lam, rest = (torch.cat([decoded.pointers[at] for decoded in taken], 1) for at in (0, 1))
-    questions = [q for decoded in taken if (q := decoded.question_attention) is not None]
-    return Trace(
-        found,
-        torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu(),
-        torch.cat([decoded.context_attention for decoded in taken], 1).cpu(),
-        torch.cat(questions, 1).cpu() if questions else None,
-    )
+def trace_answers(model: MQAN, batch: MQANBatch) -> tuple[GeneratedWords, Decoded, Tensor]:
+    """Answer a batch greedily, and return the answers and the decoder's output at every step.
 
-
-class _TracedPast(DecoderPast):
-    def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
-        super().__init__(model, batch, steps)
-        self.steps: list[Decoded] = []
-
-    def step(self, last: Tensor) -> Tensor:
-        p = super().step(last)
-        self.steps.append(cast(Decoded, self.decoded))
-        return p
+    Also returns the weights of the sources in SOURCES, (B, n, 3), for n steps.
+    """
+    found, decoder, encoded = model.decode(batch), model.decoder, model.encoder(batch)
+    # The decoder reads the generated answers once more, all steps together.
+    read = F.pad(found.outputs[:, :-1], (1, 0), value=INIT).to(encoded.context.device)
+    a_self = decoder.self_attend(decoder.represent(model.words(read, batch)), encoded)
+    h, context, attention, _ = decoder.recur(a_self, encoded)
+    decoded = decoder.point(a_self, h, context, attention, encoded)
+    gamma, (lam, rest) = decoded.vocabulary_gate.sigmoid(), decoded.pointers
+    return found, decoded, torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu()
 
 
 @dataclass(frozen=True)
@@ -171,17 +140,13 @@ def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example])
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
         batch = cast(MQANBatch, model.make_batch(task, [items[row] for row in rows]))
-        traced = trace_answers(cast(MQAN, model.network), batch)
-        kept.append(traced.weights[(traced.found.outputs != EOS).cumprod(1).bool()].float())
-    weights = torch.cat(kept)  # (words, 3)
-    if not len(weights):
-        return PointerShares(0, dict.fromkeys(SOURCES, 0.0), dict.fromkeys(SOURCES, 0.0))
-    counts = torch.bincount(weights.argmax(1), minlength=3) / len(weights)
-    return PointerShares(
-        len(weights),
-        dict(zip(SOURCES, counts.tolist(), strict=True)),
-        dict(zip(SOURCES, weights.mean(0).tolist(), strict=True)),
-    )
+        found, _, weights = trace_answers(cast(MQAN, model.network), batch)
+        kept.append(weights[(found.outputs != EOS).cumprod(1).bool()].float())
+    of_words = torch.cat(kept)  # (words, 3)
+    count = max(1, len(of_words))
+    chosen, mean = torch.bincount(of_words.argmax(1), minlength=3) / count, of_words.sum(0) / count
+    shares = (dict(zip(SOURCES, own.tolist(), strict=True)) for own in (chosen, mean))
+    return PointerShares(len(of_words), *shares)
 
 
 def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> Iterator[str]:
@@ -229,18 +194,17 @@ def map_attention(model: TrainedModel, task: Task, example: Example) -> Attentio
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)
-    traced = trace_answers(network, batch)
+    generated, decoded, weights = trace_answers(network, batch)
     words = model.words.lexicon.words
     read, asked = ([words[number] for number in item[column]] for column in ("context", "question"))
-    split = network.config.parts.coattention
-    question_attention = traced.question_attention
+    split, over_question = network.config.parts.coattention, decoded.question_attention
     return AttentionMap(
         context=read if split else [*read, *asked],
         question=asked if split else [],
-        answer=[words[number] for number in network.word_numbers(traced.found, batch)[0]],
-        context_attention=traced.context_attention[0].tolist(),
-        question_attention=[] if question_attention is None else question_attention[0].tolist(),
-        weights=[dict(zip(SOURCES, row, strict=True)) for row in traced.weights[0].tolist()],
+        answer=[words[number] for number in network.word_numbers(generated, batch)[0]],
+        context_attention=decoded.context_attention[0].tolist(),
+        question_attention=[] if over_question is None else over_question[0].tolist(),
+        weights=[dict(zip(SOURCES, row, strict=True)) for row in weights[0].tolist()],
     )
 
 

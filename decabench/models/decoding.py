@@ -40,13 +40,11 @@ class GeneratedWords:
 
 
 @torch.inference_mode()
-def greedy(
-    past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False
-) -> GeneratedWords:
+def greedy(past: Past, count: int, limit: int, device: torch.device) -> GeneratedWords:
     """Generate `count` answers by taking the most likely word at every step.
 
     Decoding stops when all answers have ended or reached `limit` tokens. Finished rows are removed from the
-    batch once they make up half of it, unless `keep_rows` is true.
+    batch once they make up half of it.
     """
     look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     alive = torch.arange(count, device=device)
@@ -62,7 +60,7 @@ def greedy(
         ended = int(done.sum())
         if ended == len(done):
             break
-        if 2 * ended >= len(done) and not keep_rows:
+        if 2 * ended >= len(done):
             rows = (~done).nonzero().squeeze(1)
             past.select(rows)
             alive, last, done = alive[rows], last[rows], done[rows]

@@ -431,6 +431,17 @@ class MQAN(MultitaskNetwork):
         known = F.embedding(outputs.clamp_max(len(table) - 1), table)
         return torch.where((outputs < len(table))[..., None], known, other)
 
+    def decode(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> GeneratedWords:
+        """Generate answers greedily, or with beam search if `beam` is above 1."""
+        self.eval()
+        steps = limit or self.config.max_answer_tokens
+        with torch.inference_mode():
+            past = DecoderPast(self, batch, steps)
+            device = past.encoded.context.device
+            if beam > 1:
+                return beam_search(past, len(batch), beam, steps, device)
+            return greedy(past, len(batch), steps, device)
+
     def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
         """Return each answer as a list of lexicon numbers."""
         table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
@@ -438,15 +449,7 @@ class MQAN(MultitaskNetwork):
 
     def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         """Return the answers in lower case, decoded greedily, or with beam search if `beam` is above 1."""
-        self.eval()
-        steps = limit or self.config.max_answer_tokens
-        with torch.inference_mode():
-            past = DecoderPast(self, batch, steps)
-            device = past.encoded.context.device
-            if beam > 1:
-                found = beam_search(past, len(batch), beam, steps, device)
-            else:
-                found = greedy(past, len(batch), steps, device)
+        found = self.decode(batch, limit, beam)
         read = batch.context_lengths
         if self.config.parts.coattention:  # without coattention, the context already includes the question
             read = read + batch.question_lengths
@@ -486,7 +489,6 @@ class DecoderPast:
             self.said.append((room, room.clone()))
         self.state = self.encoded.state
         self.length = 0  # the number of steps stored in `said`
-        self.decoded: Decoded | None = None  # the output of the last step
 
     def step(self, last: Tensor) -> Tensor:
         """Return the probabilities of the next words, (B, v + o), given the last words, (B,).
@@ -503,8 +505,8 @@ class DecoderPast:
             x = layer(x, said, context, mask, causal=False)  # the whole answer so far
         h, context_state, attention, self.state = decoder.recur(x, self.encoded, self.state)
         self.length += 1
-        self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
-        p = self.model.distribution(self.decoded, self.batch)[:, 0]
+        decoded = decoder.point(x, h, context_state, attention, self.encoded)
+        p = self.model.distribution(decoded, self.batch)[:, 0]
         p[:, :EOS] = 0  # <pad>, <unk> and <init>; indexing with a list would make a GPU wait
         return p
 

@@ -31,7 +31,7 @@ policy networks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
@@ -575,17 +575,21 @@ class RecurrentModules(TextNetwork):
         self._check_tasks()
         if config.word_range:
             self.embed.draw(config.word_range)
-        d, h = words.dimension, config.hidden
-        self.encoder = self._make_encoder(d)
+        d, count = words.dimension, len(outputs)
+        stacked, is_girnet = config.name in ("cross-stitch", "sluice"), config.name == "girnet"
+        self.encoder = TaskEncoder()
+        if stacked:
+            self.encoder = CrossStitch(count, config.layers, config.stitch, config.name == "sluice")
+        elif is_girnet:
+            self.encoder = GIRNet(d, count - 1, config.gate_size)
         self.shared: nn.Module | None = None
         if config.is_modular:
             self.shared = ModularEncoder(config, d)
         elif config.extension == "shared":
-            self.shared = LSTM(d, h)
-        stacked = config.name in ("cross-stitch", "sluice")
+            self.shared = LSTM(d, config.hidden)
         self.heads = TaskHeads({}, lambda output: Head())
         for task, output in outputs.items():
-            lstms = config.layers if stacked else int(config.name != "girnet" or task != config.primary)
+            lstms = config.layers if stacked else int(not is_girnet or task != config.primary)
             self.heads.add(task, TaskPart(config, d, cast(Any, output), lstms))
         self.register_buffer("counts_epochs", torch.tensor(0.0))
 
@@ -607,25 +611,11 @@ class RecurrentModules(TextNetwork):
                 "Train on several tasks, or choose another extension."
             )
 
-    def _make_encoder(self, d: int) -> TaskEncoder:
-        config, count = self.config, len(self.tasks)
-        match config.name:
-            case "cross-stitch" | "sluice" as name:
-                return CrossStitch(count, config.layers, config.stitch, name == "sluice")
-            case "girnet":
-                return GIRNet(d, count - 1, config.gate_size)
-            case _:
-                return TaskEncoder()
-
-    def _parts(self) -> Iterator[TaskPart]:
-        for task in self.tasks:
-            yield cast(TaskPart, self.heads[task])
-
     def represent(self, batch: ColumnBatch) -> Represented:
         """Return the representation of a batch's texts for their task."""
         part, lengths = cast(TaskPart, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
-        networks = [list(cast(Any, own.lstms)) for own in self._parts()]
+        networks = [list(cast(Any, self.heads[task]).lstms) for task in self.tasks]
         states = self.encoder(x, self.tasks.index(batch.task), networks, lengths)
         mask = token_mask(lengths, x)
 

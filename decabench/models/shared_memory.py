@@ -1,7 +1,7 @@
 """Shared-memory models (Liu et al. 2016, "Deep Multi-Task ... Shared Memory") and the paper's baselines.
 
 Equation numbers refer to the paper. Tasks share the embeddings, and each task has an output layer (Eq. 20).
-The models in MODELS differ in everything else:
+The models differ in everything else:
 
  | model | shared | each task's own |
  |---|---|---|
@@ -37,8 +37,6 @@ from decabench.models.layers import WordEmbedding, max_over_time, token_mask
 from decabench.models.text_network import TextConfig, TextNetwork, encode, last_states, reverse
 from decabench.tasks import Label, Output
 from decabench.vectors import WordTable
-
-MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,7 @@ class SharedMemoryConfig(TextConfig):
 
 
 MemoryReads = Literal["both", "global", "late"]
-"""Which reads of ARC-II's memories enter h_t. The paper leaves this open.
-
-`both` means the local read at t - 1 and the global read at t, `global` means only the global read at t, and
-`late` means both reads at t - 1.
-"""
+"""The values of the setting `reads`. The paper leaves open which reads of ARC-II's memories enter h_t."""
 
 _TINY = 1e-8  # the minimum of a norm, so that the cosine of a zero vector is 0
 

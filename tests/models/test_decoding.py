@@ -13,15 +13,11 @@ ALL = sorted(MODELS)
 
 
 def greedy(model, batch, limit=None):
-    return model.generate_answers(batch, limit)[0]
-
-
-def word_numbers(model, batch, limit):
-    return model.generate_answers(batch, limit)[1]
+    return model.decode(batch, limit)
 
 
 def beam_search(model, batch, width, limit):
-    return model.generate_answers(batch, limit, width)[0]
+    return model.decode(batch, limit, width)
 
 
 def distributions(model, batch, outputs):
@@ -83,7 +79,8 @@ def test_greedy_is_the_argmax_of_teacher_forcing(kit, name):
 @torch.no_grad()
 def test_greedy_is_what_the_transcription_says(kit, name):
     made = kit(name)
-    numbers = word_numbers(made.model, made.batch(), limit=8)
+    batch = made.batch()
+    numbers = made.model.word_numbers(made.model.decode(batch, limit=8), batch)
     for row, text in enumerate(TEXTS):
         batch = made.apart(text)
         found = equations.greedy(

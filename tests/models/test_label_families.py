@@ -4,7 +4,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.errors import DecabenchError
-from decabench.models import MODELS, shared_memory
+from decabench.models import MODELS
 from decabench.models.batches import ColumnBatch
 from decabench.models.family import find_family
 from decabench.models.heads import part_name
@@ -44,7 +44,7 @@ CASES = [
     *(("classifier", TAGS, {"crf": crf}) for crf in (True, False)),
     *((name, LABELS, {"bidirectional": way}) for name in META_MODELS for way in (False, True)),
     *((name, TAGS, {"bidirectional": True}) for name in META_MODELS),
-    *((name, LABELS, {}) for name in shared_memory.MODELS),
+    *((name, LABELS, {}) for name in MODELS["shared_memory"]),
     *((name, LABELS, own) for name in MEMORIES for own in ({"bidirectional": True}, {"fusion": "shared"})),
     *(("arc-ii", LABELS, {"reads": reads}) for reads in ("global", "late")),
     *(

@@ -4,14 +4,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.shared_memory import MODELS, SharedMemoryConfig, build
+from decabench.models import MODELS
+from decabench.models.shared_memory import SharedMemoryConfig, build
 from decabench.tasks import Label
 from tests.models.equations import memory as equations
 from tests.models.test_label_families import collate, make_items, words
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 D = 3
-ALL = sorted(MODELS)
+ALL = sorted(MODELS["shared_memory"])
 RECURRENT = ["arc-i", "arc-ii", "me-lstm"]
 VARIANTS = [
     *((name, {}) for name in ALL),
