@@ -20,7 +20,7 @@ from decabench.errors import DataError, DecabenchError, StorageError, UnknownNam
 from decabench.predictors.protocol import Answer, ModelOptions
 from decabench.predictors.schemes import PREDICTORS
 from decabench.runs.plan import ALL_VARIANTS, Reading, Run, Selection, plan_run
-from decabench.runs.write import make_line, run_plan
+from decabench.runs.write import HALF_WRITTEN, make_line, run_plan
 from decabench.scoring import (
     ScoringOptions,
     evaluate,
@@ -463,6 +463,14 @@ def test_answers_to_a_wording_that_was_retired_since_stay_and_are_scored_as_such
     assert found.scores == {"0": share, "1": 100 - share, "4": share, "5": share, "6": share}
     assert found.retired == {"2": 100 - share, "3": 100 - share}
     assert (found.worst, found.spread) == (min(share, 100 - share), abs(100 - 2 * share))
+
+
+def test_what_a_killed_run_left_half_written_is_not_put_in_place(run, tmp_path):
+    stale = tmp_path / "s" / HALF_WRITTEN / "predictions" / "schema.validation.jsonl"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    folder = run("majority")
+    assert os.listdir(folder / "predictions") == ["sst.validation.jsonl"]
 
 
 def test_two_runs_in_one_folder(run, outside, tmp_path):
