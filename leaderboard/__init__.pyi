@@ -1,6 +1,5 @@
 from .entries import LeaderboardError as LeaderboardError
 from .entries import Refusal as Refusal
-from .example_pages import Policy as Policy
 from .example_pages import write_example_pages as write_example_pages
 from .pages import write_comparison_page as write_comparison_page
 from .reviewing import Problem as Problem
@@ -14,7 +13,8 @@ from .reviewing import read_request as read_request
 from .reviewing import review_submissions as review_submissions
 from .reviewing import settle as settle
 from .reviewing import take_queue as take_queue
-from .site import BoardOptions as BoardOptions
+from .scores import BoardOptions as BoardOptions
+from .scores import Policy as Policy
 from .site import Site as Site
 from .site import build_leaderboard as build_leaderboard
 from .site import write_leaderboard as write_leaderboard

@@ -22,7 +22,7 @@ from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +57,6 @@ from decabench.submission import (
 from decabench.tasks import Example, Tags, Tree
 
 Array = NDArray[Any]
-
-Policy = Literal["free", "all", "none"]
-"""Which examples a site includes: `free` for datasets that may be redistributed, `all`, or `none`."""
 
 _PIECE = 1 << 17
 """The approximate size of a piece, in characters of JSON."""
@@ -201,8 +198,9 @@ class TaskTexts:
         return found
 
 
-def read_texts(name: str, split: str, keeper: Keeper, policy: Policy = "free") -> TaskTexts:
+def read_texts(name: str, split: str, keeper: Keeper) -> TaskTexts:
     """Return the examples of a task's split, or why they can't be shown."""
+    policy = keeper.options.examples
     if policy == "none":
         return TaskTexts("The site was built without examples.")
     record = keeper.record(name, split)

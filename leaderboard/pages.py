@@ -181,7 +181,7 @@ class Pages:
             about=self.tasks.get(name),
             metric=self.metrics.get(column.metric),
             example=self._task_example(name),
-            rankings=[ranking for ranking in rankings if any(ranking[-1]) or ranking[1].apart],
+            rankings=[ranking for ranking in rankings if any(ranking[-1])],
             published=[
                 (board.suite, row) for board in boards for row in board.suite.published if name in row.scores
             ],
@@ -260,7 +260,10 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
 
 
 def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tuple[Place | None, Row]], ...]:
-    """Return the systems, floors and ceilings scored on a task, best first. Only systems have places."""
+    """Return the systems, floors, ceilings and rows listed separately that are scored on a task, best first.
+
+    Only systems have places. Rows listed separately have the order of the table.
+    """
 
     def sort_key(row: Row) -> tuple[float, str, str]:
         return -column.goodness(row.cells[index].value or 0.0), row.entry.name, row.entry.path
@@ -280,6 +283,7 @@ def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tup
         list(zip(places, systems, strict=True)),
         [(None, row) for row in floors],
         [(None, row) for row in ceilings],
+        [(None, row) for row in table.apart if row.cells[index].value is not None],
     )
 
 

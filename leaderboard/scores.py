@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from decabench.errors import DecabenchError, StorageError, SubmissionError
-from decabench.files import is_within
+from decabench.files import Paths, is_within
 from decabench.leaderboard.entries import (
     RANKED_SPLITS,
     Entry,
@@ -77,8 +77,34 @@ _REPORT_SECONDS = 5.0
 """Seconds between progress reports."""
 
 
+Policy = Literal["free", "all", "none"]
+"""Which examples a site includes: `free` for datasets that may be redistributed, `all`, or `none`."""
+
+
 class _ContradictionError(DecabenchError, ValueError):
     """Raised if the statistics in a submission don't agree with its score."""
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """The options for building a site. `write_leaderboard` accepts the same options by name."""
+
+    home: str | Path | None = None
+    """The folder of prepared data, which answers are scored on."""
+    suites: str | Sequence[str] = ()
+    """The suites to build boards for. By default, the suites that `include` defines, or the decathlon."""
+    include: Paths = ()
+    """Files that define tasks and suites."""
+    examples: Policy = "free"
+    """Which examples to include: `free` (from datasets that may be redistributed), `all` or `none`."""
+    rank_reported: bool = False
+    """Whether to also rank reported scores, whose answers or data are not available."""
+    jobs: int = 1
+    """The number of scoring processes."""
+    baselines: Callable[[Suite, str], Iterable[Path]] | None = None
+    """A function that makes baseline submissions, such as `decabench.runs.floors.make_baselines`."""
+    splits: Sequence[str] = RANKED_SPLITS
+    """The splits to score and rank."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +119,8 @@ class Keeper:
     """The known tasks."""
     metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)
     """The known metrics. A metric named in a results file is never loaded, because that would run untrusted code."""
-    include: Sequence[Path] = ()
-    """Files that define additional tasks."""
-    jobs: int = 1
-    """The number of scoring processes."""
-    rank_reported: bool = False
-    """Whether to rank reported scores that this machine can't confirm."""
-    splits: Sequence[str] = RANKED_SPLITS
-    """The splits to score."""
-    baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """A function that makes the baseline submissions for a suite and split."""
+    options: BoardOptions = field(default_factory=BoardOptions)
+    """The options of the board."""
     report: Callable[[str], object] = str
     """A function that is called with progress messages."""
 
@@ -235,11 +253,11 @@ def score_submissions(top: Path, paths: Sequence[str], keeper: Keeper) -> tuple[
 
     _score_ahead([top / shown for shown in paths], keeper)
     for shown in _reporting(paths, len(paths), "Read {} of {} submissions", keeper):
-        add(_score_place(top / shown, shown, keeper, keeper.splits, keeper.suites))
-    if keeper.baselines is not None:
+        add(_score_place(top / shown, shown, keeper, keeper.options.splits, keeper.suites))
+    if keeper.options.baselines is not None:
         for suite in keeper.suites:
             for split in sorted({entry.split for entry in entries if entry.suite == suite}):
-                for path in keeper.baselines(suite, split):
+                for path in keeper.options.baselines(suite, split):
                     made = _score_place(path, f"baselines/{path.name}", keeper, (split,), (suite,))
                     add(replace(each, submission="") if isinstance(each, Entry) else each for each in made)
     return entries, sorted(dict.fromkeys(refused), key=lambda refusal: refusal.path)
@@ -250,18 +268,18 @@ def _score_ahead(places: Sequence[Path], keeper: Keeper) -> None:
 
     Faults are ignored here, because they are found again and reported when the entries are made.
     """
-    if keeper.jobs < 2:
+    if keeper.options.jobs < 2:
         return
     new: list[tuple[Path, ScoringOptions]] = []
     for place in places:
         with suppress(DecabenchError, OSError), _open(place, False) as opened:
-            for suite, split in product(keeper.suites, keeper.splits):
+            for suite, split in product(keeper.suites, keeper.options.splits):
                 options, _ = _plan_split(opened, split, suite, keeper) if opened else (None, {})
                 if opened and options and is_new(opened, options):
                     new.append((place, options))
     if len(new) < 2:  # the processes can then score the tasks of a single submission
         return
-    with suppress(BrokenProcessPool), process_pool(min(keeper.jobs, len(new))) as pool:
+    with suppress(BrokenProcessPool), process_pool(min(keeper.options.jobs, len(new))) as pool:
         waiting = [pool.submit(_score_alone, place, replace(options, jobs=1)) for place, options in new]
         for done in _reporting(as_completed(waiting), len(new), "Scored {} of {} new submissions", keeper):
             done.result()
@@ -359,7 +377,7 @@ def _score_split(
     reasons = {task: why.get(task) or "the answers are not available" for task in left}
     remarks = tuple(f"not scored here: {line}" for line in _describe_left(left, reasons)) if tasks else ()
     is_raw = stated is not None and stated.answers == "raw"
-    if not tasks or (keeper.rank_reported and not is_raw):
+    if not tasks or (keeper.options.rank_reported and not is_raw):
         for task, result in left.items():
             if result is not None:
                 tasks[task], evidence[task] = _reported(task, result, reasons[task], path, split, keeper)
@@ -385,7 +403,7 @@ def _score_split(
         remarks=remarks,
         **describe_submission(about),
     )
-    if entry.kind == "reported" and (not keeper.rank_reported or has_hidden):
+    if entry.kind == "reported" and (not keeper.options.rank_reported or has_hidden):
         entry = replace(entry, apart="reported")
     elif entry.wording:
         entry = replace(entry, apart="other wording")
@@ -404,7 +422,9 @@ def _plan_split(
     answered = [task for task in suite.tasks if (task, split) in opened.files]
     why = {task: keeper.obstacle(task, split, opened.info.data.get(f"{task}.{split}")) for task in answered}
     tasks = [task for task in answered if not why[task]]
-    options = ScoringOptions(split, tasks, keeper.store.home, keeper.jobs, keeper.include, suite=suite)
+    options = ScoringOptions(
+        split, tasks, keeper.store.home, keeper.options.jobs, keeper.options.include, suite=suite
+    )
     return options if tasks else None, why
 
 
@@ -662,7 +682,12 @@ def _reported(
         )
     result = replace(result, interval=None, units=None, variants=variants)
     file = statistics_path(path.parent, task)
-    if metric is None or result.status != "scored" or not keeper.rank_reported or keeper.hides(task, split):
+    if (
+        metric is None
+        or result.status != "scored"
+        or not keeper.options.rank_reported
+        or keeper.hides(task, split)
+    ):
         return result, Evidence(why=why)
     if not file.is_file() or not is_within(path.parent, file):
         return result, Evidence(why=f"{why}, and there are no statistics")

@@ -10,14 +10,14 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import decabench
 from decabench.errors import DecabenchError
-from decabench.files import Paths, as_paths, file_digest, is_within
+from decabench.files import as_paths, file_digest, is_within
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -35,7 +35,6 @@ from decabench.leaderboard.entries import (
     Refusal,
 )
 from decabench.leaderboard.example_pages import (
-    Policy,
     find_answer_files,
     find_right,
     read_answers_shown,
@@ -54,7 +53,7 @@ from decabench.leaderboard.publishing import (
     write_feed,
 )
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.scores import Keeper, find_submissions, group_runs, score_submissions
+from decabench.leaderboard.scores import BoardOptions, Keeper, find_submissions, group_runs, score_submissions
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import code_digest, find_metric
 from decabench.submission import FOLDER
@@ -85,28 +84,6 @@ class Site:
     """Submissions and files left off the site, with reasons."""
     failed: Sequence[Refusal]
     """Submissions on the site that have no score because all their tasks failed, with reasons."""
-
-
-@dataclass(frozen=True)
-class BoardOptions:
-    """The options for building a site. `write_leaderboard` accepts the same options by name."""
-
-    home: str | Path | None = None
-    """The folder of prepared data, which answers are scored on."""
-    suites: str | Sequence[str] = ()
-    """The suites to build boards for. By default, the suites that `include` defines, or the decathlon."""
-    include: Paths = ()
-    """Files that define tasks and suites."""
-    examples: Policy = "free"
-    """Which examples to include: `free` (from datasets that may be redistributed), `all` or `none`."""
-    rank_reported: bool = False
-    """Whether to also rank reported scores, whose answers or data are not available."""
-    jobs: int = 1
-    """The number of scoring processes."""
-    baselines: Callable[[Suite, str], Iterable[Path]] | None = None
-    """A function that makes baseline submissions, such as `decabench.runs.floors.make_baselines`."""
-    splits: Sequence[str] = RANKED_SPLITS
-    """The splits to score and rank."""
 
 
 def write_leaderboard(
@@ -141,7 +118,7 @@ def build_leaderboard(
     find_others(output)  # check the output folder before an hour of scoring, not after it
     keeper = make_keeper(options, report)
     folder, paths, unread = find_submissions(given)
-    inputs, earlier = _digest_inputs(given, folder, paths, output, keeper, options), read_whole_site(output)
+    inputs, earlier = _digest_inputs(given, folder, paths, output, keeper), read_whole_site(output)
     if inputs and earlier and earlier.get("inputs") == inputs:
         refused, failed = ([Refusal(*each) for each in earlier[name]] for name in ("refused", "failed"))
         return Site(output / "index.html", earlier["kinds"], earlier["baselines"], refused, failed)
@@ -164,7 +141,7 @@ def build_leaderboard(
         "refused": [astuple(each) for each in refused],
         "failed": [astuple(each) for each in failed],
     }
-    publish(_site_files(pages, keeper, options.examples, output, earlier is not None), output, about)
+    publish(_site_files(pages, keeper, output, earlier is not None), output, about)
     return Site(output / "index.html", kinds, len(scored) - len(sent), refused, failed)
 
 
@@ -172,15 +149,13 @@ _SETTLED = 2.0
 """Seconds after which another change to a file has a different timestamp on every file system."""
 
 
-def _digest_inputs(
-    given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper, options: BoardOptions
-) -> str:
+def _digest_inputs(given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper) -> str:
     """Return a digest of everything that determines the site, using timestamps instead of the contents of submissions.
 
     Returns an empty string if the digest could miss the next change, because a file has just been written
     or a metric is not built-in.
     """
-    names = [name for suite in keeper.suites for name in suite.tasks]
+    options, names = keeper.options, [name for suite in keeper.suites for name in suite.tasks]
     if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:
         return ""
     package = Path(decabench.__file__).parent
@@ -198,7 +173,7 @@ def _digest_inputs(
     if any(max(times) > (time.time() - _SETTLED) * 1e9 for _, _, *times in files):
         return ""
     content = [
-        *(code, code_digest(), [file_digest(path) for path in keeper.include], paths, files),
+        *(code, code_digest(), [file_digest(path) for path in as_paths(options.include)], paths, files),
         *(options.examples, options.rank_reported, options.suites, options.splits, options.baselines is None),
         [keeper.record(*each) for each in data],
     ]
@@ -232,18 +207,8 @@ def make_keeper(options: BoardOptions, report: Callable[[str], object] = str) ->
     tasks, suites = known_tasks(include), known_suites(include)
     names = [options.suites] if isinstance(options.suites, str) else options.suites
     chosen = [get_suite(name, suites) for name in dict.fromkeys(names)]
-    return Keeper(
-        Store(options.home),
-        chosen or [suite for name, suite in suites.items() if name not in SUITES] or [DECATHLON],
-        tasks,
-        _load_metrics(tasks),
-        include,
-        options.jobs,
-        options.rank_reported,
-        options.splits,
-        options.baselines,
-        report,
-    )
+    suites_here = chosen or [suite for name, suite in suites.items() if name not in SUITES] or [DECATHLON]
+    return Keeper(Store(options.home), suites_here, tasks, _load_metrics(tasks), options, report)
 
 
 def _explain_no_rows(
@@ -264,7 +229,9 @@ def _explain_no_rows(
     files = (path.name for name in paths for path in folder.glob(f"{name}/{FOLDER}/*"))
     answered = {name.partition(".jsonl")[0].rpartition(".")[0] for name in files}
     others = [
-        suite.name for suite in known_suites(keeper.include).values() if answered.intersection(suite.tasks)
+        suite.name
+        for suite in known_suites(keeper.options.include).values()
+        if answered.intersection(suite.tasks)
     ]
     advice = (
         f"Choose --suite {others[0]}"
@@ -302,7 +269,7 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
     return rank_suite(suite, entries, tasks, keeper.metrics, intervals=has_hidden)
 
 
-def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path | None) -> Iterator[File]:
+def _example_files(pages: Pages, keeper: Keeper, earlier: Path | None) -> Iterator[File]:
     """Yield the files with the texts of the examples and the answers of every entry.
 
     The number of answers of each entry is stored in `pages`. Only one task's data is in memory at a time.
@@ -320,7 +287,7 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
             if not scored:
                 continue
             answered = [entry for entry in scored if not entry.runs]
-            data = read_texts(column.name, split, keeper, policy)
+            data = read_texts(column.name, split, keeper)
             if data.examples:
                 pages.first_texts.setdefault(column.name, data.text(0))
                 known = (entry.evidence[column.name].scores for entry in scored if entry.path in systems)
@@ -334,13 +301,13 @@ def _example_files(pages: Pages, keeper: Keeper, policy: Policy, earlier: Path |
                 yield from found.files
 
 
-def _site_files(pages: Pages, keeper: Keeper, policy: Policy, site: Path, is_whole: bool) -> Iterator[File]:
+def _site_files(pages: Pages, keeper: Keeper, site: Path, is_whole: bool) -> Iterator[File]:
     """Yield the path and the content of each file of the site.
 
     If the earlier site at `site` is complete (`is_whole`), files of unchanged answers are reused from it.
     """
     yield from static_files()
-    yield from _example_files(pages, keeper, policy, site if is_whole else None)
+    yield from _example_files(pages, keeper, site if is_whole else None)
     names = pages.submission_names
     for board in pages.boards:
         for table in board.tables:

@@ -1,7 +1,7 @@
 // Compares two to eight systems of one table: scores, differences from the first system, and tests.
 (function () {
   "use strict";
-  const { load, element, say, fixed, points, state, pairs, charts } = decabench;
+  const { load, element, button, say, fixed, points, state, pairs, charts } = decabench;
   const MOST = 8;
   const NAMES = { floor: "baseline", ceiling: "ceiling", run: "single run" };
   const form = document.querySelector("[data-controls]");
@@ -38,14 +38,11 @@
 
   function chip(row, index) {
     const made = element("li");
-    const first = element("button", index ? "Make first" : "First");
-    const drop = element("button", "Remove");
-    for (const button of [first, drop]) button.type = "button";
+    const first = button(index ? "Make first" : "First", () => choose([row, ...chosen.filter((one) => one !== row)]));
+    const drop = button("Remove", () => choose(chosen.filter((one) => one !== row)));
     first.disabled = !index;
     first.setAttribute("aria-label", first.textContent + ": " + row.name);
     drop.setAttribute("aria-label", "Remove " + row.name);
-    first.addEventListener("click", () => choose([row, ...chosen.filter((one) => one !== row)]));
-    drop.addEventListener("click", () => choose(chosen.filter((one) => one !== row)));
     made.append(element("bdi", row.name), " ", first, " ", drop);
     return made;
   }

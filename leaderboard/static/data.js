@@ -36,6 +36,13 @@
     return made;
   }
 
+  function button(text, act, className) {
+    const made = element("button", text, className);
+    made.type = "button";
+    made.addEventListener("click", act);
+    return made;
+  }
+
   // Returns a term and its description, for a description list.
   function line(name, content, className) {
     const made = element("div", null, className);
@@ -81,5 +88,5 @@
   // Changes some pairs and keeps the others.
   const update = (pairs) => write({ ...Object.fromEntries(read()), ...pairs });
 
-  window.decabench = { put, load, element, line, say, fixed, points, state: { read, write, update } };
+  window.decabench = { put, load, element, button, line, say, fixed, points, state: { read, write, update } };
 })();

@@ -1,7 +1,7 @@
 // Shows the examples behind the scores of one or several systems. Filters need only the indexes. Texts are loaded in pieces.
 (function () {
   "use strict";
-  const { load, element, line, say, points, state } = decabench;
+  const { load, element, button, line, say, points, state } = decabench;
   const PAGE = 20;
   const LONG = 700;
   const MOST_WORDS = 200;
@@ -14,12 +14,7 @@
 
   // Texts
 
-  function more(length, show) {
-    const button = element("button", "show all " + number(length) + " characters", "more");
-    button.type = "button";
-    button.addEventListener("click", show);
-    return button;
-  }
+  const more = (length, show) => button("show all " + number(length) + " characters", show, "more");
 
   // Returns a text. If it is long, only its beginning is shown, with a button to show all of it.
   function folding(text) {

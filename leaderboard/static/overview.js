@@ -2,7 +2,7 @@
 // script rearranges its rows, and reads the numbers from data/boards.
 (function () {
   "use strict";
-  const { load, say, state, pairs, points } = decabench;
+  const { load, element, button, say, state, pairs, points } = decabench;
   const form = document.querySelector("[data-controls]");
   const note = document.querySelector("[data-note]");
   const COMPARED = ["system", "run", "paper"]; // the kinds of rows that are shaded
@@ -61,22 +61,19 @@
   function unite(row, rows) {
     row.runs = rows.filter((each) => row.runs.includes(each.page));
     for (const run of row.runs) run.system = row;
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "runs" });
     const mark = row.element.querySelector("[data-runs]");
-    button.textContent = mark.textContent;
-    mark.replaceWith(button);
-    button.addEventListener("click", () => {
+    const toggle = () => {
       if (!opened.delete(row.page)) opened.add(row.page);
       update(true);
-    });
-    row.button = button;
+    };
+    row.button = button(mark.textContent, toggle, "runs");
+    mark.replaceWith(row.button);
   }
 
   // Optional columns, such as calibration
 
   function addHead(section, { name, title }) {
-    const head = decabench.element("th", title.split(/[,:]/)[0]);
+    const head = element("th", title.split(/[,:]/)[0]);
     Object.assign(head, { scope: "col", title, hidden: true });
     Object.assign(head.dataset, { key: "+" + name, lower: "" });
     section.querySelector(".board thead tr").append(head);
@@ -84,7 +81,7 @@
   }
 
   function makeTick({ name, title }) {
-    const label = decabench.element("label", null, "tick");
+    const label = element("label", null, "tick");
     const box = document.createElement("input");
     Object.assign(box, { type: "checkbox", name: "more", value: name });
     label.append(box, " " + title);
@@ -94,19 +91,17 @@
   const added = () => [...form.querySelectorAll("[name=more]:checked")].map((box) => board.more.find((one) => one.name === box.value));
 
   function makeSortable(head) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "sort";
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => {
+    const sortBy = () => {
       const key = head.dataset.key;
       const first = key === "rank" || key === "name" || "lower" in head.dataset ? "asc" : "desc"; // best first
       const other = first === "asc" ? "desc" : "asc";
       sort = { key, dir: sort.key === key && sort.dir === first ? other : first };
       update(true);
       say("Sorted by " + key + ", " + (sort.dir === "asc" ? "ascending" : "descending"));
-    });
+    };
+    const sorter = button(null, sortBy, "sort");
+    sorter.append(...head.childNodes);
+    head.append(sorter);
   }
 
   function languageOf(code) {
@@ -129,14 +124,11 @@
     const languages = [...new Set(board.tasks.map(languagesOf))].filter(Boolean);
     if (languages.length > 1) presets.push(...languages.map((each) => [each, (task) => languagesOf(task) === each]));
     for (const [words, isIn] of presets) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = words;
-      button.addEventListener("click", () => {
+      const apply = () => {
         boxes.forEach((box, index) => (box.checked = isIn(board.tasks[index])));
         update(true);
-      });
-      form.querySelector("[data-presets]").append(button);
+      };
+      form.querySelector("[data-presets]").append(button(words, apply));
     }
   }
 
@@ -215,7 +207,7 @@
     return Math.sqrt(pairs.sum(values.map((value) => (value - mean) ** 2)) / (values.length - 1));
   }
 
-  const small = (text, className) => decabench.element("span", text, className);
+  const small = (text, className) => element("span", text, className);
 
   function showTotal(row) {
     row.rankCell.replaceChildren(row.rank === null ? "–" : String(row.rank));
@@ -318,7 +310,7 @@
     if (row.dressed === key) return;
     row.dressed = key;
     for (const cell of row.element.querySelectorAll(".more")) cell.remove();
-    row.element.append(...more.map(({ name, digits }) => decabench.element("td", points(row.more?.[name], digits), "more")));
+    row.element.append(...more.map(({ name, digits }) => element("td", points(row.more?.[name], digits), "more")));
     row.cells.forEach((cell, index) => {
       const task = board.tasks[index];
       cell.hidden = !boxes[index].checked && boxes.some((box) => box.checked);

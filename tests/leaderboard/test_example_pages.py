@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard import Policy, example_pages, write_example_pages, write_leaderboard
+from decabench.leaderboard import BoardOptions, Policy, example_pages, write_example_pages, write_leaderboard
 from decabench.leaderboard.example_pages import find_answer_files, read_answers_shown, read_texts
 from decabench.leaderboard.publishing import File
 from decabench.leaderboard.ranking import suite_columns
@@ -70,12 +70,12 @@ def copy_of(made_up: Path, tmp_path: Path, *names: str) -> Path:
 
 def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Shown]]:
     """Return the shown answers by submission and task, with the example's text, the verdict and the flags."""
-    keeper = Keeper(Store(home), [DECATHLON], TASKS)
+    keeper = Keeper(Store(home), [DECATHLON], TASKS, options=BoardOptions(examples=policy))
     top, paths, _ = find_submissions(folder)
     entries, _ = score_submissions(top, paths, keeper)
     found: dict[str, dict[str, Shown]] = {}
     for column in suite_columns(DECATHLON, TASKS, METRICS, entries):
-        data = read_texts(column.name, "validation", keeper, policy)
+        data = read_texts(column.name, "validation", keeper)
         texts, asked = read(data.files("texts/x", []), "texts/x") if not data.why else ({"ids": []}, [])
         for entry in entries:
             if entry.score(column.name) is None:

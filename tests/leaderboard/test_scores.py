@@ -17,7 +17,7 @@ import pytest
 from decabench.leaderboard import scores as scores_module
 from decabench.leaderboard.entries import Entry, LeaderboardError, Refusal, Row
 from decabench.leaderboard.ranking import rank_suite
-from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
+from decabench.leaderboard.scores import BoardOptions, Keeper, find_submissions, score_submissions
 from decabench.scoring import (
     Ledger,
     Results,
@@ -44,7 +44,8 @@ def put(path: Path, content: str | bytes) -> None:
 
 def read(folder: Path, home: Path, suite: Suite = PAIR, **options: Any) -> tuple[list[Entry], list[Refusal]]:
     top, paths, unread = find_submissions(folder)
-    entries, refused = score_submissions(top, paths, Keeper(Store(home), [suite], TASKS, **options))
+    keeper = Keeper(Store(home), [suite], TASKS, options=BoardOptions(**options))
+    entries, refused = score_submissions(top, paths, keeper)
     return entries, [*unread, *refused]
 
 

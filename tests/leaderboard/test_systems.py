@@ -79,7 +79,7 @@ def trained(seed: int, **config: Any) -> dict[str, Any]:
 
 def read(folder: Path, home: Path, rank_reported: bool = False) -> tuple[list[Entry], Keeper]:
     top, paths, _ = find_submissions(folder)
-    keeper = Keeper(Store(home), [PAIR], TASKS, rank_reported=rank_reported)
+    keeper = Keeper(Store(home), [PAIR], TASKS, options=BoardOptions(rank_reported=rank_reported))
     return score_submissions(top, paths, keeper)[0], keeper
 
 
