@@ -22,8 +22,8 @@ from pathlib import Path
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.files import as_paths
 from decabench.leaderboard.entries import Board, Column, Entry, Row, Standings
-from decabench.leaderboard.scores import find_submissions, group_runs, score_submissions
-from decabench.leaderboard.site import BoardOptions, make_keeper, rank_entries
+from decabench.leaderboard.scores import BoardOptions, find_submissions, group_runs, score_submissions
+from decabench.leaderboard.site import make_keeper, rank_entries
 from decabench.scoring import PairTests, ScoringOptions, score_submission, show_p
 from decabench.submission import Fault, check_submission
 from decabench.tasks import Store, known_tasks

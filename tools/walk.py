@@ -22,8 +22,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 
-LIMITS = {"evaluate": 21, "predict": 20, "prepare": 14, "train": 16}
-"""The maximum number of files in a walk. Other walks have no limit."""
+LIMITS = {"evaluate": 21, "predict": 20, "prepare": 14, "leaderboard": 35, "train": 16}
+"""The maximum number of files in a walk."""
 
 STRETCHES = {"train": ("_step", "_checkpoint")}
 """Walks that cover only part of a command, from the call of a function to the return of another function."""
@@ -63,10 +63,10 @@ def main() -> None:
         return
     print(f"{'walk':12}{'files':>7}{'limit':>9}")
     for name, files in walks.items():
-        print(f"{name:12}{len(files):>7}{LIMITS.get(name) or '-':>9}")
+        print(f"{name:12}{len(files):>7}{LIMITS[name]:>9}")
         if given.files:
             print("".join(f"    {file}\n" for file in files), end="")
-    sys.exit(any(len(files) > LIMITS.get(name, 1_000) for name, files in walks.items()))
+    sys.exit(any(len(files) > LIMITS[name] for name, files in walks.items()))
 
 
 def run(name: str, folder: Path) -> list[str]:

@@ -19,8 +19,7 @@ from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.entries import Board, Entry
 from decabench.leaderboard.ranking import rank_suite
 from decabench.leaderboard.reviewing import review_submissions
-from decabench.leaderboard.scores import Keeper, find_submissions, group_runs, score_submissions
-from decabench.leaderboard.site import BoardOptions
+from decabench.leaderboard.scores import BoardOptions, Keeper, find_submissions, group_runs, score_submissions
 from decabench.scoring import (
     compare_pairs,
     flip_signs,
