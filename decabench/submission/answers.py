@@ -700,11 +700,8 @@ def _repeated(place: str, id_: str) -> str:
     return f"{place}: duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
 
 
-_PLAIN_LINES = re.compile(
-    r'^(?:\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*(?:\\["\\/bfnrt][^"\\\x00-\x1f]*)*)"\}|(.+))\n',
-    re.M,
-)
-"""Matches a line with an id and an answer, or any other line as its third group."""
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+"""Matches characters that JSON texts can't contain, and the ends of lines on Windows."""
 _MOST_PLAIN = 1 << 26
 _LONGEST_PLAIN = _LIMITS.line_bytes // 8
 """If an answer has more characters than this, the size of its line in bytes is checked."""
@@ -771,24 +768,26 @@ class AlignedAnswers:
             text = content.decode()
         except (OSError, ValueError, EOFError, zlib.error, _ZstdDamage):
             return None  # reading the file line by line describes the fault
-        found = _PLAIN_LINES.findall(text)
-        if not len(found) == len(ids) == text.count("\n") or not text.endswith("\n"):
+        *lines, end = text.split("\n")
+        if end or not lines or len(lines) != len(ids) or max(map(len, lines)) > _LONGEST_PLAIN:
             return None
-        read, answers, others = map(list, zip(*found, strict=True))
-        if max(map(len, answers + others)) > _LONGEST_PLAIN:
+        if _CONTROL.search(text) or '"' in (all_ids := "".join(ids)) or "\\" in all_ids:
             return None
-        if "\\" in text:
-            answers = [json.loads(f'"{answer}"') if "\\" in answer else answer for answer in answers]
+        answers: list[str] = []
         details: dict[int, AnswerLine] = {}
-        for place, other in enumerate(others):
-            if other:
-                line = _parse_line(place + 1, other.encode())
-                if line.problems:
-                    return None
-                read[place], answers[place] = str(line.id), str(line.answer)
-                if line[4:] != _NOTHING_MORE[1:]:
-                    details[place] = line
-        return cls(range(len(ids)), answers, details) if read == ids else None
+        for place, (id_, line) in enumerate(zip(ids, lines, strict=True)):
+            head = f'{{"id": "{id_}", "answer": "'
+            answer = line[len(head) : -2]
+            if line == f'{head}{answer}"}}' and '"' not in answer and "\\" not in answer:
+                answers.append(answer)
+                continue
+            found = _parse_line(place + 1, line.encode())
+            if found.problems or found.id != id_:
+                return None
+            answers.append(found.answer or "")
+            if found[4:] != _NOTHING_MORE[1:]:
+                details[place] = found
+        return cls(range(len(ids)), answers, details)
 
     def only(self, kept: Sequence[int]) -> AlignedAnswers:
         """Return the answers at the given positions, in order."""
