@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from click.testing import Result
 from decabench.commands import show as module
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
-from tests.processes import in_terminal
 
 Command = Callable[..., Result]
 Submit = Callable[..., Path]
@@ -182,17 +179,6 @@ def test_a_dialogue_is_shown_with_its_states(command: Command, home: Path, tmp_p
         assert [len(courses[f"en_1_{number}"]["before"]) for number in range(4)] == [0, 1, 2, 3]
         assert courses["en_1_3"]["predicted"] == courses["en_1_3"]["gold"] != ""
         command("evaluate", tmp_path / "s", "--home", home)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs a terminal of 80 columns")
-def test_whole_at_80_columns(home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
-    """In a terminal with 80 columns, no line is longer and no id is cut."""
-    command = [sys.executable, "-m", "decabench", "show", wrong_and_right, "--limit", "6", "--home", home]
-    code, read = in_terminal(command, 80, tmp_path)
-    assert code == 0, read.decode()
-    text = re.sub(r"\x1b\[[\d;]*m", "", read.decode())
-    assert max(map(len, text.splitlines())) <= 80
-    assert all(each.id in text for each in list(Store(home).examples("squad", "validation"))[:6])
 
 
 def test_a_page_is_written(command: Command, home: Path, wrong_and_right: Path, tmp_path: Path) -> None:

@@ -260,13 +260,6 @@ def test_links_of_submissions(site: Path) -> None:
     assert link["rel"] == "noopener nofollow"
 
 
-def test_refused_files_are_listed_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "submissions" / "bad").mkdir(parents=True)
-    (tmp_path / "submissions" / "bad" / "results.json").write_text("{", encoding="utf-8")
-    text = made(tmp_path, FILES[:1]).text
-    assert re.search(r"Left out</h2>.*bad/results\.json.*it is not JSON: .* at column 2", text, re.DOTALL)
-
-
 def test_an_empty_folder_says_so(tmp_path: Path) -> None:
     text = made(tmp_path, []).text
     assert "No results yet" in text
