@@ -97,7 +97,7 @@ def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     several = name.split(",")
     if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
         raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one task is allowed.")
-    return tasks[_require(name, tasks, "task")]
+    return tasks[name if name in tasks else _require(name, tasks, "task")]
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:

@@ -63,13 +63,14 @@ def run(
     shots = 3
 
     For several models, write a [[models]] table for each, with its own predictor and [models.predict]. All pairs of
-    models are compared.
+    models are compared. If a model fails, the others still run.
 
     Completed steps are skipped: after an interruption, run the same command again. FILE is kept in the submission as
     run.toml. Without FILE, all settings come from --set. The exit codes are the same as for decabench predict and
     decabench evaluate.
     """
     from decabench.commands.predict import write_record
+    from decabench.errors import DecabenchError, ModelError
     from decabench.runs import forecast, read_experiments, require_settings, run_experiment
 
     if file is None and not settings:
@@ -88,34 +89,44 @@ def run(
             write_record(plan, report, started)
 
     progress = show_progress()
+    finished: list[tuple[Experiment, Outcome]] = []
+    failed: dict[Path, str] = {}
     try:
-        outcomes = [run_experiment(each, progress, progress.say, record) for each in experiments]
-        experiment, done = experiments[-1], outcomes[-1]
-        if experiment.board is not None:
+        for each in experiments:
+            try:
+                finished.append((each, run_experiment(each, progress, progress.say, record)))
+            except DecabenchError as error:  # the other models don't need this one
+                if len(experiments) == 1:
+                    raise
+                failed[each.output] = str(error)
+        if finished and experiments[-1].board is not None:
             progress.say("Board")
-        board = _write_board(experiment)
+        board = _write_board(experiments[-1]) if finished else ""
     finally:
         progress.close()
-    if len(experiments) > 1:
-        _print_lineup(experiments, outcomes)
-    else:
+    if len(finished) > 1:
+        _print_lineup(finished)
+    for experiment, done in finished if len(finished) == 1 else ():
         print_json(_document(experiment, done)) if is_set("json") else _print(experiment, done, board)
-    context.exit(max(done.exit_code for done in outcomes))
+    for folder, reason in failed.items():
+        echo(f"Failed: {folder}: {reason}", err=True)
+    codes = [done.exit_code for _, done in finished]
+    context.exit(max([*codes, ModelError.exit_code] if failed else codes))
 
 
-def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
+def _print_lineup(finished: Sequence[tuple[Experiment, Outcome]]) -> None:
     from decabench.commands.compare import print_lineup
     from decabench.scoring import compare_all
 
-    first = experiments[0]
+    first, results = finished[0][0], finished[0][1].results
     lineup = compare_all(
-        [done.folder for done in outcomes],
+        [done.folder for _, done in finished],
         first.split,
-        list(outcomes[0].results.tasks),
+        list(results.tasks),
         first.home,
         first.jobs or 1,
         first.include,
-        outcomes[0].results.suite,
+        results.suite,
         first.compare.seed,
     )
     if is_set("json"):
@@ -123,11 +134,11 @@ def _print_lineup(experiments: Sequence[Experiment], outcomes: Sequence[Outcome]
         return
     print_lineup(lineup)
     said: dict[str, list[str]] = {}
-    for experiment, done in zip(experiments, outcomes, strict=True):
+    for experiment, done in finished:
         for sentence in _amiss(experiment, done):
             said.setdefault(sentence, []).append(str(done.results.submission["name"]))
     for sentence, names in said.items():
-        echo(sentence if len(names) == len(outcomes) else f"{', '.join(names)}: {sentence}")
+        echo(sentence if len(names) == len(finished) else f"{', '.join(names)}: {sentence}")
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:

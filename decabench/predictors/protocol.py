@@ -252,11 +252,12 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
         raise ValueError(
             "bad-encoding: the answer contains half of a surrogate pair, which is not a character"
         ) from None
-    given = {key: value for key, value in record.items() if value is not None or key == "finish"}
-    details, faults = read_details(given)
-    if faults:
-        raise ValueError(faults[0])
-    details["choices"] = _read_choices(record.get("choices", ()))
+    details: dict[str, Any] = {}
+    if given := {key: value for key, value in record.items() if value != _USUAL.get(key)}:
+        details, faults = read_details(given)
+        if faults:
+            raise ValueError(faults[0])
+        details["choices"] = _read_choices(given.get("choices", ()))
     reasoning, served_by = record.get("reasoning"), record.get("served_by")
     if type(count := record.get("reasoning_tokens")) is int and count >= 0:
         details["reasoning_tokens"] = count
@@ -265,6 +266,9 @@ def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
     if isinstance(served_by, str) and served_by.strip():
         details["served_by"] = excerpt(well_formed(served_by), _SERVED_LENGTH)
     return Answer(text, **details)
+
+
+_USUAL = {each.name: each.default for each in fields(Answer)}
 
 
 def _read_choices(value: Any) -> tuple[Choice, ...]:

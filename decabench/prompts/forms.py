@@ -15,7 +15,8 @@ from functools import cache, lru_cache, partial
 from decabench.metrics import Item, Metric, find_loss, write_change
 from decabench.prompts.items import MISSING, find_items
 from decabench.prompts.labels import match_label, possible_labels
-from decabench.prompts.prose import find_label, find_number, says_nothing
+from decabench.prompts.markup import says_nothing
+from decabench.prompts.prose import find_label, find_number
 from decabench.prompts.tagged import NO_CHANGE, NO_VALUE
 from decabench.tasks import (
     SCHEMES,

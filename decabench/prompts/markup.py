@@ -38,6 +38,15 @@ def unwrapped(line: str, quotes: bool) -> str:
     return line
 
 
+_SPEAKERS = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
+
+
+def example_start(stops: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern for the start of another example, which begins with a stop string or another speaker."""
+    names = "|".join(re.escape(stop.strip()) for stop in (*stops, *_SPEAKERS) if stop.strip())
+    return re.compile(rf"^[ \t>*_#]*(?:{names})", re.MULTILINE)
+
+
 _BEFORE_JSON = re.compile(r"(?:```(?:json)?\s*|^)(?=[{\[])", re.IGNORECASE | re.MULTILINE)
 _SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 _MOST_TRIES = 160
@@ -111,3 +120,23 @@ def is_refusal(text: str, loosely: bool = False) -> bool:
     """
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))
+
+
+_SAYS_NOTHING = re.compile(
+    r"(?:the (?:\w+ )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) (?:\w+ )?"
+    r"(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
+    r"|(?:(?:[\w'\u2019-]+ ){1,7}?(?:is|are|was|were)(?:n['\u2019]t| not) |not )(?:\w+ly )?"
+    r"(?:mentioned|specified|stated|provided|given|answerable|enough information)"
+    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here)\b)"
+    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b"
+    r"|(?:there is )?no (?:answer|information)\b|(?:there is )?no mention of\b"
+    r"|(?:(?:this|it|the question) )?(?:cannot|can['\u2019]t) be (?:answered|determined)"
+    r"|i (?:do not|don['\u2019]t) know|(?:there (?:are|is) )?(?:n/a|none)\.?$",
+    re.IGNORECASE,
+)
+_BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
+
+
+def says_nothing(line: str) -> bool:
+    """Whether a line states that there is no answer, as in `The passage does not say`."""
+    return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)

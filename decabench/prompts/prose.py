@@ -7,13 +7,23 @@ it finds no answer, the text is unparseable, and its first line is kept as a bes
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
-from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, repeats_key, unwrapped
+from decabench.prompts.markup import (
+    BULLET,
+    REMARK,
+    example_start,
+    find_json,
+    is_refusal,
+    lines_of,
+    repeats_key,
+    says_nothing,
+    unwrapped,
+)
 from decabench.prompts.tagged import QUERY_GOES_ON, read_state
-from decabench.tasks import AnswerForm, Kind
+from decabench.tasks import AnswerForm
 from decabench.text import bare
 
 
@@ -70,17 +80,13 @@ def _read(text: str, form: AnswerForm, question: str, context: str, is_finished:
 
 # Text around the answer
 
-_ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
-
 
 def _before_stop(text: str, form: AnswerForm) -> str:
     """Return the text up to the next example that the model invented.
 
     If the text begins with a copy of the prompt, the result starts after the prompt's `Answer:`.
     """
-    names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_ROLES) if stop.strip())
-    stop = re.compile(rf"^[ \t>*_]*(?:{names})", re.MULTILINE)
-    begin = 0
+    stop, begin = example_start(form.stop), 0
     if form.stop and stop.match(text):
         if (marked := _marker(form).search(text)) is None:
             return "\n".join(line for line in text.splitlines() if not stop.match(line)).strip()
@@ -153,19 +159,13 @@ _SAID = re.compile(
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
-_MARKERS: Mapping[Kind, Sequence[str]] = {
-    "span": ("Span",),
-    "line": ("Translation", "The translation is"),
-    "tags": ("Tags",),
-    "tree": ("Parse",),
-    "number": ("Score", "Rating"),
-}
-"""Words that introduce each kind of answer, in addition to `Answer:`."""
+_MARKERS = ("Span", "Translation", "The translation is", "Tags", "Parse", "Score", "Rating")
+"""Words that introduce an answer, in addition to `Answer:` and the template's own."""
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
     """Return a pattern for a marker at the start of a line, which is followed by a colon or is a heading."""
-    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS.get(form.kind, ()))]
+    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS)]
     marker = "|".join([_ANSWER, *map(re.escape, filter(None, names))])
     return re.compile(
         rf"^[ \t>*_#`-]*(?:{marker})[*_]*[ ]?[:\uff1a][*_]*"
@@ -196,10 +196,7 @@ def _after_marker(text: str, form: AnswerForm) -> str:
 
 
 _LEAD_IN = re.compile(
-    r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*|\#{1,6}\s+\S.*"
-    r"|(?:sure|certainly|of course|absolutely|okay|ok|here\b|below\b|hier ist|the following|based on|in summary|this is"
-    r"|let me\b|let['\u2019]s\b|according to\b|looking at\b"
-    r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
+    r"#{1,6}\s+\S.*|(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*|[a-z].{0,160}[:\uff1a]",
     re.IGNORECASE,
 )
 """Matches a line before the answer, such as `Sure!`, but not `Okay.`, which can itself be an answer in German."""
@@ -241,26 +238,6 @@ def _span(text: str, form: AnswerForm) -> str:
     if (word := _word_for_nothing(form)) and says_nothing(line):
         return word
     return find_label(line, form.labels) or line
-
-
-_SAYS_NOTHING = re.compile(
-    r"(?:the (?:\w+ )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) (?:\w+ )?"
-    r"(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
-    r"|(?:(?:[\w'\u2019-]+ ){1,7}?(?:is|are|was|were)(?:n['\u2019]t| not) |not )(?:\w+ly )?"
-    r"(?:mentioned|specified|stated|provided|given|answerable|enough information)"
-    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here)\b)"
-    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b"
-    r"|(?:there is )?no (?:answer|information)\b|(?:there is )?no mention of\b"
-    r"|(?:(?:this|it|the question) )?(?:cannot|can['\u2019]t) be (?:answered|determined)"
-    r"|i (?:do not|don['\u2019]t) know|(?:there (?:are|is) )?(?:n/a|none)\.?$",
-    re.IGNORECASE,
-)
-_BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
-
-
-def says_nothing(line: str) -> bool:
-    """Whether a line states that there is no answer, as in `The passage does not say`."""
-    return bool(_SAYS_NOTHING.match(line)) and not _BUT.search(line)
 
 
 def _word_for_nothing(form: AnswerForm) -> str | None:

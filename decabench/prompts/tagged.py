@@ -13,7 +13,16 @@ from itertools import pairwise
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
-from decabench.prompts.markup import BULLET, REMARK, find_json, is_refusal, lines_of, unwrapped
+from decabench.prompts.markup import (
+    BULLET,
+    REMARK,
+    example_start,
+    find_json,
+    is_refusal,
+    lines_of,
+    says_nothing,
+    unwrapped,
+)
 from decabench.tasks import AnswerForm
 from decabench.text import bare
 
@@ -51,6 +60,9 @@ _TAKES_BACK = re.compile(
 """Matches the beginning of a sentence that withdraws the answer before it."""
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
 """Matches the end of a clause."""
+_COLON = re.compile(r"[:\u2013\u2014-][\s*_`\"'(]*\Z")
+"""Matches a colon or dash directly before a tag. A condition may end in it, as in `Only if it rains: <answer>…`."""
+_CONDITION = r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\bunless\b"
 _NEGATION = (
     r"\b(?:not|no(?! doubt)|never|n?either|nor|cannot|hardly|far from|(?:instead|other|rather) (?:of|than)|anything but"
     r"|opposite of|refuse to(?: say)?|would(?: not|n['\u2019]t) say|rul(?:e|es|ed|ing) out|wrong|incorrect|mistake"
@@ -58,7 +70,7 @@ _NEGATION = (
 )
 _DENIES = re.compile(
     # A condition, an example, or other people's opinions
-    r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\b(?:unless|suppos\w+|assum\w+"
+    rf"{_CONDITION}|\b(?:suppos\w+|assum\w+"
     r"|in which case|at first|initially|(?:would|['\u2019]d) have|(?:e\.g\.|such as|format),?[ ]*\Z)"
     r"|(?<!\bi )(?<!\bwe )\b(?:might|could|may|would) (?:\w+ )?(?:say|think|argue|answer|guess|write)\b"
     rf"|{_NEGATION}(?:(?:(?!,| and | because ).)*(?:\b(?:is|was|be|been|as|an?|the|at all|answer)|['\u2019]s))?"
@@ -86,7 +98,6 @@ _SAYS_LABEL = re.compile(
     re.IGNORECASE,
 )
 """Matches words before a label that show that it is the answer, such as `so the label is`."""
-_OTHER_SPEAKERS = ("User:", "Human:")
 
 
 def read_tagged(
@@ -104,7 +115,7 @@ def read_tagged(
 
     if (value := read_json(" ".join(lines_of(text)), form.kind)) is not None:
         found = read(value) or (value if form.kind in ("tags", "tree") else "")
-        return (found, "json") if found else ("", f"json+{_fault(value)}")
+        return (found, "json") if found else ("", f"json+{_fault(value, form)}")
     if is_opened and OPENING not in text.casefold().partition(CLOSING)[0]:
         text = f"{OPENING}{text}"
     own = _own_example(text, form)
@@ -113,12 +124,19 @@ def read_tagged(
         inner, rest = bare(tags[-1]["inner"]), own[tags[-1].end() :]
         answer = read(read_json(inner, form.kind) or inner)
         is_cut = not (tags[-1]["end"] or is_finished)
-        clause = _CLAUSE.split(own[max(tags[-1].start() - 300, 0) : tags[-1].start()])[-1]
-        is_denied = bool(_DENIES.search(clause) or _RUNS_ON.match(rest) or _TAKES_BACK.search(rest))
+        before = own[max(tags[-1].start() - 300, 0) : tags[-1].start()]
+        clause, condition = (_CLAUSE.split(text)[-1] for text in (before, _COLON.sub("", before)))
         others = {read(line, False) for line in _later_lines(rest, form)} if form.kind in _FIXED else set()
-        is_denied = is_denied or bool(others - {None, answer}) or not _are_consistent(tags)
-        if not answer or is_cut or is_denied or _names_another(rest, answer, form, question):
-            return "", f"tag+{_fault(inner)}"
+        is_taken_back = (
+            re.search(_CONDITION, condition, re.IGNORECASE)
+            or _DENIES.search(clause)
+            or _RUNS_ON.match(rest)
+            or _TAKES_BACK.search(rest)
+            or others - {None, answer}
+            or not _are_consistent(tags)
+        )
+        if not answer or is_cut or is_taken_back or _names_another(rest, answer, form, question):
+            return "", f"tag+{_fault(inner, form)}"
         return answer, "tag"
     if not is_finished and form.kind not in ("raw", "label"):
         return "", "unparseable"  # the missing rest might have changed the answer
@@ -126,15 +144,17 @@ def read_tagged(
     plain = _introduced(plain, form.markers)
     if said := read(plain, False):
         return said, "as-is" if said == plain else form.kind
-    return "", _fault(text, loosely=True)
+    return "", _fault(text, form, loosely=True)
 
 
 _FIXED = ("label", "number", "sql", "state")
 """Kinds of answers that can be recognized in a line without a tag."""
 
 
-def _fault(text: str, loosely: bool = False) -> str:
-    return "refused" if is_refusal(text, loosely) else "unparseable"
+def _fault(text: str, form: AnswerForm, loosely: bool = False) -> str:
+    if is_refusal(text, loosely):
+        return "refused"
+    return "no-answer+unparseable" if form.kind == "span" and says_nothing(text) else "unparseable"
 
 
 def _own_example(text: str, form: AnswerForm) -> str:
@@ -143,12 +163,9 @@ def _own_example(text: str, form: AnswerForm) -> str:
     Such an example is looked for only if the text starts with a tag, and only after that tag or, if the tag isn't
     closed, inside it.
     """
-    first = _TAG.match(text)
-    if not first:
+    if not (first := _TAG.match(text)):
         return text
-    begin = first.end() if first["end"] else first.start("inner")
-    names = "|".join(re.escape(stop.strip()) for stop in (*form.stop, *_OTHER_SPEAKERS) if stop.strip())
-    other = re.compile(rf"^[ \t>*_#]*(?:{names})", re.MULTILINE).search(text, begin)
+    other = example_start(form.stop).search(text, first.end() if first["end"] else first.start("inner"))
     return text[: other.start()] if other else text
 
 
@@ -263,7 +280,8 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
     says_more: object = False
     if form.kind == "span":
         has_remark = has_remark or bool(re.search(r"[\[\u2022]", text) or _TAKES_BACK.search(text))
-        says_more = len(lines) > 1 or _SENTENCES.search(text) or (form.labels and _NO_SPAN.search(text))
+        says_more = len(lines) > 1 or _SENTENCES.search(text) or says_nothing(text)
+        says_more = says_more or (form.labels and _NO_SPAN.search(text))
     elif form.kind == "line":
         is_copy = len(source.split()) > 2 and source in folded and source != folded
         has_remark = has_remark and not re.search(r"[(\[]", source)

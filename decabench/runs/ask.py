@@ -6,15 +6,13 @@ a cluster.
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, Protocol, Self
 
 from decabench.errors import DecabenchError, ModelError, UnknownNameError
 from decabench.predictors import (
@@ -30,7 +28,7 @@ from decabench.predictors import (
     storable_outcome,
 )
 from decabench.runs.journal import Journal
-from decabench.runs.plan import Budget
+from decabench.runs.plan import Budget, PlannedTask
 from decabench.tasks import Question
 from decabench.text import describe_error, excerpt, quoted
 
@@ -137,21 +135,7 @@ class Silent(Progress):
 
 
 BATCH = 64
-"""The default number of questions in each call to `predict`."""
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """Settings for running a model."""
-
-    backend: Backend
-    """The backend that runs the model."""
-    batch_size: int = BATCH
-    """The number of questions per call, for predictors that don't stream."""
-    workers: int | None = None
-    """The number of model copies for `ray`; by default one per GPU, or one per machine without GPUs."""
-    address: str | None = None
-    """The address of the Ray cluster. If None, RAY_ADDRESS is used, or else a cluster is started on this machine."""
+"""The default number of questions in each call to `predict`, for predictors that don't stream."""
 
 
 class Engine(AbstractContextManager["Engine"], Protocol):
@@ -167,18 +151,14 @@ class Engine(AbstractContextManager["Engine"], Protocol):
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task to answer in a specific wording."""
+    """A task to answer, and the means to do so."""
 
-    name: str
-    """The name to display."""
-    engine: Engine
-    """The engine that runs the model."""
-    setting: Setting
-    """The predictor's setting."""
-    questions: Callable[[], Iterator[Question]]
-    """Yields the questions in dataset order. It may be called repeatedly."""
+    planned: PlannedTask
+    """The task."""
     journal: Journal
     """The open journal. Questions that it answers are not asked again."""
+    engine: Engine
+    """The engine that runs the model."""
     progress: Progress = field(default_factory=Silent)
     """Displays the progress of the run."""
     give_up_after: int = 25
@@ -193,8 +173,8 @@ def answer_task(run: TaskRun) -> Tally:
     Raises ModelError if the budget is spent, or after too many consecutive failures. Questions that already
     failed in an earlier run don't count.
     """
-    tally = Tally(run.name, 0)
-    for question in run.questions():
+    tally = Tally(run.planned.name, 0)
+    for question in run.planned.questions():
         tally.total += 1
         known = run.journal.outcomes.get(question.id)
         if isinstance(known, Answer):
@@ -214,7 +194,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
     errors: Counter[str] = Counter()
     in_a_row = 0
-    outcomes = run.engine.outcomes(run.setting, _unanswered(run, failed, pending))
+    outcomes = run.engine.outcomes(run.planned.setting, _unanswered(run, failed, pending))
     start = before = time.monotonic()  # after the model is loaded, if this process loads it
 
     def record(id_: str, outcome: Outcome) -> None:
@@ -235,7 +215,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
         in_a_row += id_ not in failed
         if run.give_up_after and in_a_row >= run.give_up_after and id_ not in failed:
             raise ModelError(
-                f"Stopped on {run.name} after {in_a_row} failures in a row. The last failure was: "
+                f"Stopped on {tally.task} after {in_a_row} failures in a row. The last failure was: "
                 f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Correct the error and run the same "
                 "command again. Earlier answers are kept. --give-up-after sets how many failures are "
                 "allowed."
@@ -244,7 +224,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
     for id_, outcome in outcomes:
         if id_ not in pending:
             raise ModelError(
-                f"The predictor answered {quoted(id_)} in {run.setting.task.name} more than once, or without "
+                f"The predictor answered {quoted(id_)} in {run.planned.task.name} more than once, or without "
                 "being asked. Return one answer per question, with the question's id."
             )
         pending.discard(id_)
@@ -252,7 +232,7 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
         run.progress.update(tally)
     if run.budget and run.budget.is_spent and tally.done < tally.total:
         raise ModelError(
-            f"Stopped on {run.name} at a cost of {run.budget.spent:,.2f}, because --max-cost is "
+            f"Stopped on {tally.task} at a cost of {run.budget.spent:,.2f}, because --max-cost is "
             f"{run.budget.most:g}; {tally.total - tally.done:,} of {tally.total:,} questions are left. "
             "To continue, run the same command with a larger --max-cost. Earlier answers are kept."
         )
@@ -267,7 +247,7 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
     Questions that failed in an earlier run come last. If they fail again, all others have already been asked.
     """
     for again in (False, True) if failed else (False,):
-        for question in run.questions():
+        for question in run.planned.questions():
             if run.budget and run.budget.is_spent:
                 return  # pending requests are still answered
             is_answered = isinstance(run.journal.outcomes.get(question.id), Answer)
@@ -279,13 +259,12 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
 class LocalEngine:
     """Runs the model in this process. The model is loaded at the first question, once for all tasks."""
 
-    def __init__(self, options: EngineOptions) -> None:
-        self._options = options
+    def __init__(self, backend: Backend, batch_size: int = BATCH) -> None:
+        self._backend, self._batch_size = backend, batch_size
         self._stack = ExitStack()
         self._factory: PredictorFactory | None = None
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(_without_silent_exit())
         return self
 
     def __exit__(
@@ -296,33 +275,8 @@ class LocalEngine:
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         """See `Engine.outcomes`."""
         if self._factory is None:
-            self._factory = self._stack.enter_context(self._options.backend.open())
-        return ask_predictor(self._factory, setting, questions, self._options.batch_size)
-
-
-@contextmanager
-def _without_silent_exit() -> Iterator[None]:
-    """Make os._exit() in a predictor's code end this process with an error.
-
-    Processes forked by the predictor can still call os._exit() as usual.
-    """
-    usual, own = os._exit, os.getpid()
-
-    def leave(status: int) -> NoReturn:
-        if os.getpid() == own:
-            sys.stderr.write(
-                f"Error: The predictor called os._exit({status}), so no submission was written. Remove "
-                "this call, then run the same command again to continue.\n"
-            )
-            sys.stderr.flush()
-            status = ModelError.exit_code
-        usual(status)
-
-    os._exit = leave
-    try:
-        yield
-    finally:
-        os._exit = usual
+            self._factory = self._stack.enter_context(self._backend.open())
+        return ask_predictor(self._factory, setting, questions, self._batch_size)
 
 
 _THEIRS = (Exception, GeneratorExit)

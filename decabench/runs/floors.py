@@ -6,7 +6,6 @@ files match their recorded digests and none of its inputs has changed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,8 @@ from typing import Any
 import decabench
 import decabench.predictors
 from decabench.errors import DecabenchError
-from decabench.files import Paths, canonical_json, file_digest, lock_file, temporary_folder, write_file
+from decabench.files import Paths, file_digest, fingerprint, lock_file, temporary_folder, write_file
+from decabench.predictors import PREDICTORS
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.write import predict
 from decabench.submission import FOLDER, file_name
@@ -29,16 +29,8 @@ _KEY = "key.json"
 _LARGEST_KEY = 1 << 20
 _PATIENCE = 600.0
 
-_MADE_FOR: Mapping[str, tuple[type, ...]] = {
-    "majority": (object,),
-    "most-frequent-tag": (Tags, Tree),
-    "first-choice": (Label,),
-    "copy-context": (Text,),
-    "lead-3": (Text,),
-    "random": (object,),
-    "oracle": (object,),
-}
-"""Output types suitable for each baseline. A baseline is left out of suites without such an output."""
+_SUITED: Mapping[str, type] = {"first-choice": Label, "copy-context": Text, "lead-3": Text}
+"""Output types of the tasks for which a baseline is meant. It is left out of suites without such a task."""
 
 
 def make_baselines(
@@ -52,9 +44,9 @@ def make_baselines(
     usable = [
         known[task] for task in suite.tasks if task in known and _is_usable(known[task], split, store, report)
     ]
-    for name, outputs in _MADE_FOR.items():
+    for name in PREDICTORS:
         tasks = [task for task in usable if _can_answer(name, task, split, store.records(task.name))]
-        if not any(isinstance(task.output, outputs) for task in tasks):
+        if not any(isinstance(task.output, _SUITED.get(name, object)) for task in tasks):
             continue
         folder = store.home / _HOME / suite.name / split / name
         busy = f"Another process is still writing to {folder}. Wait for that process to finish."
@@ -104,16 +96,18 @@ def _can_answer(name: str, task: Task, split: str, records: Mapping[str, SplitRe
 
 def _key(name: str, tasks: Sequence[Task], split: str, store: Store) -> str:
     """Return a digest of everything that affects the answers: the code, the tasks and their data."""
-
-    def data(record: SplitRecord | None) -> str:
-        return record.fingerprint if record is not None else ""
-
-    splits = (split, "train")
-    data_of = [[data(store.records(task.name).get(each)) for each in splits] for task in tasks]
-    outputs = [[task.name, repr(task.output)] for task in tasks]
-    code = file_digest(Path(decabench.predictors.__file__).with_name("baselines.py"))
-    content = [decabench.__version__, code, name, outputs, data_of]
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()
+    records = [store.records(task.name) for task in tasks]
+    return fingerprint(
+        {
+            "baseline": name,
+            "version": decabench.__version__,
+            "code": file_digest(Path(decabench.predictors.__file__).with_name("baselines.py")),
+            "outputs": [[task.name, repr(task.output)] for task in tasks],
+            "data": [
+                [each[part].fingerprint for part in (split, "train") if part in each] for each in records
+            ],
+        }
+    )
 
 
 def _digests(folder: Path, tasks: Sequence[Task], split: str) -> dict[str, Any]:
@@ -122,8 +116,7 @@ def _digests(folder: Path, tasks: Sequence[Task], split: str) -> dict[str, Any]:
 
 def _is_kept(folder: Path, key: str, tasks: Sequence[Task], split: str) -> bool:
     try:
-        return bool(
-            read_json(folder / _KEY, _LARGEST_KEY) == {"key": key, "files": _digests(folder, tasks, split)}
-        )
+        kept = {"key": key, "files": _digests(folder, tasks, split)}
+        return bool(read_json(folder / _KEY, _LARGEST_KEY) == kept)
     except (DecabenchError, OSError, ValueError):
         return False

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DataError
-from decabench.files import make_folder, storage_errors
+from decabench.files import make_folder, storage_errors, write_file
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 from decabench.untrusted import parse_json
 
@@ -84,11 +84,10 @@ class Journal:
     def __enter__(self) -> Self:
         make_folder(self.path.parent)
         with storage_errors(self.path):
-            whole = self._read() if self.path.exists() else 0
-            if whole:
+            if whole := self._read() if self.path.exists() else 0:
                 os.truncate(self.path, whole)
-            else:
-                self.path.write_bytes(_encode(self._header()))
+            else:  # atomically, so that no journal has only a part of its header
+                write_file(self.path, _encode(self._header()))
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         return self
 
@@ -134,18 +133,10 @@ class Journal:
         whole = 0
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
-                if line.endswith(b"\n"):
+                if number == 1 or line.endswith(b"\n"):
                     self._read_line(number, line)
                     whole += len(line)
-                elif number == 1 and not self._is_cut_header(line):
-                    raise self._damaged(1, "the first line is not the header of this journal")
         return whole
-
-    def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is the start of this journal's header, with any date. Other files are never overwritten."""
-        start, _, _ = _encode(self._header()).partition(b'"begun":')
-        length = min(len(line), len(start))
-        return line[:length] == start[:length]
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -163,6 +154,8 @@ class Journal:
             record = parse_json(line.decode())
             if number == 1:
                 expected = self._header()
+                if not line.endswith(b"\n"):
+                    raise ValueError("the first line is incomplete")
                 if any(
                     record[name] != expected[name]
                     for name in ("format", "task", "split", "variant", "fingerprint")

@@ -38,7 +38,7 @@ from decabench.predictors import (
     in_batches,
     storable_outcome,
 )
-from decabench.runs.ask import EngineOptions, ask_predictor
+from decabench.runs.ask import BATCH, ask_predictor
 from decabench.tasks import Question
 
 TRIES = 3
@@ -190,15 +190,23 @@ class _Batch:
 class RayEngine:
     """Runs the model on a Ray cluster. The model is loaded at the first question, once for all tasks.
 
+    By default, there is a worker for each GPU, or for each machine without GPUs. `address` is described in `connected`.
     Each worker has a single batch at a time, so the batch of a dead worker is known. It is retried elsewhere
     as a whole, and then example by example. An example that kills TRIES workers becomes a Failure. Raises
     DecabenchError if Ray isn't installed.
     """
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        batch_size: int = BATCH,
+        workers: int | None = None,
+        address: str | None = None,
+    ) -> None:
         require_ray()
-        self._options = options
-        self._gpus = float(getattr(options.backend, "gpus", 0))  # per copy of the model
+        self._backend, self._batch_size = backend, batch_size
+        self._count, self._address = workers, address
+        self._gpus = float(getattr(backend, "gpus", 0))  # per copy of the model
         self._stack = ExitStack()
         self._workers: list[Any] = []
         self._idle: deque[Any] = deque()
@@ -222,7 +230,7 @@ class RayEngine:
         if not self._workers:
             self._start()
         reference = ray.put(packed)
-        size = self._options.batch_size
+        size = self._batch_size
         whole = max(size, _GPU_BATCH) if self._gpus else size
         batches = map(_Batch, in_batches(questions, lambda: whole))
         again: deque[_Batch] = deque()
@@ -266,11 +274,11 @@ class RayEngine:
 
     def _start(self) -> None:
         ray = require_ray()
-        self._stack.enter_context(connected(self._options.address, self._options.workers))
-        count, share = lay_out(self._options.workers, self._gpus)
+        self._stack.enter_context(connected(self._address, self._count))
+        count, share = lay_out(self._count, self._gpus)
         share = 0 if "OMP_NUM_THREADS" in os.environ else share
         environment = WorkerEnvironment(os.getcwd(), tuple(sys.path), share, os.environ.get(TRUSTED, ""))
-        backend = ray.cloudpickle.dumps(self._options.backend)
+        backend = ray.cloudpickle.dumps(self._backend)
         worker = ray.remote(Worker).options(
             num_cpus=1, num_gpus=self._gpus, max_restarts=-1, scheduling_strategy="SPREAD"
         )

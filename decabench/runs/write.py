@@ -39,7 +39,6 @@ from decabench.prompts import (
 from decabench.runs.ask import (
     BATCH,
     Engine,
-    EngineOptions,
     LocalEngine,
     Progress,
     Silent,
@@ -175,9 +174,8 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
     can be resumed.
     """
     run = plan.run
-    options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
     shown = progress or Silent()
-    with _locked(run.output), make_engine(run.engine, options) as engine:
+    with _locked(run.output), _make_engine(plan) as engine:
         with shown.show(run.name or str(plan.predictor["name"])):
             budget = _budget(plan)
             answered = [_answer(run, task, engine, shown, budget) for task in plan.tasks]
@@ -206,28 +204,22 @@ def _require_own_files(folder: Path) -> None:
             )
 
 
-def make_engine(name: str, options: EngineOptions) -> Engine:
-    """Create an engine by name. Raises DecabenchError if its extra is not installed."""
-    if name == "ray":
+def _make_engine(plan: Plan) -> Engine:
+    size = plan.run.options.batch_size or BATCH
+    if plan.run.engine == "ray":
         from decabench.runs.ray_engine import RayEngine
 
-        return RayEngine(options)
-    return LocalEngine(options)
+        return RayEngine(plan.backend, size, plan.run.workers, plan.run.address)
+    return LocalEngine(plan.backend, size)
 
 
 def _with_samples(answered: Sequence[_Answered]) -> list[_Answered]:
-    firsts = [done for done in answered if not done.planned.sample]
-    return [
-        replace(
-            first,
-            samples=tuple(
-                done
-                for done in answered
-                if done.planned.sample and done.planned.task.name == first.planned.task.name
-            ),
-        )
-        for first in firsts
-    ]
+    samples: dict[str, list[_Answered]] = {}
+    for done in answered:
+        if done.planned.sample:
+            samples.setdefault(done.planned.task.name, []).append(done)
+    firsts = (done for done in answered if not done.planned.sample)
+    return [replace(done, samples=tuple(samples.get(done.planned.task.name, ()))) for done in firsts]
 
 
 def _budget(plan: Plan) -> Budget | None:
@@ -250,17 +242,7 @@ def _answer(
     if run.fresh:
         journal.set_aside()
     with journal:
-        task_run = TaskRun(
-            planned.name,
-            engine,
-            planned.setting,
-            planned.questions,
-            journal,
-            progress,
-            run.give_up_after,
-            budget,
-        )
-        tally = answer_task(task_run)
+        tally = answer_task(TaskRun(planned, journal, engine, progress, run.give_up_after, budget))
     return _Answered(planned, tally, journal)
 
 
@@ -412,7 +394,8 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     if (served := answer.served_by) and served not in tally.served_by and len(tally.served_by) < _MOST_SERVED:
         tally.served_by.append(served)
     output = done.planned.task.output
-    if is_other_label(line["answer"], output, question.question):
+    names = output.names if isinstance(output, Label) else ()
+    if line["answer"] not in names and is_other_label(line["answer"], output, question.question):
         tally.other_label += 1
         if is_unparseable or not is_empty:
             tally.other_label_example = tally.other_label_example or _explain_label(done, question, answer)

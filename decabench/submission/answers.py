@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
-import json
 import operator
 import re
 import unicodedata
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable, import_zstd, require_machine
+from decabench.files import import_zstd, require_machine
 from decabench.metrics import REFUSED
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.text import excerpt, kind_of, printable, quoted, well_formed
@@ -237,7 +236,7 @@ class AnswerLine(NamedTuple):
 
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""Matches most lines that `write_answers` writes. Matching is several times faster than parsing JSON."""
+"""Matches most lines that `write_predictions` writes. Matching is several times faster than parsing JSON."""
 _NOTHING_MORE = ((), None, "", "stop", None, None, (), None)
 """The default values of `AnswerLine`, starting with `problems`. Passing them explicitly is faster."""
 
@@ -375,12 +374,13 @@ def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        problems.append(("bad-encoding", f"the {key} has {_surrogate(error)}"))
+        problems.append(("bad-encoding", f"the {key} has {describe_surrogate(error)}"))
         return None
     return text
 
 
-def _surrogate(error: UnicodeEncodeError) -> str:
+def describe_surrogate(error: UnicodeEncodeError) -> str:
+    """Return a phrase for the half of a surrogate pair that can't be encoded."""
     return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is not a character"
 
 
@@ -666,40 +666,6 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """Write a line for each answer, given as an (id, answer) pair or as a mapping with at least the keys id and answer.
-
-    Raises SubmissionError if an answer is invalid or an id occurs twice.
-    """
-    seen: set[str] = set()
-    for number, given in enumerate(answers, start=1):
-        line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
-        id_, answer = line["id"], line["answer"]
-        if not isinstance(id_, str) or not isinstance(answer, str):
-            raise SubmissionError(f"{_unwritten(number, id_)}: id and answer must both be strings.")
-        if id_ in seen:
-            raise SubmissionError(_repeated(_unwritten(number, id_), id_))
-        seen.add(id_)
-        try:
-            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        except UnicodeEncodeError as error:
-            raise SubmissionError(f"{_unwritten(number, id_)}: bad-encoding: {_surrogate(error)}.") from error
-        if len(raw) > _LIMITS.line_bytes:
-            most = f"{_LIMITS.line_bytes:,}"
-            raise SubmissionError(
-                f"{_unwritten(number, id_)}: too-large: the line would be longer than {most} bytes."
-            )
-        handle.write(raw)
-
-
-def _unwritten(number: int, id_: object) -> str:
-    return f"Answer {number} (id {quoted(str(id_))}) was not written"
-
-
-def _repeated(place: str, id_: str) -> str:
-    return f"{place}: duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
-
-
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 """Matches characters that JSON texts can't contain, and the ends of lines on Windows."""
 _MOST_PLAIN = 1 << 26
@@ -752,7 +718,7 @@ class AlignedAnswers:
 
     @classmethod
     def read_plain(cls, path: Path, ids: Sequence[str]) -> AlignedAnswers | None:
-        """Read a file that `write_answers` wrote in the order of `ids`, or return None for any other file.
+        """Read a file that `write_predictions` wrote in the order of `ids`, or return None for any other file.
 
         The file can be compressed. This is twice as fast as checking every line. Lines with a problem are left to
         `read`.

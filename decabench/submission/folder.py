@@ -10,6 +10,7 @@ variants/<K>/predictions/...        the same for other wordings of the questions
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from decabench.errors import SubmissionError, UnknownNameError, require_name
 from decabench.files import (
     SUFFIXES,
     Compression,
+    Writable,
     atomic_file,
     by_dotted_key,
     file_digest,
@@ -37,10 +39,11 @@ from decabench.files import (
 from decabench.submission.answers import (
     FOLDER,
     VARIANTS,
+    Limits,
     Marks,
     PredictionFile,
+    describe_surrogate,
     predictions_folder,
-    write_answers,
 )
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault, group_faults
@@ -652,10 +655,42 @@ def write_predictions(
     for pair, answers in predictions.items():
         bare = paths[pair]
         with atomic_file(bare.with_name(bare.name + SUFFIXES[compress]), compress) as handle:
-            write_answers(handle, answers)
+            _write_answers(handle, answers)
         for other, suffix in SUFFIXES.items():
             if other != compress:
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
+
+
+def _write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
+    """Write a line for each answer, given as an (id, answer) pair or as a mapping with at least the keys id and answer.
+
+    Raises SubmissionError if an answer is invalid or an id occurs twice.
+    """
+    seen: set[str] = set()
+    for number, given in enumerate(answers, start=1):
+        line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
+        id_, answer = line["id"], line["answer"]
+        if not isinstance(id_, str) or not isinstance(answer, str):
+            raise SubmissionError(f"{_unwritten(number, id_)}: id and answer must both be strings.")
+        if id_ in seen:
+            fault = f"duplicate-id: the id {quoted(id_)} is used more than once; keep only one answer."
+            raise SubmissionError(f"{_unwritten(number, id_)}: {fault}")
+        seen.add(id_)
+        try:
+            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise SubmissionError(
+                f"{_unwritten(number, id_)}: bad-encoding: {describe_surrogate(error)}."
+            ) from error
+        if len(raw) > (most := Limits().line_bytes):
+            raise SubmissionError(
+                f"{_unwritten(number, id_)}: too-large: the line would be longer than {most:,} bytes."
+            )
+        handle.write(raw)
+
+
+def _unwritten(number: int, id_: object) -> str:
+    return f"Answer {number} (id {quoted(str(id_))}) was not written"
 
 
 def changed_answers(

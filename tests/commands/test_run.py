@@ -129,6 +129,22 @@ def test_several_models(command, home, tmp_path):
     assert "Several models would write to" in command("run", path).stderr
 
 
+def test_a_model_that_fails_costs_no_other_model(command, home, tmp_path):
+    path = tmp_path / "models.toml"
+    path.write_text(
+        f"""output = '{tmp_path / "out"}'\ntasks = ["sst"]\nhome = '{home}'\njobs = 1
+        [[models]]\npredictor = "hf:{tmp_path / "absent"}"
+        [[models]]\npredictor = "majority"
+        [[models]]\npredictor = "random" """
+    )
+    done = command("run", path)
+    assert done.exit_code == 4
+    assert "2 models, validation" in done.stdout and "majority" in done.stdout and "random" in done.stdout
+    assert "Failed:" in done.stderr and "there is no folder" in done.stderr
+    path.write_text(path.read_text().replace('predictor = "random"', 'predictor = "hf:./nowhere"'))
+    assert "majority" in command("run", path).stdout  # only one model is left
+
+
 def test_a_price_that_the_last_model_lacks_is_reported_before_the_first_answers(command, home, tmp_path):
     (tmp_path / "prices.toml").write_text("[first-choice]\nin = 1\nout = 2\n")
     path = tmp_path / "models.toml"

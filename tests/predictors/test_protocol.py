@@ -97,14 +97,14 @@ def test_a_text_is_measured_as_it_is_written(text, is_kept):
 
 
 def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):
-    from decabench.submission.answers import write_answers
+    from decabench.submission import write_predictions
     from tests.submission.reading import read_answers
 
     text = "\x00" * 43_690
     assert isinstance(storable_outcome(Answer(text)), Answer)
-    with open(tmp_path / "sst.validation.jsonl", "wb") as file:
-        write_answers(file, [{"id": "i" * 1000, "answer": text, "raw": text, "rule": "first-line"}])
-    assert read_answers(tmp_path / "sst.validation.jsonl") == {"i" * 1000: text}
+    lines = [{"id": "i" * 1000, "answer": text, "raw": text, "rule": "first-line"}]
+    write_predictions(tmp_path, {("sst", "validation"): lines})
+    assert read_answers(tmp_path / "predictions" / "sst.validation.jsonl") == {"i" * 1000: text}
 
 
 @pytest.mark.parametrize(

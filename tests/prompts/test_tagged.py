@@ -124,6 +124,9 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         # in a condition, or in someone else's words
         ("If it were sincere, I'd write <answer>positive</answer>, but it mocks the film.", ""),
         ("I would answer <answer>positive</answer> only if it were sincere.", ""),
+        ("Only if it is sincere: <answer>positive</answer>", ""),
+        ("Unless it mocks the film:\n**<answer>positive</answer>**", ""),
+        ("If I have to choose: <answer>negative</answer>", "negative"),
         ("Unless it is a joke, in which case <answer>positive</answer>, I can't say.", ""),
         ("Had it praised the plot, <answer>positive</answer> would be right.", ""),
         ("One might say <answer>positive</answer>. That would be a mistake.", ""),
@@ -264,6 +267,13 @@ def test_a_summary_is_not_a_list():
 )
 def test_a_sentence_is_not_unanswerable(said):
     assert read("zre", f"<answer>{said}</answer>", "Who?", "A film.")[0] == ""
+
+
+@pytest.mark.parametrize("task", ["squad", "zre"])
+@pytest.mark.parametrize("said", ["N/A", "None", "not mentioned", "The text does not say."])
+def test_a_span_that_says_nothing_is_no_answer(task, said):
+    assert read(task, f"<answer>{said}</answer>", "Who?", SQUAD) == ("", "tag+no-answer+unparseable")
+    assert read(task, f"<answer>{said}</answer>", "Who?", f"It reads: {said}")[0] == said
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\n\n"])

@@ -7,6 +7,7 @@ from decabench.files import fingerprint
 from decabench.predictors.protocol import Answer, Failure, Setting
 from decabench.runs.ask import Silent, TaskRun, answer_task, ask_predictor
 from decabench.runs.journal import Journal, JournalKey
+from decabench.runs.plan import PlannedTask, Reading
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 
@@ -34,7 +35,11 @@ def journal(tmp_path):
 
 
 def run(engine, journal, questions=QUESTIONS, **changes):
-    return answer_task(TaskRun("sst", engine, SETTING, lambda: iter(questions), journal, **changes))
+    return answer_task(TaskRun(planned(questions, journal), journal, engine, **changes))
+
+
+def planned(questions, journal):
+    return PlannedTask(TASKS["sst"], 0, None, Reading(), False, journal.key, SETTING, lambda: iter(questions))
 
 
 def fail_on(*ids):
@@ -149,7 +154,7 @@ def test_progress_is_reported(journal):
         def end(self, tally):
             states.append(("end", tally.done))
 
-    answer_task(TaskRun("sst", Engine(fail_on("q1")), SETTING, lambda: iter(QUESTIONS[:2]), journal, Told()))
+    run(Engine(fail_on("q1")), journal, QUESTIONS[:2], progress=Told())
     assert states == [("begin", 0), ("update", 1), ("update", 2), ("end", 2)]
 
 

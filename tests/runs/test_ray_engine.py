@@ -11,7 +11,6 @@ pytest.importorskip("ray")
 from decabench.errors import DecabenchError
 from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.predictors.schemes import make_backend
-from decabench.runs.ask import EngineOptions
 from decabench.runs.plan import Run, Selection, plan_run
 from decabench.runs.ray_engine import RayEngine, connected, lay_out
 from decabench.runs.write import run_plan
@@ -252,14 +251,13 @@ def test_a_task_of_a_file_that_no_worker_can_import(cluster, tmp_path, somebodys
     )
     (task,) = load_included(path)
     setting = Setting(task, "validation", lambda: iter(()))
-    options = EngineOptions(make_backend(f"{name}:rewriting", ModelOptions()), workers=1)
-    with RayEngine(options) as engine:
+    with RayEngine(make_backend(f"{name}:rewriting", ModelOptions()), workers=1) as engine:
         assert dict(engine.outcomes(setting, [Question("1", "Is it", "")])) == {"1": Answer("Is it?!")}
 
 
 def test_a_task_that_cannot_be_sent(cluster):
     setting = Setting(TASKS["sst"], "validation", (number for number in ()).__next__)
-    with RayEngine(EngineOptions(make_backend("majority", ModelOptions()), workers=1)) as engine:
+    with RayEngine(make_backend("majority", ModelOptions()), workers=1) as engine:
         with pytest.raises(DecabenchError, match=r"sst cannot be sent to the workers \(TypeError"):
             list(engine.outcomes(setting, [Question("1", "Is it", "")]))
 
