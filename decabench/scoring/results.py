@@ -182,7 +182,7 @@ class TaskResult:
     signatures: Mapping[str, str] = field(default_factory=dict)
     """The signatures of all computed metrics, by metric name."""
     empty: int = 0
-    """The number of empty answers."""
+    """The number of empty answers, without those that `answers` counts as unparseable or refused."""
     predictions: str = ""
     """The `sha256:` digest of the answers, which doesn't depend on their order or compression."""
     reason: str = ""

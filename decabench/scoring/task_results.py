@@ -370,8 +370,11 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     ids = ids_of(references)
     details = aligned.details.values()
     counts = _count_other_forms(job, ids, texts)
+    named = set[str]()  # unparseable and refused answers, which aren't counted as empty too
     for line in details:
-        counts.update(line_flags(line))
+        counts.update(flags := line_flags(line))
+        if "unparseable" in flags or "refused" in flags:
+            named.add(str(line.id))
     context_kept = {str(line.id): line.context_kept for line in details if line.context_kept is not None}
     ceiling = None
     if context_kept and task.extractive and not job.hidden:  # a ceiling would reveal where answers are
@@ -389,7 +392,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         scores=found.scores,
         signature=found.signatures[task.metric],
         signatures=found.signatures,
-        empty=sum(not text.strip() for text in texts),
+        empty=sum(not text.strip() and id_ not in named for id_, text in zip(ids, texts, strict=True)),
         predictions=texts_digest(ids, texts),
         answers=dict(+counts),  # without zeros
         ceiling=ceiling,

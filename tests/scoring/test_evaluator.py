@@ -400,6 +400,17 @@ def test_what_lines_tell_of_their_answers_is_counted_and_changes_no_score(home, 
     assert plain_task.answers == {}
 
 
+def test_an_answer_is_counted_under_one_name(home, tmp_path):
+    told = {
+        "at0": {"answer": "", "rule": "tag+unparseable"},
+        "at1": {"answer": "", "finish": "refused"},
+        "at2": {"answer": ""},
+    }
+    folder = mark(put(tmp_path, "sst", gold_lines(home, "sst", **told)), "x", "y")
+    task = evaluate(folder, home=home).tasks["sst"]
+    assert (task.empty, task.answers["unparseable"], task.answers["refused"]) == (1, 1, 1)
+
+
 def test_raw_answers_are_another_score(home, tmp_path):
     told = {"at0": {"raw": "I think so"}, "at1": {"raw": ""}, "at2": {"rule": "as-is"}}
     folder = mark(put(tmp_path, "sst", gold_lines(home, "sst", **told)), "x", "y")
