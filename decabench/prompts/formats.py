@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
@@ -82,21 +82,19 @@ def _describe_most(given: GivenAnswers) -> str:
     if len(written) < _FEWEST:
         return ""
     sample, most = _Sample.of(given, written), _Sample.of(given, range(len(given.texts)), most=_SCAN)
-    if said := _copies(most) or _echoes(sample):
+    if said := _copies(most):
         return said
     names = map(fold_label, given.output.names) if isinstance(given.output, Label) else ()
     are_labels = set(map(fold_label, sample.texts)) <= set(names)
     if not are_labels and (found := _find_formats(sample)):
         return _describe_formats(given, found)
-    if said := _columns(most):
-        return said
     if sample.items is None:
         return _cut(sample)
     if said := _cut_in_word(most) or _swapped(sample) or _shift(most):
         return said
     if sample.score > _RIGHT:
         return ""
-    return next(filter(None, (detect(sample) for detect in _MIX_UPS)), "")
+    return _order(sample) or _cut(sample)
 
 
 @dataclass(frozen=True)
@@ -297,60 +295,28 @@ def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
     return fmean(seen) > _MOST and 2 * fmean(of_gold or (False,)) < fmean(seen)
 
 
-def _echoes(sample: _Sample) -> str:
-    """Detect answers that start with their id, question or context."""
-    if sample.items is None:
-        return ""
-    theirs = {"id": [item.id for item in sample.items]}
-    is_long = sum(map(len, sample.texts)) > 1.7 * sum(map(len, sample.golds))
-    if is_long or sum("?" in text for text in sample.texts) > _FEWEST:
-        for which, name in enumerate(("question", "context") if sample.sources else ()):
-            theirs[name] = [source[which] for source in sample.sources]
-    for name, sources in theirs.items():
-        wanted = [f"{' '.join(source.split())}{' ' * (name != 'question')}" for source in sources]
-        seen, of_gold = (
-            [
-                bool(own.strip()) and " ".join(text.split()).startswith(own)
-                for text, own in zip(each, wanted, strict=True)
-            ]
-            for each in (sample.texts, sample.golds)
-        )
-        if _are_most(seen, of_gold):
-            return sample.say(seen, f"begin with their {name}. Write only the text after the {name}")
-    return ""
-
-
 def _copies(sample: _Sample) -> str:
-    """Detect wrong answers that are the whole question or context."""
-    if isinstance(sample.given.output, Label):
-        return ""
+    """Detect wrong answers that are or begin with their question or context, and ids before most answers."""
+    theirs = {"id": [item.id for item in sample.items or ()]}
     for which, name in enumerate(("question", "context")):
-        seen = [
-            len(source[which]) < 2 * len(text)
-            and _folded(source[which]) == _folded(text) not in ("", _folded(gold))
-            for text, source, gold in zip(sample.texts, sample.sources, sample.golds, strict=False)
-        ]
-        if sum(seen) >= max(_FEW, _PART * len(seen)):
-            return sample.say(
-                seen, f"are copies of their {name}. The file may have the inputs in place of some answers"
-            )
+        theirs[name] = [source[which] for source in sample.sources]
+    for name, sources in theirs.items():
+        triples = zip(sample.texts, sample.golds, sources, strict=False)
+        seen = [_begins(text, own) and not _begins(gold, own) for text, gold, own in triples]
+        if sum(seen) > (_MOST * len(seen) if name == "id" else max(_FEW - 1, _PART * len(seen))):
+            return sample.say(seen, f"begin with their {name}. Write only the answer, without the {name}")
     return ""
+
+
+def _begins(text: str, source: str) -> bool:
+    if len(source) > 2 * len(text):
+        return False
+    own = _folded(source)
+    return bool(own) and f"{_folded(text)} ".startswith(f"{own} ")
 
 
 def _folded(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
-
-
-def _columns(sample: _Sample) -> str:
-    """Detect queries with column numbers, as in `SELECT col3`, although the gold queries use column names."""
-    pattern = re.compile(
-        r"\b(?:select(?: (?:max|min|count|sum|avg))?|where|and)[\s(\"'`\[]+(?:c|col|column)_?\d+\b",
-        re.IGNORECASE,
-    )
-    seen, of_gold = (list(map(bool, map(pattern.search, each))) for each in (sample.texts, sample.golds))
-    if sum(seen) < max(_FEW, _PART * len(seen)) or 2 * sum(of_gold) > sum(seen):
-        return ""
-    return sample.say(seen, "number the columns, such as col3. Write the names of the columns in the context")
 
 
 def _cut_in_word(sample: _Sample) -> str:
@@ -473,25 +439,6 @@ def _swapped(sample: _Sample) -> str:
     return sample.say(seen, sentence)
 
 
-_NUMBERS = {
-    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": (
-        "numbers or letters that stand for labels. Write the labels"
-    ),
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, which may be token ids. Decode the answers with the model's tokenizer",
-}
-
-
-def _numbers(sample: _Sample) -> str:
-    for pattern, sentence in _NUMBERS.items():
-        seen, of_gold = (
-            [re.fullmatch(pattern, text) is not None for text in each]
-            for each in (sample.texts, sample.golds)
-        )
-        if _are_most(seen, of_gold):
-            return sample.say(seen, f"are {sentence}")
-    return ""
-
-
 def _cut(sample: _Sample) -> str:
     """Detect truncated answers: many have exactly the maximum length, and gold answers are longer."""
     for unit, least, many in (("characters", 20, 0.1), ("words", 8, 0.25)):
@@ -508,6 +455,3 @@ def _cut(sample: _Sample) -> str:
                 seen, f"have {longest:,} {unit}, and no answer has more. These answers may be truncated"
             )
     return ""
-
-
-_MIX_UPS: Sequence[Callable[[_Sample], str]] = (_order, _numbers, _cut)

@@ -75,14 +75,13 @@ class FormCounts:
     """The words between an answer and its meaning in a message, as in `line 3 has '3,5' instead of '3.5'`."""
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
-    others: Counter[str] = field(default_factory=Counter)
-    """The number of answers with each of the other faults, such as `a number outside the scale`."""
+    others: dict[str, list[str]] = field(default_factory=dict)
+    """The answers with each of the other faults, such as `a number outside the scale`, as phrases that quote them."""
     more: list[str] = field(default_factory=list)
     """Additional sentences for the description of the answers."""
     strays: str = ""
     """A sentence about answers without any label; empty if there are none."""
     _example: str = ""
-    _first: dict[str, str] = field(default_factory=dict)
 
     def count(self, place: str, text: str, meant: str, form: str) -> None:
         """Count an answer in a form that the metric can't read."""
@@ -90,18 +89,21 @@ class FormCounts:
         self._example = self._example or f"{place} has {quoted(text)}{self.between}{quoted(meant)}"
 
     def note(self, what: str, place: str, text: str) -> None:
-        """Count an answer with a fault other than an unreadable form, and keep the first such answer as an example."""
-        self.others[what] += 1
-        self._first.setdefault(what, f"{place} has {quoted(text)}")
+        """Note an answer with a fault other than an unreadable form."""
+        self.others.setdefault(what, []).append(f"{place} has {quoted(text)}")
 
     @property
     def are_most(self) -> bool:
         """Whether most answers are in forms that the metric can't read, or most share one of the other faults."""
-        return 2 * max(self.forms.total(), *self.others.values(), 0) > self.total
+        return 2 * max(self.forms.total(), *map(len, self.others.values()), 0) > self.total
 
-    def first(self, what: str) -> str:
-        """Return a phrase that quotes the first answer with a fault and names its place."""
-        return self._first[what]
+    def tell_others(self, least: float = 0) -> None:
+        """Add a sentence about each of the other faults that more than `least` answers have."""
+        self.more += [
+            f"{len(shown):,} of {self.total:,} answers give {what}. For example, {shown[0]}"
+            for what, shown in self.others.items()
+            if len(shown) > least
+        ]
 
     def describe(self) -> str:
         """Return sentences that count the faults and give an example, or an empty string if there are no faults."""
@@ -127,11 +129,6 @@ def count_forms(given: GivenAnswers) -> FormCounts | None:
     if kind in ("tags", "tree"):
         return _count_lists(given, kind)
     return _count_states(given) if kind == "state" else None
-
-
-def _others(counts: FormCounts) -> Iterator[str]:
-    for what, count in counts.others.items():
-        yield f"{count:,} of {counts.total:,} answers give {what}. For example, {counts.first(what)}"
 
 
 # Labels
@@ -256,7 +253,7 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
         meant = gold if _PLAIN.fullmatch(gold) and float(gold) == float(number) else number
         if not reads(text, meant):
             counts.count(place, text, meant, form)
-    counts.more += _others(counts)
+    counts.tell_others()
     if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
         counts.more.append(
             f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
@@ -320,13 +317,13 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
             f"{len(strays):,} of {counts.total:,} answers consist mostly of tags that the task does not have. Its "
             f"tags are {excerpt(', '.join(names), 100)}. For example, {strays[0]}"
         )
-    for name, count in counts.others.most_common(1):
-        if 2 * count > looked:
-            wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
-            counts.more.append(
-                f"{count:,} of {looked:,} answers look like {name}{wanted}. For example, "
-                f"{counts.first(name)}. Write the answers in the task's form"
-            )
+    name, shown = max(counts.others.items(), key=lambda fault: len(fault[1]), default=("", []))
+    if 2 * len(shown) > looked:
+        wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
+        counts.more.append(
+            f"{len(shown):,} of {looked:,} answers look like {name}{wanted}. For example, {shown[0]}. Write the "
+            "answers in the task's form"
+        )
     return counts
 
 
@@ -394,11 +391,7 @@ def _count_states(given: GivenAnswers) -> FormCounts:
         elif slots and not slots.issuperset(own):
             counts.note("a slot that no gold answer has", place, text)
     # Faults in only a few answers aren't reported, because these answers may have a slot that is rare.
-    counts.more += [
-        said
-        for said, count in zip(_others(counts), counts.others.values(), strict=True)
-        if 10 * count > counts.total
-    ]
+    counts.tell_others(counts.total / 10)
     return counts
 
 

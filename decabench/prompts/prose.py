@@ -7,7 +7,7 @@ it finds no answer, the text is unparseable, and its first line is kept as a bes
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
@@ -23,7 +23,7 @@ from decabench.prompts.markup import (
     unwrapped,
 )
 from decabench.prompts.tagged import QUERY_GOES_ON, read_state
-from decabench.tasks import AnswerForm
+from decabench.tasks import AnswerForm, Kind
 from decabench.text import bare
 
 
@@ -57,15 +57,8 @@ def find_in_prose(
 
 def _read(text: str, form: AnswerForm, question: str, context: str, is_finished: bool) -> str | None:
     match form.kind:
-        case "span":
-            return _span(text, form)
-        case "line":
-            return _first_line(text, form)
-        case "text":
-            lines = _answer_lines(text)
-            if len(lines) > 1 and all(map(BULLET.match, lines)):
-                lines = [BULLET.sub("", line) for line in lines]
-            return unwrapped(" ".join(lines), form.unquote)
+        case "span" | "line" | "text":
+            return _free_text(text, form)
         case "label":
             return find_label(text, labels_for(form, question), question, is_finished)
         case "number":
@@ -150,48 +143,55 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 _ANSWER = (
     r"(?:so|therefore|thus|hence)?,?[ ]*(?:the[ ]|my[ ])?(?:final[ ]|correct[ ]|best[ ])?answer(?:[ ]is)?"
 )
-_SAID = re.compile(
+_SAID = (
     r"(?:^|(?<=[.!?,;])\s+)(?:so|therefore|thus|hence|and)?,?[ ]*"
     r"(?:the|my)[ ](?:final[ ]|correct[ ]|best[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+"
-    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+",
-    re.IGNORECASE | re.MULTILINE,
+    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+"
 )
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
 
-_MARKERS = ("Span", "Translation", "The translation is", "Tags", "Parse", "Score", "Rating")
-"""Words that introduce an answer, in addition to `Answer:` and the template's own."""
+_MARKERS: Mapping[Kind, Sequence[str]] = {
+    "span": ("Span",),
+    "line": ("Translation", "The translation is"),
+    "tags": ("Tags",),
+    "tree": ("Parse",),
+    "number": ("Score", "Rating"),
+}
+"""Words that introduce each kind of answer, in addition to `Answer:`."""
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
-    """Return a pattern for a marker at the start of a line, which is followed by a colon or is a heading."""
-    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS)]
+    """Return a pattern for a marker at the start of a line, which is followed by a colon or is a heading.
+
+    For spans, labels, numbers, queries and states, `the answer is` also counts as a marker.
+    """
+    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS.get(form.kind, ()))]
     marker = "|".join([_ANSWER, *map(re.escape, filter(None, names))])
+    said = _SAID if form.kind in _IN_SENTENCES else "(?!)"
     return re.compile(
         rf"^[ \t>*_#`-]*(?:{marker})[*_]*[ ]?[:\uff1a][*_]*"
         rf"|\A[ \t>*_#`-]*(?:ans|output|response)[*_]*[ ]?[:\uff1a][*_]*"
-        rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{marker})[*_]*[ \t]*$",
+        rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{marker})[*_]*[ \t]*$|(?P<said>{said})",
         re.IGNORECASE | re.MULTILINE,
     )
 
 
-def _after_marker(text: str, form: AnswerForm) -> str:
-    r"""Return the text after the last marker, or the whole text if there is no marker.
+_IN_SENTENCES = ("span", "label", "number", "sql", "state")
+"""Kinds of answers that may follow `the answer is` or be in a `\\boxed{}`."""
 
-    For spans, labels, numbers, queries and states, `the answer is` and \boxed{} also count as markers.
-    """
-    in_sentences = form.kind not in ("text", "line", "tags", "tree")
-    if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
+
+def _after_marker(text: str, form: AnswerForm) -> str:
+    r"""Return the text in the last \boxed{}, after the last marker, or the whole text if there is no marker."""
+    if form.kind in _IN_SENTENCES and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
-    ends = {match.end(): False for match in _marker(form).finditer(text)}
-    ends |= {match.end(): True for match in _SAID.finditer(text)} if in_sentences else {}
-    for end, is_in_sentence in sorted(ends.items(), reverse=True):
-        if not (rest := bare(text[end:])):
+    for found in reversed([*_marker(form).finditer(text)]):
+        if not (rest := bare(text[found.end() :])):
             continue
         line, _, others = rest.partition("\n")
         if line.count("**") == 1 and line.endswith("**"):  # as in `**Answer: x**`
             rest = f"{line.removesuffix('**')}\n{others}".strip()
-        return unwrapped(rest.rstrip("."), quotes=True) if is_in_sentence else rest
+        return unwrapped(rest.rstrip("."), quotes=True) if found["said"] else rest
     return text
 
 
@@ -218,7 +218,7 @@ def _answer_lines(text: str) -> list[str]:
     return [(lines[0][opening.end() :] if opening else "") or lines[0], *lines[1:]]
 
 
-# Spans and sentences
+# Spans, sentences and texts
 
 
 def _first_line(text: str, form: AnswerForm) -> str:
@@ -227,14 +227,21 @@ def _first_line(text: str, form: AnswerForm) -> str:
     return unwrapped(BULLET.sub("", first) if others else first, form.unquote)
 
 
-def _span(text: str, form: AnswerForm) -> str:
+def _free_text(text: str, form: AnswerForm) -> str:
+    """Return the first line, the only bold line or the items of a list for a span, and all lines for a text."""
     lines = _answer_lines(text)
-    if len(lines) > 1 and all(map(BULLET.match, lines)):
-        return ", ".join(unwrapped(BULLET.sub("", line), form.unquote) for line in lines)
+    is_list = len(lines) > 1 and all(map(BULLET.match, lines))
+    items = [BULLET.sub("", line) for line in lines] if is_list else lines
+    if form.kind == "text":
+        return unwrapped(" ".join(items), form.unquote)
+    line = _first_line(text, form)
+    if form.kind == "line":
+        return line
+    if is_list:
+        return ", ".join(unwrapped(item, form.unquote) for item in items)
     bold = [line for line in lines if line.startswith("**") and unwrapped(line, False) != line]
     if len(lines) > 1 and len(bold) == 1 and not bold[0].endswith(":**"):
         return unwrapped(bold[0], form.unquote)
-    line = _first_line(text, form)
     if (word := _word_for_nothing(form)) and says_nothing(line):
         return word
     return find_label(line, form.labels) or line

@@ -55,8 +55,6 @@ class TemplateSet:
     """Whether the form for all other tasks is derived from their metric."""
     prefers_own: bool = False
     """Whether a task's own prompt takes precedence over the set."""
-    description: str = ""
-    """A description of the set."""
 
     @property
     def sha256(self) -> str:
@@ -151,7 +149,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
         raise TemplateError(f"{place} has {given}. Write format = {FORMAT!r}.")
     file = TomlTable(content)
     file.refuse_unknown(("format", "description", "default", "tasks"))
-    description = file.string("description", "")
+    file.string("description", "")
     default, tasks = file.table("default"), file.table("tasks")
     if not content.get("default") and not content.get("tasks"):
         file.fault("a [default] or [tasks.<name>] table is required, but the file has neither.")
@@ -168,7 +166,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
         if auto_form and "form" not in table:
             table.fault(f"'form' is missing. It must be one of {', '.join(KINDS)}.")
     file.raise_faults(f"The template {place}", TemplateError)
-    return TemplateSet(name, templates, shared, auto_form, description=description)
+    return TemplateSet(name, templates, shared, auto_form)
 
 
 def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:

@@ -144,8 +144,6 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
         (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
-        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters that stand for labels"),
-        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, which may be token ids"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -176,10 +174,7 @@ def test_copies(home: Path, items: Answers) -> None:
         row["id"]: (row["question"], row["context"]) for row in store.read("iwslt.en.de", "validation")
     }
     for texts, phrase in (
-        (
-            [f"{prompts[item.id][0]} {item.answers[0]}" for item in references],
-            "begin with 'Translate from English to German'",
-        ),
+        ([f"{prompts[item.id][0]} {item.answers[0]}" for item in references], "begin with their question"),
         ([f"{prompts[item.id][1]} {item.answers[0]}" for item in references], "begin with their context"),
         ([f"{item.id}\t{item.answers[0]}" for item in references], "begin with their id"),
     ):
@@ -207,7 +202,7 @@ def test_whole_copies(task: str, home: Path) -> None:
             return (question, context)[which] if at % 4 == 0 else gold
 
         said = describe_with_prompts(task, home, copy)
-        assert re.match(rf"\d+ of \d+ answers are copies of their {name}\. .* For example, 1 has", said)
+        assert re.match(rf"\d+ of \d+ answers begin with their {name}\. .* For example, 1 has", said)
     assert describe_with_prompts(task, home, lambda gold, *_: gold) == ""
 
 
@@ -239,15 +234,6 @@ def test_words_without_spaces_between_them() -> None:
     texts = ["北京市是" if at % 2 else "北京" for at in range(9)]
     given = GivenAnswers(Text(), METRICS["em"], texts, texts, references, lambda: prompts)
     assert "middle" not in describe_format(given)
-
-
-def test_numbers_of_columns(home: Path) -> None:
-    def number(gold: str, question: str, context: str, at: int) -> str:
-        return re.sub("^SELECT .*? FROM", "SELECT COUNT(col3) FROM", gold) if at % 8 == 0 else gold
-
-    said = describe_with_prompts("wikisql", home, number)
-    assert "4 of 32 answers number the columns, such as col3. Write the names of the columns" in said
-    assert describe_with_prompts("wikisql", home, lambda gold, *_: gold.replace("col", "")) == ""
 
 
 @pytest.mark.parametrize("task", ["squad", "srl", "iwslt.en.de", "cnn_dailymail"])

@@ -163,7 +163,7 @@ def test_a_file(template) -> None:
             '[tasks.sst]\ninput = "\\n{question}"\nform = "label"\nlabels = ["a", "b"]\n'
         )
     )
-    assert (found.name, found.description) == ("mine", "Short.")
+    assert found.name == "mine"
     sst, other = found.for_task(TASKS["sst"]), found.for_task(TASKS["squad"])
     assert (sst.input, sst.max_new_tokens, sst.stop) == ("{question}", 9, ("\n",))
     assert sst.form == AnswerForm("label", labels=("a", "b"))
