@@ -72,6 +72,7 @@ class InspectBackend:
     """The requested options."""
 
     prompted = True
+    is_chat = True
 
     def describe(self) -> dict[str, Any]:
         """Return the model and its decoding settings, to be recorded in the submission."""

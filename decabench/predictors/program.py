@@ -27,6 +27,7 @@ from decabench.predictors.protocol import (
     ModelOptions,
     Outcome,
     PredictorFactory,
+    Setting,
     answer_from,
     refuse_unused,
 )
@@ -81,10 +82,7 @@ class CommandBackend:
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
         for argument in others:
-            for word in (
-                argument,
-                argument.partition("=")[2],
-            ):  # `weights.bin` or `--weights=weights.bin`
+            for word in (argument, argument.partition("=")[2]):  # `weights.bin` or `--weights=weights.bin`
                 if word and _is_readable(word):
                     named[word] = Path(word)
         files = {name: _digest(path) for name, path in sorted(named.items())}
@@ -96,10 +94,7 @@ class CommandBackend:
         """Find the program. For each task, a process is started when the first question arrives."""
         first, *others = shlex.split(self.line)
         arguments = (str(_find_program(first)), *others)
-        options = self.options
-        yield lambda setting: CommandPredictor(
-            arguments, setting.task.name, setting.split, options.seed, options.timeout, options.env
-        )
+        yield lambda setting: CommandPredictor(arguments, setting, self.options)
 
 
 def _find_program(name: str) -> Path:
@@ -158,16 +153,10 @@ class CommandPredictor:
 
     arguments: tuple[str, ...]
     """The program and its arguments."""
-    task: str
-    """The task name."""
-    split: str
-    """The split name."""
-    seed: int = 0
-    """The random seed, for programs that sample."""
-    timeout: float | None = None
-    """The maximum time without reading a question or writing an answer, in seconds; None for no limit."""
-    env: tuple[str, ...] = ()
-    """Environment variables to pass to the program even if they look like secrets."""
+    setting: Setting
+    """The task, split and seed, which the program is told."""
+    options: ModelOptions
+    """The options, of which the timeout and the environment variables to pass on are used."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive.
@@ -190,25 +179,25 @@ class CommandPredictor:
                 "id": question.id,
                 "question": question.question,
                 "context": question.context,
-                "task": self.task,
-                "split": self.split,
+                "task": self.setting.task.name,
+                "split": self.setting.split,
             }
             return json.dumps(row).encode() + b"\n"
 
         secrets = sorted(
             name
             for name, value in os.environ.items()
-            if name not in self.env and (_SECRET.search(name) or _ADDRESS.search(value))
+            if name not in self.options.env and (_SECRET.search(name) or _ADDRESS.search(value))
         )
         environment = {
             **{name: value for name, value in os.environ.items() if name not in secrets},
-            "DECABENCH_TASK": self.task,
-            "DECABENCH_SPLIT": self.split,
-            "DECABENCH_SEED": str(self.seed),
+            "DECABENCH_TASK": self.setting.task.name,
+            "DECABENCH_SPLIT": self.setting.split,
+            "DECABENCH_SEED": str(self.setting.seed),
         }
         with Process(self.arguments, environment) as process:
             try:
-                lines = process.lines(next_line, lambda: not replies.waiting, self.timeout)
+                lines = process.lines(next_line, lambda: not replies.waiting, self.options.timeout)
                 for number, line in enumerate(lines, 1):
                     if line.strip():
                         yield replies.read(line, number)
@@ -216,7 +205,7 @@ class CommandPredictor:
             except StalledError:
                 reason = (
                     f"The program was stopped after {len(replies.answered)} answers, because it neither read "
-                    f"nor answered anything for {self.timeout:g} s.{_last_words(process)}"
+                    f"nor answered anything for {self.options.timeout:g} s.{_last_words(process)}"
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
             yield id_, Failure(reason)

@@ -124,10 +124,6 @@ class StreamingPredictor(Protocol):
         """
 
 
-def _no_examples() -> Iterator[tuple[Question, str]]:
-    return iter(())
-
-
 @dataclass(frozen=True)
 class Setting:
     """The task, split, training data and prompts for a predictor."""
@@ -145,7 +141,7 @@ class Setting:
     """The random seed for predictors that sample."""
     prompting: Prompting | None = None
     """How questions are turned into prompts, for language models."""
-    training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
+    training_examples: Callable[[], Iterator[tuple[Question, str]]] = lambda: iter(())
     """Yields every training question with its first answer. Raises the same errors as `training_answers`."""
 
     def require_prompting(self, predictor: str) -> Prompting:
@@ -169,6 +165,7 @@ class Backend(Protocol):
 
     - `label`: a name for the submission, if the name on the command line is unsuitable.
     - `gpus`: the number of GPUs for each copy of the model.
+    - `is_chat`: whether the model gets chat messages instead of a text to continue.
     - `learns`: whether the predictor uses training answers.
     - `token_counter()`: returns a function that takes the prompting and a question, and counts the tokens of
       the prompt.

@@ -38,7 +38,7 @@ from decabench.predictors.protocol import (
     StreamingPredictor,
     refuse_unused,
 )
-from decabench.text import describe_error, excerpt
+from decabench.text import describe_error
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
@@ -93,8 +93,6 @@ def find_predictor(name: str) -> Any:
         )
     if ":" in name:
         scheme, _, target = name.partition(":")
-        if not target and scheme in PREDICTORS:
-            raise UnknownNameError(f"There is no predictor {name!r}. Write {scheme} without the colon.")
         try:
             return load_object(name)
         except UnknownNameError as error:
@@ -156,12 +154,6 @@ class PythonBackend:
     """Whether the predictor can read training answers, so that they may affect its own answers."""
 
     def __post_init__(self) -> None:
-        if self.reference in PREDICTORS and self.options.model:
-            raise DecabenchError(
-                f"{self.reference} is a baseline and does not use --model. Leave out the option, or "
-                f"specify a predictor that runs the model, such as hf:{self.options.model} or "
-                "openai:BASE_URL."
-            )
         first = (
             "Leave out the option" if self.reference in PREDICTORS else "Set the value in the Python object"
         )
@@ -181,28 +173,24 @@ class PythonBackend:
     def _own_description(self, found: Any) -> dict[str, Any] | None:
         """Return the result of the predictor's `describe()` as JSON, or None if there is no such method.
 
-        Raises DecabenchError if the method fails, can't be called or returns an unsuitable value.
+        Raises DecabenchError if the method fails or returns an unsuitable value, unless a revision identifies the
+        predictor.
         """
         if not hasattr(found, "describe"):
             return None
-        is_method = isinstance(found, type) and not isinstance(
-            inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
-        )
-        if is_method:  # it can't be called because no instance exists yet
+        try:
+            said = json.dumps(dict(found.describe()), ensure_ascii=False, allow_nan=False)
+            said.encode()
+            described: dict[str, Any] = json.loads(said)
+            return described
+        except (Exception, SystemExit) as error:
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
-                f"The method describe() of {self.reference} must be a classmethod, because it is called before an "
-                "instance is created. Change the method, or specify a version with --revision."
-            )
-        try:
-            said = found.describe()
-        except (Exception, SystemExit) as error:
-            raise DecabenchError(
-                f"The method describe() of {self.reference} failed ({describe_error(error)}). The method must return a "
-                "dict with everything that affects the answers."
+                f"The method describe() of {self.reference} failed ({describe_error(error)}). It must be a classmethod "
+                "that returns a dict of strings, numbers, lists and dicts, with everything that affects the answers. "
+                "Change the method, or specify a version with --revision."
             ) from error
-        return _as_json(self.reference, said)
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -242,21 +230,6 @@ class PythonBackend:
             f"{self.reference} is not a predictor. A predictor must have a method predict(questions) that returns "
             "a list with one answer for each question."
         )
-
-
-def _as_json(reference: str, said: Any) -> dict[str, Any]:
-    try:
-        if not isinstance(said, Mapping):
-            raise TypeError("not a dict")
-        text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False)
-        text.encode()
-        found: dict[str, Any] = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DecabenchError(
-            f"The method describe() of {reference} must return a dict of strings, numbers, lists and dicts, but "
-            f"returned {excerpt(repr(said), 100)}, which cannot be stored as JSON ({excerpt(str(error))})."
-        ) from error
-    return found
 
 
 def _source_of(reference: str, found: Any) -> dict[str, Any]:

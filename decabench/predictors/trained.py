@@ -45,8 +45,6 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     require_torch("A trained model")
     listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))
     refuse_unused(options, USED["trained"], "trained", f"Trained models use only {listed}.")
-    if options.beam is not None and options.beam < 1:
-        raise DecabenchError(f"--beam must be at least 1, not {options.beam}.")
     return TrainedBackend(target, options)
 
 

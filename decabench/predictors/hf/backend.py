@@ -43,7 +43,6 @@ from decabench.predictors.hf.weights import (
 )
 from decabench.predictors.protocol import (
     USED,
-    Answer,
     Failure,
     ModelOptions,
     Outcome,
@@ -139,23 +138,6 @@ class HfPredictor:
 
         If a batch fails for any other reason, its prompts are retried one at a time.
         """
-        answers = self._try(batch)
-        if not isinstance(answers, Exception):
-            return answers
-        lacks_memory = is_no_memory(answers)
-        if lacks_memory:
-            free()
-        if len(batch) > 1:
-            if lacks_memory:
-                return None
-            return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
-        if lacks_memory:
-            size = len(batch[0].ids)
-            return [Failure(f"a prompt of {size:,} tokens does not fit in memory, even in a batch of 1")]
-        return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
-
-    def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """Return the answers or the error. The error's traceback is removed because it would keep tensors in memory."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
@@ -164,7 +146,15 @@ class HfPredictor:
                     f"hf: the GPU can no longer be used ({excerpt(str(error))}). To continue, run the same command "
                     "again."
                 ) from error
-            return error.with_traceback(None)
+            lacks_memory, reason = is_no_memory(error), f"{type(error).__name__}: {excerpt(str(error))}"
+        if lacks_memory:  # only now, because the error kept tensors in memory
+            free()
+            reason = f"a prompt of {len(batch[0].ids):,} tokens does not fit in memory, even in a batch of 1"
+        if len(batch) == 1:
+            return [Failure(reason)]
+        if lacks_memory:
+            return None
+        return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
 
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
@@ -184,7 +174,14 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     missing package or an unsuitable model.
     """
     require_packages(*(("accelerate",) if options.device_map else ()))
-    check_options(options)
+    refuse_unused(options, USED["hf"], "hf", "Leave out the option, or use another kind of predictor.")
+    check_name(options.device or "auto")
+    if options.device_map and options.device not in (None, "auto", "cuda"):
+        raise DecabenchError(
+            f"--device {options.device} cannot be combined with --device-map, which chooses the devices itself. Leave "
+            "out --device, or use --device cuda."
+        )
+    require_sampling(options)
     source = find_source(target, options.revision)
     if source.gguf:
         require_packages("gguf", "accelerate")
@@ -199,18 +196,6 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
         source = with_adapter(source, options.adapter)
     with quiet_transformers():
         return HfBackend(source, options, inspect_model(source, options))
-
-
-def check_options(options: ModelOptions) -> None:
-    """Raise DecabenchError for options that conflict or aren't supported."""
-    refuse_unused(options, USED["hf"], "hf", "Leave out the option, or use another kind of predictor.")
-    check_name(options.device or "auto")
-    if options.device_map and options.device not in (None, "auto", "cuda"):
-        raise DecabenchError(
-            f"--device {options.device} cannot be combined with --device-map, which chooses the devices itself. Leave "
-            "out --device, or use --device cuda."
-        )
-    require_sampling(options)
 
 
 @dataclass(frozen=True)
@@ -257,6 +242,11 @@ class HfBackend:
     prompted = True
 
     @property
+    def is_chat(self) -> bool:
+        """Whether prompts are chat messages, which the tokenizer's chat template turns into text."""
+        return self.facts.chat_template is not None
+
+    @property
     def protocols(self) -> tuple[str, ...]:
         """Supported protocols in addition to `tag` and `prose`.
 
@@ -289,7 +279,7 @@ class HfBackend:
             "model": self.source.name,
             "architecture": facts.architecture,
             "dtype": facts.dtype,
-            "chat": facts.chat_template is not None,
+            "chat": self.is_chat,
             "decoding": sampling if options.temperature else "greedy",
             "transformers": version("transformers"),
             "torch": version("torch").partition("+")[0],
@@ -326,7 +316,7 @@ class HfBackend:
         """Return a function that counts the tokens of a prompt. Only the tokenizer is loaded."""
         with quiet_transformers():
             tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
-        chat, effort = self.facts.chat_template is not None, self.options.reasoning_effort
+        chat, effort = self.is_chat, self.options.reasoning_effort
         return lambda prompting, question: Prompter(tokenizer, prompting, chat, None, effort).count(question)
 
     @property
@@ -380,7 +370,7 @@ class HfBackend:
     def plan(self, setting: Setting, prompting: Prompting, tokenizer: Any) -> tuple[Prompter, Decoding]:
         """Return the prompt builder and the decoding settings for a task."""
         options, facts = self.options, self.facts
-        chat = facts.chat_template is not None
+        chat = self.is_chat
         decoding = Decoding(
             task=setting.task.name,
             max_new_tokens=options.new_tokens(prompting.max_new_tokens),

@@ -185,30 +185,24 @@ def _render_chat(tokenizer: Any, messages: Sequence[Message], switches: Mapping[
     """
     from jinja2 import TemplateError
 
+    def render(turns: Sequence[Mapping[str, str]]) -> str:
+        text: str = tokenizer.apply_chat_template(
+            list(turns),
+            chat_template=_stop_clock(tokenizer.get_chat_template()),
+            tokenize=False,
+            add_generation_prompt=True,
+            **switches,
+        )
+        return text
+
     turns = [{"role": message.role, "content": message.content} for message in messages]
     if turns[0]["role"] != "system":
-        return _apply_template(tokenizer, turns, switches)
-    try:
-        text = _apply_template(tokenizer, turns, switches)
-    except TemplateError:
-        text = ""
-    if turns[0]["content"].strip() in text and text:
-        return text
+        return render(turns)
     system, first, *others = turns
-    return _apply_template(
-        tokenizer, [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others], switches
-    )
-
-
-def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]], switches: Mapping[str, Any]) -> str:
-    text: str = tokenizer.apply_chat_template(
-        list(turns),
-        chat_template=_stop_clock(tokenizer.get_chat_template()),
-        tokenize=False,
-        add_generation_prompt=True,
-        **switches,
-    )
-    return text
+    with suppress(TemplateError):
+        if (text := render(turns)) and system["content"].strip() in text:
+            return text
+    return render([{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others])
 
 
 def _stop_clock(template: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -133,19 +132,6 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
     return folder
 
 
-def read_config(name: str, folder: Path) -> dict[str, Any]:
-    """Read the model's config.json. Raises DecabenchError if the file is missing or can't be read."""
-    try:
-        return read_json(folder / "config.json")
-    except FileNotFoundError:
-        raise DecabenchError(
-            f"hf: {name} has no config.json, so it is not a transformers model. Specify a folder written by "
-            "save_pretrained, or a .gguf file."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise DecabenchError(f"hf: config.json in {name} cannot be read ({excerpt(str(error))}).") from None
-
-
 def _in_folder(folder: Path) -> ModelSource:
     files = sorted(path.name for path in folder.glob("*.gguf"))
     if files and not (folder / "config.json").exists():
@@ -164,7 +150,15 @@ def _check(name: str, folder: Path) -> None:
         raise DecabenchError(
             f"hf: {name} is an adapter. Specify the adapter's base model, as in hf:MODEL --adapter {name}."
         )
-    config = read_config(name, folder)
+    try:
+        config = read_json(folder / "config.json")
+    except FileNotFoundError:
+        raise DecabenchError(
+            f"hf: {name} has no config.json, so it is not a transformers model. Specify a folder written by "
+            "save_pretrained, or a .gguf file."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DecabenchError(f"hf: config.json in {name} cannot be read ({excerpt(str(error))}).") from None
     if any("/" in kernel for kernel in _kernels(config)):
         raise DecabenchError(
             f"hf: config.json in {name} requests kernels from the hub. decabench does not download kernels, because "
@@ -215,39 +209,33 @@ def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) 
     return Path(found)
 
 
+_REFUSALS = {
+    "GatedRepoError": "you must set HF_TOKEN and accept the terms on the repository's page",
+    "RevisionNotFoundError": "there is no revision of this name",
+    "RepositoryNotFoundError": "there is no such repository, or HF_TOKEN does not grant access to it",
+    "HFValidationError": "this is not a valid repository name",
+}
+"""What the Hub's errors mean if the request itself is wrong, by class."""
+
+
 @contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     """Convert the Hub's errors to our own messages, because the originals may contain a token."""
-    from huggingface_hub import errors
-
-    at, unreachable = f"{repository} at {revision}" if revision else repository, ""
     try:
         yield
-    except errors.GatedRepoError:
-        reason = "you must set HF_TOKEN and accept the terms on the repository's page"
-    except errors.RevisionNotFoundError:
-        reason = f"there is no revision {revision}"
-    except errors.RepositoryNotFoundError:
-        reason = "there is no such repository, or HF_TOKEN does not grant access to it"
-    except errors.HFValidationError:
-        reason = "this is not a valid repository name"
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
-        unreachable = "the hub cannot be reached, and the files are not in the local cache"
-    except errors.HfHubHTTPError as error:
-        unreachable = f"the hub answered with HTTP status {getattr(error.response, 'status_code', 'unknown')}"
-    except (OSError, RuntimeError) as error:
-        cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
-        unreachable = f"{type(error).__name__}{cause and f', {cause}'}"
+    except (OSError, RuntimeError, ValueError) as error:
+        kind, status = type(error).__name__, getattr(getattr(error, "response", None), "status_code", "")
     else:
         return
-    if unreachable:  # the request itself is valid
-        raise ModelError(
-            f"hf: {at} is not a local folder, and could not be fetched from the hub: {unreachable}. Specify a "
-            "local folder, set HF_ENDPOINT to a mirror, or set HF_HOME to a cache that has the model."
-        ) from None
-    raise DecabenchError(
-        f"hf: {at} is not a local folder, and could not be fetched from the hub: {reason}."
-    ) from None
+    at = f"{repository} at {revision}" if revision else repository
+    start = f"hf: {at} is not a local folder, and could not be fetched from the hub"
+    if kind in _REFUSALS:
+        raise DecabenchError(f"{start}: {_REFUSALS[kind]}.")
+    raise ModelError(
+        f"{start}: the hub cannot be reached, and the files are not in the local cache "
+        f"({kind}{status and f', HTTP status {status}'}). Specify a local folder, set HF_ENDPOINT to a mirror, or set "
+        "HF_HOME to a cache that has the model."
+    )
 
 
 SANE = 10_000_000

@@ -15,8 +15,8 @@ class UnreadableReplyError(Exception):
     """Raised for a reply without an answer. A retry may succeed. The message describes the reply."""
 
 
-class ToolCallError(Exception):
-    """Raised for a reply that calls a tool instead of answering. A retry would not help."""
+class UnansweredError(Exception):
+    """Raised if a question can't be answered, so that a retry would not help. Other questions may be answered."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -41,18 +41,6 @@ LARGEST_COUNT = 10**9
 
 
 @dataclass(frozen=True)
-class ServedAnswer:
-    """An answer with details about the server's reply."""
-
-    answer: Answer
-    """The parsed answer."""
-    model: str
-    """The model that answered, as reported by the server; empty if unknown."""
-    unknown_end: str
-    """The finish_reason if it isn't recognized. The answer is then treated as complete."""
-
-
-@dataclass(frozen=True)
 class _Parts:
     text: str
     reasoning: str
@@ -73,10 +61,11 @@ def first_choice(content: Mapping[str, Any]) -> dict[str, Any]:
     return (numbered or given or [{}])[0]
 
 
-def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
+def parse_answer(content: Mapping[str, Any]) -> tuple[Answer, str]:
     """Parse the answer in a reply of the chat or completions API.
 
-    Raises UnreadableReplyError for a reply without an answer and ToolCallError for a reply that calls a tool.
+    Also returns the finish_reason if it isn't recognized; the answer is then treated as complete.
+    Raises UnreadableReplyError for a reply without an answer and UnansweredError for a reply that calls a tool.
     """
     choice = first_choice(content)
     if not choice:
@@ -108,12 +97,12 @@ def parse_answer(content: Mapping[str, Any]) -> ServedAnswer:
         reasoning=well_formed(parts.reasoning) or None,
         served_by=" ".join(filter(None, served)) or None,
     )
-    return ServedAnswer(answer, model or "", unknown)
+    return answer, unknown
 
 
 def parse_likelihoods(
     content: Mapping[str, Any], labels: Sequence[str], alone: Mapping[str, float]
-) -> ServedAnswer:
+) -> tuple[Answer, str]:
     """Parse the likelihoods of labels from a reply that repeats the prompts with log-probabilities.
 
     Each prompt ends with a label. Raises UnreadableReplyError if log-probabilities are missing.
@@ -131,7 +120,7 @@ def parse_likelihoods(
     answer = Answer(
         best_choice(found), "stop", None, prompt_tokens, 0, served_by=model or None, choices=tuple(found)
     )
-    return ServedAnswer(answer, model or "", "")
+    return answer, ""
 
 
 def _label_values(logprobs: object, label: str) -> list[float]:
@@ -173,7 +162,7 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
-        raise ToolCallError(
+        raise UnansweredError(
             f"The model called a tool{named} and wrote no answer. Turn off tools on the server."
         )
     if parts.others:

@@ -20,7 +20,7 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
@@ -29,8 +29,7 @@ import h11
 
 from decabench.errors import ModelError
 from decabench.predictors.openai.choices import (
-    ServedAnswer,
-    ToolCallError,
+    UnansweredError,
     UnreadableReplyError,
     is_same_model,
     parse_answer,
@@ -38,7 +37,7 @@ from decabench.predictors.openai.choices import (
 from decabench.predictors.openai.connections import Connections, UnreachableError
 from decabench.predictors.openai.keys import OPENAI_VARIABLE, VARIABLE, ApiKey, is_overheard
 from decabench.predictors.openai.replies import Overflow, ServerReply
-from decabench.predictors.protocol import OMITTED
+from decabench.predictors.protocol import OMITTED, Answer, ModelOptions
 from decabench.tasks import Question
 from decabench.text import excerpt
 
@@ -144,10 +143,6 @@ MOST_SAID = 20
 """The maximum number of warnings to log, because a server may name a different model in every answer."""
 
 
-class UnansweredError(Exception):
-    """Raised if a question can't be answered. Other questions may still be answered."""
-
-
 class UnsupportedError(Exception):
     """Raised if the server rejects or ignores optional parameters."""
 
@@ -183,32 +178,27 @@ class _RetryableError(Exception):
         """Whether no connection could be made."""
 
 
-@dataclass(frozen=True)
-class RequestLimits:
-    """Limits on the requests to a server."""
-
-    concurrency: int = 8
-    """The maximum number of concurrent requests."""
-    per_minute: float | None = None
-    """The maximum number of requests per minute, including retries; None for no limit."""
-    timeout: float = 120.0
-    """The maximum time from sending a request to receiving its whole reply, in seconds."""
-    retries: int = 5
-    """The number of retries after the first attempt."""
-    clock: RequestClock = field(default_factory=RequestClock)
-    """The clock used for waiting."""
+CONCURRENCY, TIMEOUT, RETRIES = 8, 120.0, 5
+"""Defaults for the options --concurrency, --timeout (in seconds) and --retries."""
 
 
 class Client:
     """A client for one server, bound to one event loop."""
 
-    def __init__(self, url: str, model: str, key: ApiKey, limits: RequestLimits) -> None:
+    def __init__(
+        self, url: str, key: ApiKey, options: ModelOptions, clock: RequestClock | None = None
+    ) -> None:
         self.url = url
-        self.model = model
+        self.model = options.model or ""
+        self.concurrency = options.concurrency or CONCURRENCY
+        self._timeout = options.timeout or TIMEOUT  # from sending a request to receiving its whole reply
+        self._retries = RETRIES if options.retries is None else options.retries
+        self._clock = clock or RequestClock()
         self._key = key
-        self._limits = limits
-        self._pace = Pace(limits.clock, limits.per_minute)
-        self._slots = asyncio.Semaphore(limits.concurrency)
+        self.redact = key.redact
+        """Removes the key from a text. Answers are recorded, and a server may repeat its input in them."""
+        self._pace = Pace(self._clock, options.requests_per_minute)
+        self._slots = asyncio.Semaphore(self.concurrency)
         self._limit_name = "max_tokens"
         self._has_replied = False
         self._stopped = ""  # why no more requests are sent
@@ -230,42 +220,36 @@ class Client:
         """Close all connections."""
         self._connections.close()
 
-    def redact(self, answer: str) -> str:
-        """Remove the key from an answer. Answers are recorded, and a server may repeat its input in them."""
-        return self._key.redact_answer(answer)
-
     async def ask(
         self,
         path: str,
         body: Mapping[str, Any],
         max_tokens: int | None,
-        parse: Callable[[Mapping[str, Any]], ServedAnswer] = parse_answer,
+        parse: Callable[[Mapping[str, Any]], tuple[Answer, str]] = parse_answer,
         is_optional: bool = False,
-    ) -> ServedAnswer:
+    ) -> Answer:
         """Send a POST request, retrying until the reply contains an answer.
 
         With `is_optional`, rejected parameters raise UnsupportedError. UnansweredError and FilteredError affect
         only this question. ModelError is raised if all other questions would fail too.
         """
-        for tried in range(1, self._limits.retries + 2):
+        for tried in range(1, self._retries + 2):
             try:
-                served = parse(await self._content(path, body, max_tokens, is_optional))
-                self._compare(served)
-                return served
-            except ToolCallError as error:
-                raise UnansweredError(excerpt(self._key.redact(str(error)))) from None
+                answer, unknown_end = parse(await self._content(path, body, max_tokens, is_optional))
+                self._compare(answer, unknown_end)
+                return answer
             except UnreadableReplyError as error:
                 said = excerpt(self._key.redact(str(error)))
                 fault = _RetryableError(f"sent a reply that does not match this API: {said}")
             except _RetryableError as error:
                 fault = error
-            if tried <= self._limits.retries:
+            if tried <= self._retries:
                 seconds = draw_back_off(tried) if fault.wait is None else fault.wait
                 self._announce(seconds, fault)
                 if fault.for_all:
                     self._pace.pause(seconds)  # the next turn waits for this pause
                 else:
-                    await self._limits.clock.sleep(seconds)
+                    await self._clock.sleep(seconds)
         tries = f"{tried} tries" if tried > 1 else "one try"
         if fault.unreachable and not self._has_replied:
             self._stopped = (
@@ -301,17 +285,18 @@ class Client:
                     "run again.",
                 )
 
-    def _compare(self, served: ServedAnswer) -> None:
+    def _compare(self, answer: Answer, unknown_end: str) -> None:
         """Warn if another model answered or the finish_reason is unknown."""
-        if served.model and not is_same_model(self.model, served.model):
-            name = excerpt(self._key.redact(served.model), 80)
+        served = (answer.served_by or "").partition(" (")[0]
+        if served and not is_same_model(self.model, served):
+            name = excerpt(self._key.redact(served), 80)
             self.say_once(
                 name,
                 f"{self.url} was asked for {self.model}, but {name} answered. Check --model. The "
                 "submission records both names.",
             )
-        if served.unknown_end:
-            reason = excerpt(self._key.redact(served.unknown_end), 60)
+        if unknown_end:
+            reason = excerpt(self._key.redact(unknown_end), 60)
             self.say_once(
                 reason,
                 f"{self.url} ends answers with the unknown finish_reason {reason!r}. These answers are treated as "
@@ -320,7 +305,7 @@ class Client:
 
     def _announce(self, seconds: float, fault: _RetryableError) -> None:
         """Log a long wait, unless another wait is in progress."""
-        now = self._limits.clock.now()
+        now = self._clock.now()
         if seconds < SHOWN_WAIT or now < self._announced_until:
             return
         self._announced_until = now + seconds
@@ -359,7 +344,7 @@ class Client:
             self._stopped = reason
             raise ModelError(reason)
         if reply.status in RETRIED or reply.status >= 500:
-            wait = parse_retry_after(reply.headers.get("retry-after"), self._limits.clock)
+            wait = parse_retry_after(reply.headers.get("retry-after"), self._clock)
             raise _RetryableError(f"answered with status {reply.status}: {said}", wait, reply.status == 429)
         raise UnansweredError(f"The server refused the request with status {reply.status}: {said}.")
 
@@ -371,12 +356,10 @@ class Client:
             if self._stopped:
                 raise ModelError(self._stopped)
             try:
-                async with asyncio.timeout(self._limits.timeout):
+                async with asyncio.timeout(self._timeout):
                     status, headers, received = await self._connections.exchange(method, path, content)
             except TimeoutError:
-                raise _RetryableError(
-                    f"did not send a complete reply within {self._limits.timeout:g} s"
-                ) from None
+                raise _RetryableError(f"did not send a complete reply within {self._timeout:g} s") from None
             except (OSError, h11.RemoteProtocolError) as error:
                 unreachable = isinstance(error, UnreachableError)
                 happened = "could not be reached" if unreachable else "closed the connection"

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
@@ -24,7 +24,7 @@ Its value is never sent to other servers.
 SECRET_LENGTH = 8
 """The minimum length of a secret key.
 
-Shorter keys, such as `EMPTY` or `none`, aren't redacted in answers because they may be ordinary words.
+Shorter keys, such as `EMPTY` or `none`, aren't redacted because they may be ordinary words.
 """
 
 
@@ -58,22 +58,12 @@ class ApiKey:
 
     def redact(self, text: str) -> str:
         """Replace the key with `[key]` and header values with `[header]` in a text from a server."""
-        text = _replace(text, self.value, "[key]")
-        for header in self.others:
-            for secret in (header.value, *header.value.split()):
-                text = _replace(text, secret, "[header]") if len(secret) >= SECRET_LENGTH else text
+        parts = (part for header in self.others for part in (header.value, *header.value.split()))
+        for secret, shown in ((self.value, "[key]"), *((part, "[header]") for part in parts)):
+            if len(secret) >= SECRET_LENGTH:
+                for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
+                    text = text.replace(form, shown)
         return text
-
-    def redact_answer(self, text: str) -> str:
-        """Redact the key and headers in an answer. Short keys are kept because they may be ordinary words."""
-        hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
-        return hidden.redact(text)
-
-
-def _replace(text: str, secret: str, shown: str) -> str:
-    for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
-        text = text.replace(form, shown) if form else text
-    return text
 
 
 def read_key(headers: Sequence[Header], url: str) -> ApiKey:

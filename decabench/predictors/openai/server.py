@@ -7,19 +7,22 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.predictors.openai.choices import ServedAnswer, UnreadableReplyError, parse_likelihoods
+from decabench.predictors.openai.choices import (
+    UnansweredError,
+    UnreadableReplyError,
+    parse_likelihoods,
+)
 from decabench.predictors.openai.client import (
     Client,
     FilteredError,
     LoopThread,
     PromptOverflowError,
     RequestClock,
-    RequestLimits,
-    UnansweredError,
     UnsupportedError,
 )
 from decabench.predictors.openai.keys import read_key
@@ -180,9 +183,14 @@ class OpenAIBackend:
     prompted = True
 
     @property
+    def is_chat(self) -> bool:
+        """Whether prompts are chat messages."""
+        return _asks_chat(self.options)
+
+    @property
     def protocols(self) -> tuple[str, ...]:
         """Supported protocols in addition to `tag` and `prose`. Only the completions API can score labels."""
-        return ("json",) if _asks_chat(self.options) else ("json", "choices")
+        return ("json",) if self.is_chat else ("json", "choices")
 
     def describe(self) -> dict[str, Any]:
         """Return the server, the model and its decoding settings, to be recorded in the submission."""
@@ -205,20 +213,13 @@ class OpenAIBackend:
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
         """Set up connections and rate limits, which are shared by all tasks. No request is sent yet."""
-        options, usual = self.options, RequestLimits()
-        limits = RequestLimits(
-            concurrency=options.concurrency or usual.concurrency,
-            per_minute=options.requests_per_minute,
-            timeout=options.timeout or usual.timeout,
-            retries=usual.retries if options.retries is None else options.retries,
-            clock=self.clock,
-        )
-        client = Client(self.url, options.model or "", read_key(options.header, self.url), limits)
+        options = self.options
+        client = Client(self.url, read_key(options.header, self.url), options, self.clock)
 
         def make(setting: Setting) -> OpenAIPredictor:
             prompting, own = setting.require_prompting("openai"), replace(options, seed=setting.seed)
             ways = [*_WAYS.get(prompting.protocol, ())]
-            return OpenAIPredictor(client, loop, prompting, own, 2 * limits.concurrency, ways)
+            return OpenAIPredictor(client, loop, prompting, own, 2 * client.concurrency, ways)
 
         with LoopThread() as loop:
             try:
@@ -284,32 +285,30 @@ class OpenAIPredictor:
         limit = self.options.max_prompt_tokens
         if limit and (span := fit(asked.question, limit, partial(self._guess_tokens, asked))):
             asked.kept = span[1]
-        for cut in range(CUTS + 1):
-            may_cut = cut < CUTS and asked.context != ""
+        for cut in count():
             try:
                 answer = await self._ask(asked)
-            except PromptOverflowError as error:
-                if not may_cut:
-                    raise
-                # The server's limit includes the answer.
-                total, prompt = error.overflow.limit, error.overflow.prompt
-                room = None if total is None else total - self._max_new_tokens(asked)
-                self._shorten(asked, Overflow(room, prompt), cut)
-                continue
-            counted = answer.prompt_tokens
-            if limit and counted and counted > limit and may_cut:
+                counted = answer.prompt_tokens or 0
+                if not limit or counted <= limit:
+                    return self._check(asked, answer)
                 asked.discarded.append(answer)
-                self._shorten(asked, Overflow(limit, counted), cut)
-                continue
-            return self._check(asked, answer)
-        raise AssertionError("the last round returns or raises")
+                overflow = Overflow(limit, counted)
+                reason = (
+                    f"The prompt has {counted} tokens even after the context was cut. --max-prompt-tokens allows "
+                    f"{limit}."
+                )
+            except PromptOverflowError as error:
+                # The server's limit includes the answer.
+                total, reason = error.overflow.limit, str(error)
+                room = None if total is None else total - self._max_new_tokens(asked)
+                overflow = Overflow(room, error.overflow.prompt)
+            if cut == CUTS or not asked.context:
+                break
+            self._shorten(asked, overflow, cut)
+        return Failure(reason)
 
     def _check(self, asked: _Asked, answer: Answer) -> Outcome:
-        limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
-        if limit and counted and counted > limit:
-            return Failure(
-                f"The prompt has {counted} tokens even after the context was cut. --max-prompt-tokens allows {limit}."
-            )
+        counted = answer.prompt_tokens
         size, (least, characters) = asked.size, SILENTLY_CUT
         if counted and size >= least and size > characters * counted:
             return Failure(
@@ -331,13 +330,9 @@ class OpenAIPredictor:
                     raise UnansweredError(f"The server refused the request: {error}.") from None
                 if way in self.ways:
                     self.ways.remove(way)
-                    following = self.ways[0] if self.ways else ""
-                    following = (
-                        f"trying {following}" if following else "using <answer>…</answer> tags instead"
-                    )
+                    now = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
                     self.client.say_once(
-                        way,
-                        f"{self.client.url} cannot enforce answers with {way} ({error}). Now {following}.",
+                        way, f"{self.client.url} cannot enforce answers with {way} ({error}). Now {now}."
                     )
             else:
                 self.heeded.add(way)
@@ -370,13 +365,13 @@ class OpenAIPredictor:
         prompts = [f"{prompt}{gap}{label}" for label in labels]
         body = {**self._fixed, "prompt": prompts, "echo": True, "logprobs": 1, "temperature": 0.0}
 
-        def parse(content: Mapping[str, Any]) -> ServedAnswer:
+        def parse(content: Mapping[str, Any]) -> tuple[Answer, str]:
             try:
                 return parse_likelihoods(content, [f"{gap}{label}" for label in labels], alone)
             except UnreadableReplyError as error:
                 raise UnsupportedError(str(error)) from None
 
-        return (await self.client.ask("/completions", body, 1, parse, is_optional=True)).answer
+        return await self.client.ask("/completions", body, 1, parse, is_optional=True)
 
     async def _ask_text(self, asked: _Asked, way: str = "") -> Answer:
         options, prompting = self.options, asked.prompting
@@ -441,7 +436,7 @@ class OpenAIPredictor:
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens(asked)
         more = self.options.reasoning_room
         try:
-            answer = (await self.client.ask(path, body, limit, is_optional=is_optional)).answer
+            answer = await self.client.ask(path, body, limit, is_optional=is_optional)
             if limit and more and is_cut_in_reasoning(answer):
                 self.client.say_once(
                     "reasoning",
@@ -449,7 +444,7 @@ class OpenAIPredictor:
                     f"again with {more:,} more tokens. To set another limit, use --max-new-tokens.",
                 )
                 asked.discarded.append(answer)
-                answer = (await self.client.ask(path, body, limit + more, is_optional=is_optional)).answer
+                answer = await self.client.ask(path, body, limit + more, is_optional=is_optional)
         except FilteredError as error:
             self.client.say_once(
                 "filter",
@@ -488,10 +483,10 @@ class OpenAIPredictor:
             guess = math.floor(tokens * (0.75 if cut < 2 else 0.5))
             budget = guess if overflow.limit is None else min(guess, overflow.limit)
 
-        def count(shown: str) -> int:
+        def estimate(shown: str) -> int:
             return math.ceil(_size(self._shown(asked, shown)) * tokens / characters)
 
-        span = fit(asked.question, budget, count)
+        span = fit(asked.question, budget, estimate)
         asked.kept = min(len(context) - 1, len(context) if span is None else span[1])
 
 

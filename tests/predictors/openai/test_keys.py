@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from decabench.predictors.openai.client import Client, RequestLimits
+from decabench.predictors.openai.client import Client
 from decabench.predictors.openai.keys import read_key
-from decabench.predictors.protocol import Header
+from decabench.predictors.protocol import Header, ModelOptions
 
 OPENAI, OTHER = "https://api.openai.com/v1", "https://example.org/v1"
 
@@ -59,9 +59,9 @@ def test_a_key_that_others_can_read_is_sent_with_a_warning(
     if not header:
         monkeypatch.setenv("DECABENCH_API_KEY", "canary-0123456789")
     key = read_key((Header("api-key", "canary-0123456789"),) if header else (), url)
-    Client(url, "m", key, RequestLimits())
+    Client(url, key, ModelOptions(model="m"))
     assert ("are not encrypted" in caplog.text) == said and "canary" not in caplog.text
     caplog.clear()
     monkeypatch.delenv("DECABENCH_API_KEY", raising=False)
-    Client(url, "m", read_key((), url), RequestLimits())
+    Client(url, read_key((), url), ModelOptions(model="m"))
     assert not caplog.records

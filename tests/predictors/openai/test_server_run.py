@@ -83,11 +83,11 @@ def test_a_filtered_prompt_is_wrong_and_the_model_is_ranked(run, home):
 @pytest.mark.parametrize(
     ("say", "counts", "example"),
     [
-        (chat(None, reasoning_content="It is praise."), {"empty": 32, "only_reasoning": 32}, False),
-        (chat("<think>It is praise.</think>"), {"empty": 32, "only_reasoning": 32}, False),
-        (chat(None, "length", reasoning="It is"), {"empty": 32, "cut_reasoning": 32}, False),
-        (chat("", "length"), {"empty": 32, "cut_reasoning": 32}, False),
-        (chat("<think>It is", "length"), {"empty": 32, "cut_reasoning": 32}, False),
+        (chat(None, reasoning_content="It is praise."), {"only_reasoning": 32}, False),
+        (chat("<think>It is praise.</think>"), {"only_reasoning": 32}, False),
+        (chat(None, "length", reasoning="It is"), {"cut_reasoning": 32}, False),
+        (chat("", "length"), {"cut_reasoning": 32}, False),
+        (chat("<think>It is", "length"), {"cut_reasoning": 32}, False),
         (chat(""), {"empty": 32}, False),
         (chat("", "content_filter"), {"refused": 32}, False),
         (chat("Fine words, on the whole."), {"unparseable": 32}, True),
