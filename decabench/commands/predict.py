@@ -113,9 +113,9 @@ def predict(context: click.Context, /, **given: Any) -> None:
         if is_set("json"):
             from decabench.commands._documents import EstimateDocument
 
-            print_json(EstimateDocument(tasks=estimated(estimates, prices)))
+            print_json(EstimateDocument(tasks=estimates))
         else:
-            print_estimate(estimates, prices)
+            print_estimate(estimates)
         return
     if (occupant := occupied_by(plan)) and not given["force"]:
         raise click.UsageError(
@@ -148,11 +148,6 @@ def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
             remarks=list(_remarks(plan, report)),
         )
     )
-
-
-def estimated(rows: Sequence[Estimate], prices: Prices) -> list[Estimate]:
-    """Return the rows of an estimate with their costs filled in."""
-    return [replace(row, cost=prices.cost(row.prompt_tokens, row.completion_tokens)) for row in rows]
 
 
 _OF_COMMAND = frozenset(
@@ -208,7 +203,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
 _FIRST_RUN = "run with --limit 50 --output DIR, then with --dry-run --output DIR"
 
 
-def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _FIRST_RUN) -> None:
+def print_estimate(rows: Sequence[Estimate], first_run: str = _FIRST_RUN) -> None:
     """Print the estimates of `--dry-run`, and how they were made.
 
     `first_run` tells the user how to get an estimate of the time.
@@ -218,16 +213,15 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices, first_run: str = _F
     table = []
     for row in rows:
         counts = (row.examples, row.answered, row.prompt_tokens, row.completion_tokens)
-        cost = prices.cost(row.prompt_tokens, row.completion_tokens)
-        table.append([row.task, *map(format_count, counts), _duration(row.seconds), _money(cost)])
+        table.append([row.task, *map(format_count, counts), _duration(row.seconds), _money(row.cost)])
     out = console()
     print_table(out, [TableColumn("task"), *ranked], table)
     out.print("No questions were asked.")
     if prompted := [row for row in rows if row.prompt_tokens is not None]:
         given = sum(row.prompt_tokens or 0 for row in prompted)
         made = sum(row.completion_tokens or 0 for row in prompted)
-        cost = prices.cost(given, made)
-        price = f", at a cost of at most {_money(cost)}" if cost is not None else ""
+        costs = [row.cost for row in prompted if row.cost is not None]
+        price = f", at a cost of at most {_money(sum(costs))}" if costs else ""
         how = "counted by the model's tokenizer"
         if not prompted[0].is_counted:
             how = "estimated at four characters per token"
@@ -347,15 +341,13 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
             )
     for tally in report.tallies:
         count = tally.resumed + tally.answered
-        numbers = {kind: getattr(tally, kind) for kind in _FORMS}
-        numbers["empty"] -= numbers["cut_reasoning"] + numbers["only_reasoning"]
         example = f" {tally.other_label_example}" if tally.other_label_example else ""
-        has_others = tally.other_label != numbers["unparseable"]
+        has_others = tally.other_label != tally.unparseable
         if has_others and tally.other_label:
             labels = count - tally.other_label
             yield f"{tally.task}: only {labels:,} of {count:,} answers are valid labels.{example}"
         for kind, sentence in _FORMS.items():
-            if number := numbers[kind]:
+            if number := getattr(tally, kind):
                 more = example if kind == "unparseable" and not has_others else ""
                 yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}{more}"
     # served_by is "model (fingerprint)"; a model's fingerprint may change while it answers

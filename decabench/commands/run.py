@@ -142,19 +142,17 @@ def _print_lineup(finished: Sequence[tuple[Experiment, Outcome]]) -> None:
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:
-    from decabench.commands.predict import estimated, print_estimate
-    from decabench.runs import Prices
+    from decabench.commands.predict import print_estimate
 
     if is_set("json"):
         from decabench.commands._documents import ForecastDocument
 
-        tasks = estimated(found.estimates, Prices())
-        print_json(ForecastDocument(to_prepare=dict(found.missing), tasks=tasks))
+        print_json(ForecastDocument(to_prepare=dict(found.missing), tasks=list(found.estimates)))
         return
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
-        print_estimate(found.estimates, Prices(), "run with --set predict.limit=50, without --dry-run")
+        print_estimate(found.estimates, "run with --set predict.limit=50, without --dry-run")
     else:
         echo(
             f"Prepare this data to see how many questions {experiment.predictor} would be asked. "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from decabench.errors import DecabenchError, ModelError, UnknownNameError
+from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import (
     Answer,
     Backend,
@@ -60,7 +60,7 @@ class Tally:
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
-    """Empty answers that were not refused, including those in `cut_reasoning` and `only_reasoning`."""
+    """Empty answers for none of the other reasons."""
     cut_reasoning: int = 0
     """Empty answers that reached the token limit, usually during reasoning."""
     only_reasoning: int = 0
@@ -321,22 +321,16 @@ def ask_predictor(
 ) -> Iterator[tuple[str, Outcome]]:
     """Create a predictor and yield its (id, outcome) pairs.
 
-    Raises ModelError if the predictor fails or violates the protocol, and UnknownNameError if `factory` doesn't return
-    a predictor.
+    Raises ModelError if the predictor fails or violates the protocol.
     """
     guard = _Guard(setting.task.name)
     with guard():
         predictor: Any = factory(setting)
     if isinstance(predictor, StreamingPredictor):
         yield from _stream(predictor, guard, questions)
-    elif isinstance(predictor, Predictor):
+    else:
         for batch in in_batches(questions, lambda: batch_size):
             yield from _ask_batch(predictor, guard, batch)
-    else:
-        raise UnknownNameError(
-            f"{_shown(predictor)}, which was created for {guard.task}, is not a predictor. A predictor must have "
-            "a method predict(questions) that returns one text for each question."
-        )
 
 
 def _ask_batch(

@@ -79,6 +79,7 @@ def _estimate_task(
         completion_tokens=completion_tokens,
         is_counted=counter is not None,
         seconds=_seconds(plan, task, todo),
+        cost=plan.run.tariff.cost(prompt_tokens, completion_tokens),
     )
 
 

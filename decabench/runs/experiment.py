@@ -467,7 +467,6 @@ def run_experiment(
     answers are scored. Raises DecabenchError if a step other than a comparison fails.
     """
     suite, tasks = _chosen(experiment)
-    _require_places(experiment)
     trackers = None
     if experiment.log:
         from decabench.exchange import make_trackers, track_results
@@ -506,7 +505,6 @@ def forecast(experiment: Experiment) -> Forecast:
     Raises DecabenchError if the experiment can't be run.
     """
     _, tasks = _chosen(experiment)
-    _require_places(experiment)
     request = replace(_request(experiment), force=False)
     missing = {task.name: absent for task in tasks if (absent := request.absent_splits(task))}
     if missing:
@@ -523,6 +521,8 @@ def _jobs(experiment: Experiment) -> int:
 
 
 def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
+    """Return the suite and the tasks, after checking the names and places in the experiment."""
+    _require_places(experiment)
     suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
     if not experiment.tasks:
         with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
@@ -581,7 +581,6 @@ def _request(experiment: Experiment) -> Request:
 def require_settings(experiment: Experiment) -> None:
     """Check an experiment's settings before any model answers. Raises DecabenchError if a setting is wrong."""
     _, tasks = _chosen(experiment)
-    _require_places(experiment)
     _ = _run_of(experiment, tasks).tariff
 
 

@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -189,19 +189,12 @@ def _encode(record: Mapping[str, Any]) -> bytes:
 def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, Failure):
         return {"id": id_, "error": outcome.error}
-    record: dict[str, Any] = {"id": id_, "raw": outcome.text}
-    if outcome.finish != "stop":
-        record["finish"] = outcome.finish
-    if outcome.context_kept is not None:
-        record["context_kept"] = list(outcome.context_kept)
-    if outcome.prompt_tokens is not None or outcome.completion_tokens is not None:
-        record["tokens"] = [outcome.prompt_tokens, outcome.completion_tokens]
-    if outcome.reasoning_tokens is not None:
-        record["reasoning_tokens"] = outcome.reasoning_tokens
-    if outcome.reasoning is not None:
-        record["reasoning"] = outcome.reasoning
-    if outcome.served_by is not None:
-        record["served_by"] = outcome.served_by
+    held = ((each.name, getattr(outcome, each.name), each.default) for each in fields(outcome))
+    given = {name: value for name, value, default in held if value != default}
+    record = {"id": id_, "raw": given.pop("text"), **given}
+    tokens = [record.pop(name, None) for name in ("prompt_tokens", "completion_tokens")]
+    if tokens != [None, None]:
+        record["tokens"] = tokens
     if outcome.choices:
         record["choices"] = [astuple(choice) for choice in outcome.choices]
     return record

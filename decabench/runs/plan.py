@@ -447,44 +447,31 @@ def make_run(**settings: Any) -> Run:
     return Run(**made, **settings)
 
 
-@dataclass(frozen=True)
-class TrainingSplit:
-    """The training data that a predictor may read: the training split, unless that split is being evaluated.
+def _training_answers(store: Store, task: Task, split: str) -> Iterator[str]:
+    return (row["answers"][0] for row in _read_training(store, task, split, "answers"))
 
-    Reading raises MissingDataError if the split isn't prepared or is being evaluated, and DataError if it is damaged.
+
+def _training_examples(store: Store, task: Task, split: str) -> Iterator[tuple[Question, str]]:
+    for row in _read_training(store, task, split, "id", "question", "context", "answers"):
+        yield Question(row["id"], row["question"], row["context"]), row["answers"][0]
+
+
+def _read_training(store: Store, task: Task, split: str, *columns: str) -> Iterator[dict[str, Any]]:
+    """Return the rows of the training split, which a predictor may read unless that split is being evaluated.
+
+    Raises MissingDataError if the split isn't prepared or is being evaluated.
     """
-
-    store: Store
-    """The prepared data."""
-    task: Task
-    """The task being answered."""
-    split: str
-    """The evaluated split."""
-
-    def answers(self) -> Iterator[str]:
-        """Yield the first answer of every example."""
-        return (row["answers"][0] for row in self._read("answers"))
-
-    def examples(self) -> Iterator[tuple[Question, str]]:
-        """Yield the question and first answer of every example."""
-        return (
-            (Question(row["id"], row["question"], row["context"]), row["answers"][0])
-            for row in self._read("id", "question", "context", "answers")
+    if split == "train":
+        raise MissingDataError(
+            f"The training answers for {task.name} are the answers to predict, so they are hidden from predictors."
         )
-
-    def _read(self, *columns: str) -> Iterator[dict[str, Any]]:
-        task = self.task
-        if self.split == "train":
-            raise MissingDataError(
-                f"The training answers for {task.name} are the answers to predict, so they are hidden from predictors."
-            )
-        if "train" not in self.store.records(task.name):
-            if "train" in available_splits(task):
-                raise MissingDataError(self.store.advise(task, "train"))
-            raise MissingDataError(
-                f"The predictor learns from training answers, but {describe_absent(task, 'train')}."
-            )
-        return self.store.read(task.name, "train", columns)
+    if "train" not in store.records(task.name):
+        if "train" in available_splits(task):
+            raise MissingDataError(store.advise(task, "train"))
+        raise MissingDataError(
+            f"The predictor learns from training answers, but {describe_absent(task, 'train')}."
+        )
+    return store.read(task.name, "train", columns)
 
 
 def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
@@ -729,8 +716,9 @@ def _plan_task(
         "training_data": records["train"].fingerprint if learns else None,
     }
     rewrite = wording.rewrite if wording else None
-    training = TrainingSplit(run.store, task, run.split)
-    setting = Setting(task, run.split, training.answers, seed, prompting, training.examples)
+    answers = partial(_training_answers, run.store, task, run.split)
+    examples = partial(_training_examples, run.store, task, run.split)
+    setting = Setting(task, run.split, answers, seed, prompting, examples)
     if run.predictor == "oracle":
         if run.store.hides(task, run.split):
             raise DecabenchError(
@@ -739,7 +727,7 @@ def _plan_task(
             )
         gold = partial(_gold_answers, run.store, task.name, run.split)
         setting = OracleSetting(**vars(setting), gold_answers=gold)
-    is_chat = bool(described.get("chat", described.get("api") == "chat"))
+    is_chat = getattr(backend, "is_chat", False)
     is_opened = protocol in ("tag", "choices") and not is_chat
     return PlannedTask(
         task=task,

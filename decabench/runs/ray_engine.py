@@ -11,9 +11,7 @@ import logging
 import os
 import pickle
 import shutil
-import signal
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -376,12 +374,11 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
             f"{address} is an address for Ray Client, which decabench does not support. Run decabench on a machine in "
             "the cluster with --address auto, or submit the command with ray job submit."
         )
-    with _own_sigterm():
-        try:
-            _connect(ray, address, workers)
-            yield
-        finally:
-            ray.shutdown()
+    try:
+        _connect(ray, address, workers)
+        yield
+    finally:
+        ray.shutdown()
 
 
 def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
@@ -456,16 +453,3 @@ def _summarize(error: BaseException) -> str:
         return _summarize(cause)
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
     return f"{type(error).__name__}: {lines[0].strip()}"
-
-
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Restore the SIGTERM handler, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)

@@ -374,23 +374,23 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     """Count an answer that isn't in the form that the task requires, whether or not it is right."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
-    tally.not_in_context += rules[-1] == NOT_IN_CONTEXT
-    rules = [rule for rule in rules if rule != NOT_IN_CONTEXT]
+    tally.not_in_context += NOT_IN_CONTEXT in rules
     is_empty = not line["answer"].strip()
     is_silent = bool({"reasoning-only", "cut-in-reasoning"}.intersection(rules))
-    is_unparseable = rules[-1] == "unparseable" and not is_silent
-    if answer.finish == "refused" or rules[-1] == "refused":
+    is_unparseable = "unparseable" in rules and not is_silent
+    has_reasoned = bool(answer.reasoning) or "reasoning" in rules
+    if answer.finish == "refused" or "refused" in rules:
         tally.refused += 1
     elif "tool-call" in rules:
         tally.tool_calls += 1
     elif is_unparseable:
         tally.unparseable += 1
+    elif is_empty and answer.finish == "length" and (has_reasoned or done.planned.prompting is not None):
+        tally.cut_reasoning += 1  # servers may not return the stop text
+    elif is_empty and has_reasoned and answer.finish != "length":
+        tally.only_reasoning += 1
     elif is_empty:
         tally.empty += 1
-        has_reasoned = bool(answer.reasoning) or "reasoning" in rules
-        is_cut = answer.finish == "length"  # servers may not return the stop text
-        tally.cut_reasoning += is_cut and (has_reasoned or done.planned.prompting is not None)
-        tally.only_reasoning += has_reasoned and not is_cut
     if (served := answer.served_by) and served not in tally.served_by and len(tally.served_by) < _MOST_SERVED:
         tally.served_by.append(served)
     output = done.planned.task.output

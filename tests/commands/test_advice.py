@@ -97,11 +97,10 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
         ("openai:https://host/v1/completions/", "Use the server's base URL, openai:https://host/v1"),
         ("my_model.py:Simple", "my_model:Simple."),
         ("my_model", "my_model:Simple."),
-        ("majority", "majority is a baseline and does not use --model. Leave out the option"),
+        ("majority", "The predictor majority does not use --model. Leave out the option"),
         ("majorty", "Did you mean majority?"),
         ("./absent.py", "There is no file ./absent.py."),
         ("my_model.Simple", "For Simple in my_model.py, write my_model:Simple."),
-        ("majority:", "Write majority without the colon"),
         ("run", "write trained:run; for a transformers model, hf:run."),
     ],
 )

@@ -254,7 +254,7 @@ _RAISE = "Increase --max-new-tokens, or turn reasoning off."
             ["2 of 32 answers were refused by the model or its server's filter, and are scored as wrong."],
         ),
         (
-            {"empty": 9, "cut_reasoning": 5, "only_reasoning": 3},
+            {"empty": 1, "cut_reasoning": 5, "only_reasoning": 3},
             [
                 f"5 of 32 answers ran out of tokens during reasoning. {_RAISE}",
                 f"3 of 32 answers contain only reasoning. {_RAISE}",
