@@ -428,7 +428,7 @@ def print_field(out: Console, label: str, text: str) -> None:
         if out.is_terminal:
             line = fold(line, out.width, head, " " * len(head))
             head = "" if line else head
-        out.print(f"{head}{line}")
+        out.print(f"{head}{line}", soft_wrap=True)
 
 
 def shortened(text: str, limit: int) -> str:

@@ -61,6 +61,14 @@ def test_a_table_loses_columns_and_then_becomes_a_list(monkeypatch, capsys):
     assert shown[12][:3] == ["sst", "  n     6,920", f"  text  {SENTENCE.rstrip()} "]
 
 
+def test_a_long_word_next_to_a_label_is_indented(monkeypatch, capsys):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr(_console, "terminal_width", lambda stream: 60)
+    address = f"(https://example.org/{'a' * 80})"
+    print_field(console(), "sources", f"SST {address}")
+    assert capsys.readouterr().out.splitlines() == ["sources    SST", f"           {address}"]
+
+
 def test_text_of_strangers_does_not_act_on_the_terminal(capsys):
     from rich.table import Table
 
