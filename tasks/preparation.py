@@ -31,7 +31,7 @@ from decabench.tasks.builtin_suites import DECATHLON
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import MOST_FAULTS, compares_words, describe_rows, find_alike, find_fault
 from decabench.tasks.registry import known_tasks, select_tasks
-from decabench.tasks.store import SplitRecord, Store, home_folder, is_of_other_files
+from decabench.tasks.store import SplitRecord, Store, changed_files, home_folder, is_of_other_files
 from decabench.tasks.task import HIDDEN_ADVICE, Task, available_splits, describe_absent, unquoted
 from decabench.untrusted import read_json
 
@@ -76,16 +76,9 @@ class Request:
         if self.mirror and self.sample:
             raise DecabenchError("Use either --mirror or --sample, not both.")
 
-    @property
-    def lacks_folder(self) -> bool:
-        """Whether the mirror is a folder that doesn't exist."""
-        return bool(
-            self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir()
-        )
-
     def require_place(self) -> None:
         """Raise DecabenchError if the mirror is a folder that doesn't exist."""
-        if self.lacks_folder:
+        if self.mirror and not is_web_address(self.mirror) and not Path(self.mirror).expanduser().is_dir():
             raise DecabenchError(
                 f"--mirror must be a folder or an http(s) URL, but the folder {self.mirror} does not exist."
             )
@@ -283,34 +276,26 @@ def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dic
 
     Raises MissingDataError, DataError or StorageError if a split can't be prepared. Earlier data of that split is kept.
     """
+    store, requested = Store(request.home), requested_splits(task, request)
+    if not requested:
+        raise MissingDataError(
+            f"{describe_absent(task, request.split or '')}. Available splits: {', '.join(available_splits(task))}."
+        )
     found = found or _find_due(task, request)
     if found.splits:  # otherwise write nothing, because the home folder may be read-only
-        store = Store(request.home)
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _lock(folder):
             due = _find_due(task, request)  # another process may have prepared them in the meantime
             if due.splits:
                 sweep_temporary(folder)
-            for mirror, splits in _by_mirror(task, request, store, due).items():
+            by_mirror: dict[str | None, list[str]] = {}
+            for split in due.splits:
+                by_mirror.setdefault(due.mirrors.get(split, request.mirror), []).append(split)
+            for mirror, splits in by_mirror.items():
                 _prepare_splits(task, tuple(splits), replace(request, mirror=mirror), store)
-    requested = requested_splits(task, request)
-    if not requested:
-        raise MissingDataError(
-            f"{describe_absent(task, request.split or '')}. Available splits: {', '.join(available_splits(task))}."
-        )
-    records = Store(request.home).records(task.name)
+    records = store.records(task.name)
     return {split: records[split] for split in requested if split in records}
-
-
-def _by_mirror(task: Task, request: Request, store: Store, due: _Due) -> dict[str | None, list[str]]:
-    """Group the splits to prepare by mirror. An altered split is prepared again from the mirror that it came from."""
-    records, inputs = store.records(task.name) if due.altered else {}, _read_inputs(store, task)
-    found: dict[str | None, list[str]] = {}
-    for split in due.splits:
-        is_kept = split in due.altered and task.folder is None and request.keeps(records[split], task)
-        found.setdefault(str(inputs[split]["place"]) if is_kept else request.mirror, []).append(split)
-    return found
 
 
 @dataclass(frozen=True)
@@ -319,32 +304,33 @@ class _Due:
     """The splits that must be prepared."""
     altered: tuple[str, ...] = ()
     """The splits that must be prepared only because their prepared files were changed or deleted."""
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    """The mirrors that altered splits came from, if the request names no source."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:
     store, splits = Store(request.home), requested_splits(task, request)
-    everything = _Due(splits)
-    if request.force:
-        return everything
     try:
-        records, inputs = store.records(task.name), _read_inputs(store, task)
+        records, places = store.records(task.name), _read_places(store, task)
     except DataError:
-        return everything
+        return _Due(splits)
 
     def is_current(split: str) -> bool:
-        record, entry = records.get(split), inputs.get(split)
-        if record is None or not isinstance(entry, dict) or record.version != task.version:
+        record = records.get(split)
+        if request.force or record is None or split not in places or record.version != task.version:
             return False
         if bool(record.salt) != (split in task.hidden) or is_of_other_files(task, split, record):
             return False
-        return request.keeps(record, task) or (
-            entry.get("place") == _place(task, request)
-            and (request.lacks_folder or entry.get("files") == _stamp_files(task, record, request))
-        )
+        if request.keeps(record, task):
+            return True
+        folder = request.folder(task)
+        return places[split] == _place(task, request) and not (folder and changed_files(folder, record))
 
     current = [split for split in splits if is_current(split)]
     altered = tuple(split for split in current if not store.is_unaltered(task.name, split))
-    return _Due(tuple(split for split in splits if split not in current or split in altered), altered)
+    kept = [split for split in altered if task.folder is None and request.keeps(records[split], task)]
+    due = tuple(split for split in splits if split not in current or split in altered)
+    return _Due(due, altered, {split: places[split] for split in kept})
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
@@ -404,7 +390,7 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
     # Tasks that share files use a lock, so that they don't download the same files at once.
-    from decabench.tasks.sources.published import fetch, fetch_from_mirror, read_folder
+    from decabench.tasks.sources.published import fetch, read_folder
 
     raw = request.home / "raw" / task.files_folder
     with _lock(make_folder(raw)) if task.shared_folder else nullcontext():
@@ -421,9 +407,7 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         from decabench.tasks.sources.download import Downloads
 
         downloads = Downloads(raw, progress=request.progress, force=request.force)
-        if request.mirror is None:
-            return fetch(task.files_folder, task.sources, splits, downloads)
-        return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
+        return fetch(task.files_folder, task.sources, splits, downloads, request.mirror)
 
 
 def _lock(folder: Path) -> AbstractContextManager[None]:
@@ -435,8 +419,6 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     source = opened.source
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
-    place = _place(task, request)
-    _write_inputs(store, task, split, None)  # a run that is killed after this must look unfinished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
@@ -469,8 +451,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     )
     record = replace(record, checked=record.check_digest(store.path(task.name, split)))
     store.write_records(task, {**records, split: record})
-    stamps = _stamp_files(task, record, request)
-    _write_inputs(store, task, split, {"place": place, "files": stamps})
+    places = {**_read_places(store, task), split: _place(task, request)}
+    write_file(_places_path(store, task), json.dumps(places, indent=1, sort_keys=True))
 
 
 _WORKING = re.compile(
@@ -565,51 +547,31 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
+    found = f"{record.rows:,} of the {published:,} published examples"
+    if record.rows > published:
+        found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
-        found = f"{record.rows:,} of the {published:,} published examples"
-        if record.rows > published:
-            found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
         return f"{split} has {found}, which are all that this source has"
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
     is_other = "is not the published file" if len(differing) == 1 else "are not the published files"
-    names = ", ".join(differing or [str(file["name"]) for file in record.files])
-    reason = f"{names} {is_other}" if differing else f"read from {names}"
-    if record.rows > published:
-        return f"{split} has {record.rows:,} examples, {record.rows - published:,} more than published ({reason})"
-    return f"{split} has {record.rows:,} of the {published:,} published examples ({reason})"
+    read = f"read from {', '.join(str(file['name']) for file in record.files)}"
+    reason = f"{', '.join(differing)} {is_other}" if differing else read
+    return f"{split} has {found} ({reason})"
 
 
 def _place(task: Task, request: Request) -> str:
     return request.place if task.folder is None else str(task.folder)
 
 
-def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Return the size and modification time of the files that are read in place.
-
-    If a file still has the same size and time later, it has not changed and doesn't have to be read again.
-    """
-    folder = request.folder(task)
-    if folder is None:
-        return {}
-    paths = {file["name"]: folder / file["name"] for file in record.files}
-    return {
-        name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in paths.items() if path.exists()
-    }
+def _places_path(store: Store, task: Task) -> Path:
+    # Not in task.json, because the paths of mirrors would make its bytes differ between machines.
+    return store.folder(task.name) / "places.json"
 
 
-def _inputs_path(store: Store, task: Task) -> Path:
-    # Not in task.json, because modification times would make its bytes differ between runs.
-    return store.folder(task.name) / "inputs.json"
-
-
-def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
+def _read_places(store: Store, task: Task) -> dict[str, str]:
+    """Return the `place` of the request that each split was prepared for."""
     try:
-        return read_json(_inputs_path(store, task))
+        return read_json(_places_path(store, task))
     except (OSError, ValueError):
         return {}
-
-
-def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:
-    inputs = {**_read_inputs(store, task), split: entry}
-    write_file(_inputs_path(store, task), json.dumps(inputs, indent=1, sort_keys=True))

@@ -38,8 +38,8 @@ class Record:
         """Return a field of the given type. Raises DataError if it is missing or has another type."""
         found = self.value.get(key) if isinstance(self.value, Mapping) else None
         if not isinstance(found, kind):
-            given = kind_of(found if isinstance(self.value, Mapping) else self.value)
-            raise self.fault(f"{key!r} must be {_KINDS[kind]}, but the value is {given}")
+            fault = f"must be {_KINDS[kind]}, not {kind_of(found)}"
+            raise self.fault(f"{key!r} {'is missing' if found is None else fault}")
         return found
 
     def text(self, key: str) -> str:

@@ -31,8 +31,8 @@ from decabench.files import (
 from decabench.metrics import Item
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
-from decabench.tasks.task import Task, available_splits, describe_absent
-from decabench.text import quoted, short_list
+from decabench.tasks.task import Task, available_splits, describe_absent, list_files
+from decabench.text import quoted
 from decabench.untrusted import open_parquet, parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT = "decabench.task/2"
 _BATCH = 1_000
-_FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _GOLD = ["id", "answers", "units", "meta"]
 """The columns needed for scoring."""
@@ -93,7 +92,7 @@ class SplitRecord:
     labelled: bool = True
     """Whether the examples have labels. The labels of a hidden split may be missing."""
     checked: str = ""
-    """The `check_digest` of the parquet file when it was written. Empty in older records."""
+    """The `check_digest` of the parquet file when it was written."""
 
     def check_digest(self, path: Path) -> str:
         """Return a sha256 that changes if the parquet file or any of this record's digests changes."""
@@ -123,21 +122,13 @@ def _digest(path: Path, *trace: int) -> str:
     return file_digest(path)
 
 
-def _line(example: Example, context: str, meta: str) -> str:
+def _fingerprint_line(example: Example, context: str, meta: str) -> bytes:
     """Return an example as a line of the text that is hashed into the fingerprint. `context` and `meta` are JSON.
 
     Only the innermost unit is included, so that adding outer units to a task doesn't change its fingerprints.
     """
     before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
-    return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
-
-
-def _meta(example: Example) -> str:
-    return canonical_json(dict(example.meta)) if example.meta else "{}"
-
-
-def _units_text(units: Sequence[str]) -> str:
-    return f"{canonical_texts(units)}\n"
+    return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n".encode()
 
 
 class Store:
@@ -169,18 +160,22 @@ class Store:
             [(name, pa.list_(pa.string()) if name in _LISTS else pa.string()) for name in _COLUMNS]
         )
         rows, digest, units_digest = 0, hashlib.sha256(salt.encode()), hashlib.sha256()
-        name = f"{task}, {split}"
-        valid = _validate(examples, name, may_lack=bool(salt))
+        context, context_json = "", '""'
+        valid = _validate(examples, f"{task}, {split}", may_lack=bool(salt))
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
-                    metas = [_meta(example) for example in batch]
+                    metas = [canonical_json(dict(each.meta)) if each.meta else "{}" for each in batch]
+                    for example, meta in zip(batch, metas, strict=True):
+                        if example.context != context:  # consecutive questions often share a context
+                            context, context_json = example.context, encode_basestring(example.context)
+                        digest.update(_fingerprint_line(example, context_json, meta))
+                        units_digest.update(f"{canonical_texts(example.units)}\n".encode())
+                    columns: dict[str, list[Any]] = {
+                        name: [getattr(example, name) for example in batch] for name in _COLUMNS[:-1]
+                    }
+                    writer.write_table(pa.table({**columns, "meta": metas}, schema=schema))
                     rows += len(batch)
-                    for lines in _fingerprint_parts(batch, metas):
-                        digest.update(lines.encode("utf-8", "surrogatepass"))
-                    units = "".join(_units_text(example.units) for example in batch)
-                    units_digest.update(units.encode("utf-8", "surrogatepass"))
-                    writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not rows:
                 raise DataError(
                     f"The {split} split of {task} has no examples. The files are empty or do not have the expected "
@@ -266,15 +261,11 @@ class Store:
                 f"to another task of the same name. Run decabench prepare {task.name}{include_option(task)}, or rename "
                 "one of the tasks."
             )
-        for file in record.files:
-            path = task.folder / str(file["name"])
-            if path.is_file() and (
-                path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"]
-            ):
-                raise DataError(
-                    f"{file['name']} has changed since {task.name} was prepared. Run decabench "
-                    f"prepare {task.name}{include_option(task)} again."
-                )
+        if changed := changed_files(task.folder, record):
+            raise DataError(
+                f"{changed[0]} has changed since {task.name} was prepared. Run decabench "
+                f"prepare {task.name}{include_option(task)} again."
+            )
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits, if any. Raises DataError for a damaged file."""
@@ -324,9 +315,9 @@ class Store:
         if len(missing) == 1 or absent:
             raise MissingDataError(self.advise((absent or missing)[0], split))
         if missing:
-            names = [_name(task) for task in missing]
-            found = [_find(task) for task in missing]
-            offline = "" if all(map(_is_local, found)) else ", with --mirror or --sample if you are offline"
+            names, found = [_name(task) for task in missing], [_find(task) for task in missing]
+            is_local = all(task is not None and task.folder is not None for task in found)
+            offline = "" if is_local else ", with --mirror or --sample if you are offline"
             raise MissingDataError(
                 f"The {split} splits of {', '.join(names)} are not prepared in {self.home}. Run decabench prepare "
                 f"{' '.join(names)}{''.join(map(include_option, found))}{offline}."
@@ -338,31 +329,24 @@ class Store:
     def advise(self, given: str | Task, split: str) -> str:
         """Return a message on how to prepare a missing split, or which splits exist instead."""
         name, task = _name(given), _find(given)
-        if task is not None and task.sources:
-            if not _has_split(task, split):
-                use = f"Use --split {' or --split '.join(available_splits(task))}"
-                return f"{describe_absent(task, split)}. {use}."
-            if _is_local(task):
-                prepare = f"Run decabench prepare {name}{include_option(task)}"
-                return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
-            if not any(source.urls for source in task.sources):
-                sources = [source.files[split] for source in task.sources if split in source.files]
-                names = "; or ".join(
-                    dict.fromkeys(short_list([file.name for file in files]) for files in sources)
-                )
-                return (
-                    f"The {split} split of {name} is not prepared in {self.home}, and the files can't be downloaded. "
-                    f"Put your own copies ({names}) into the folder DIR/{task.shared_folder or name} "
-                    f"and run decabench prepare {name} --mirror DIR."
-                )
+        missing = f"The {split} split of {name} is not prepared in {self.home}"
         if task is None:
-            prepare = f"Run decabench prepare {name} --include FILE, where FILE defines the task"
-            return f"The {split} split of {name} is not prepared in {self.home}. {prepare}."
-        has_sample = (Path(__file__).parent / "sample" / task.files_folder).is_dir()
-        return (
-            f"The {split} split of {name} is not prepared in {self.home}. Run decabench prepare "
-            f"{name}{include_option(task)}, with --mirror{' or --sample' if has_sample else ''} if you are offline."
-        )
+            return f"{missing}. Run decabench prepare {name} --include FILE, where FILE defines the task."
+        if not _has_split(task, split):
+            return (
+                f"{describe_absent(task, split)}. Use --split {' or --split '.join(available_splits(task))}."
+            )
+        run = f"decabench prepare {name}{include_option(task)}"
+        if task.folder is not None:
+            return f"{missing}. Run {run}."
+        if not any(source.urls for source in task.sources):
+            return (
+                f"{missing}, and the files can't be downloaded. Put your own copies "
+                f"({list_files(task.sources, [split])}) into the folder DIR/{task.files_folder} and run {run} "
+                "--mirror DIR."
+            )
+        sample = " or --sample" if (Path(__file__).parent / "sample" / task.files_folder).is_dir() else ""
+        return f"{missing}. Run {run}, with --mirror{sample} if you are offline."
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
         """Replace a task's `task.json`. Raises StorageError if the file can't be written."""
@@ -503,16 +487,26 @@ def _has_split(task: Task | None, split: str) -> bool:
     return task is None or not task.sources or split in available_splits(task)
 
 
-def _is_local(task: Task | None) -> bool:
-    return task is not None and task.folder is not None
-
-
 def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
     """Whether a split was prepared for another task file of the same name."""
     if task.definition is None or record.origin != "user":
         return False
     own = [[file.name for file in source.files.get(split, ())] for source in task.sources]
     return sorted(str(file["name"]) for file in record.files) not in map(sorted, own)
+
+
+def changed_files(folder: Path, record: SplitRecord) -> list[str]:
+    """Return the names of the files in a folder that have changed since a split was prepared from them.
+
+    Deleted files are not included.
+    """
+    found = [(folder / str(file["name"]), file) for file in record.files]
+    return [
+        str(file["name"])
+        for path, file in found
+        if path.is_file()
+        and (path.stat().st_size != file["size"] or file_digests(path)["sha256"] != file["sha256"])
+    ]
 
 
 def include_option(task: Task | None) -> str:
@@ -578,32 +572,6 @@ def _find_fault(example: Example, is_bare: bool) -> str:
     except (TypeError, UnicodeEncodeError):
         return "every field must be valid Unicode text"
     return ""
-
-
-def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
-    """Yield the text to digest in parts of about a megabyte, because long contexts would take too much memory."""
-    lines: list[str] = []
-    size, context, quoted_context = 0, "", '""'
-    for example, meta in zip(batch, metas, strict=True):
-        if example.context != context:  # consecutive questions often share a context
-            context, quoted_context = example.context, encode_basestring(example.context)
-        lines.append(_line(example, quoted_context, meta))
-        size += len(lines[-1])
-        if size > _FINGERPRINTED_AT_ONCE:
-            yield "".join(lines)
-            lines, size = [], 0
-    yield "".join(lines)
-
-
-def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
-    return {
-        "id": [example.id for example in batch],
-        "question": [example.question for example in batch],
-        "context": [example.context for example in batch],
-        "answers": [example.answers for example in batch],
-        "units": [example.units for example in batch],
-        "meta": metas,
-    }
 
 
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:

@@ -16,6 +16,7 @@ from decabench.plugins import plugin_names
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.outputs import Label, Output, Text, default_metric
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
+from decabench.text import short_list
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Matches valid names of tasks and suites. They are also used as file and folder names."""
@@ -147,6 +148,12 @@ class Source:
         """
         found = (_ON_HUB.fullmatch(url) for url in self.urls)
         return next((match[1] for match in found if match), "")
+
+
+def list_files(sources: Iterable[Source], splits: Iterable[str]) -> str:
+    """Return the names of the files of the given splits, with `; or` between the sources."""
+    names = [[file.name for split in splits for file in source.files.get(split, ())] for source in sources]
+    return "; or ".join(dict.fromkeys(short_list(list(dict.fromkeys(each))) for each in names if each))
 
 
 # The task

@@ -96,10 +96,6 @@ class Downloads:
     """Whether to show a progress bar on a terminal."""
     force: bool = False
     """Whether to download files again even if they already exist."""
-    strict: bool = True
-    """Whether files must have the published digests. Files from a mirror may differ."""
-    standard: str = "the published one"
-    """How error messages refer to the expected file."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
     """A function that is called with a message before each wait for a retry."""
 
@@ -107,25 +103,21 @@ class Downloads:
         """Return the path of a downloaded file."""
         return self.folder / file.name
 
-    def find(self, file: RemoteFile, urls: tuple[str, ...]) -> tuple[str, dict[str, str]] | None:
-        """Return the URL and digests of a downloaded file.
-
-        Returns None unless the file exists, is intact, and came from one of the given URLs.
-        """
+    def find(self, file: RemoteFile, urls: tuple[str, ...]) -> str | None:
+        """Return the URL that a downloaded file came from, or None if it is damaged or not from one of `urls`."""
         path = self.path(file)
         try:
             note = read_json(_note(path))
-            url, known = str(note["url"]), dict(note["digests"])["sha256"]
+            url, sha256 = str(note["url"]), note["sha256"]
             digests = {} if self.force else file_digests(path, file.digests)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError):
             return None
-        is_intact = digests.get("sha256") == known and path.stat().st_size > 0
-        if not is_intact or url not in map(plain_url, urls):
+        if digests.get("sha256") != sha256 or url not in map(plain_url, urls):
             return None
-        return None if self.strict and file.find_faults(path.stat().st_size, digests) else (url, digests)
+        return None if file.find_faults(path.stat().st_size, digests) else url
 
-    def fetch(self, file: RemoteFile, url: str) -> dict[str, str]:
-        """Download a file, verify it, and return its digests.
+    def fetch(self, file: RemoteFile, url: str) -> str:
+        """Download a file, verify it, and return its URL without credentials.
 
         Raises TransferError if the download fails, DataError if the file is not the expected one, and StorageError if
         it can't be written.
@@ -143,13 +135,10 @@ class Downloads:
             for _ in range(2):  # a partial file from an earlier run may be wrong, so try again from the start
                 has_end = transfer.complete()
                 digests, size = file_digests(part, file.digests), part.stat().st_size
-                faults = file.find_faults(size, digests) if self.strict else []
+                faults = file.find_faults(size, digests) if size else ["it is empty"]
                 if transfer.linked not in ("", digests["sha256"]):
                     faults.append(f"sha256 {digests['sha256']}, but the server reports {transfer.linked}")
-                if not size:
-                    faults = ["it is empty"]
-                is_whole = size == file.size or (bool(file.digests) and not file.find_faults(size, digests))
-                if not faults and not has_end and not is_whole:
+                if not faults and not has_end and not file.digests and size != file.size:
                     _discard(part)
                     raise TransferError(
                         f"the connection ended after {size:,} bytes, but the server did not state the "
@@ -157,12 +146,12 @@ class Downloads:
                         "or a mirror with a SHA256SUMS file"
                     )
                 if not faults:
-                    _write_note(target, url=plain_url(url), digests=digests)
+                    _write_note(target, url=plain_url(url), sha256=digests["sha256"])
                     part.replace(target)
                     _discard(part)
-                    return digests
+                    return plain_url(url)
                 _discard(part)
-        raise DataError(f"the file is not {self.standard}: {'; '.join(faults)}")
+        raise DataError(f"the file is not the expected one: {'; '.join(faults)}")
 
     def forget(self, file: RemoteFile) -> None:
         """Make the next run download a file again."""

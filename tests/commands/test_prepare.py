@@ -14,7 +14,7 @@ def test_the_sample(command, tmp_path):
     assert table[1] == [*"sst 64 32 32 6,920 / 872 / 1,821 sample prepared".split()]
     assert table[2] == [*"schema 80 82 100 80 / 82 / 100 sample prepared".split()]
     assert sorted(path.name for path in (tmp_path / "tasks" / "sst").iterdir()) == [
-        "inputs.json",
+        "places.json",
         "task.json",
         "test.parquet",
         "train.parquet",

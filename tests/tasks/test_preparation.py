@@ -105,7 +105,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(request_for: Requests, word
     task, request = lines_task(read=read), request_for(mirror=str(words))
     with pytest.raises(KeyboardInterrupt):
         prepare_task(task, request)
-    assert sorted(stamps(request)) == ["inputs.json", "task.json", "train.parquet"]
+    assert sorted(stamps(request)) == ["places.json", "task.json", "train.parquet"]
     assert list(prepare_task(task, request)) == ["train", "validation", "test"]
     assert reads == ["train", "validation", "validation", "test"]
 
@@ -132,7 +132,7 @@ def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> Non
     assert answers(request, "train") == ["train one", "train two"]
 
 
-@pytest.mark.parametrize("name", ["test.parquet", "task.json", "inputs.json"])
+@pytest.mark.parametrize("name", ["test.parquet", "task.json", "places.json"])
 def test_missing_files_are_prepared_again(request_for: Requests, words: Path, name: str) -> None:
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
@@ -207,9 +207,8 @@ def test_a_full_disk_in_the_middle(
         patch.setattr(pq.ParquetWriter, "write_table", refuse(errno.ENOSPC))
         with pytest.raises(StorageError, match=r"No space left to write .*train\.parquet"):
             prepare_task(TASK, replace(request, force=True))
-    # Prepared data stays, but is no longer marked as up to date.
-    assert {**stamps(request), "inputs.json": before["inputs.json"]} == before
-    assert not is_prepared(TASK, request)
+    assert stamps(request) == before
+    assert is_prepared(TASK, request)
     assert Store(request.home).records("lines") == first
 
 

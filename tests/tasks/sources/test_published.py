@@ -14,7 +14,7 @@ import pytest
 
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.sources.download import Downloads, Network
-from decabench.tasks.sources.published import LocalFiles, SourceFiles, fetch, fetch_from_mirror, read_folder
+from decabench.tasks.sources.published import LocalFiles, SourceFiles, fetch, read_folder
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.fixtures import tar_bytes
 from tests.tasks.sources.server import Fault, FileServer, no_reader, pinned, sha256, source
@@ -316,7 +316,7 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     said = str(caught.value)
     assert "The files for squad can't be downloaded from any source: " in said
     assert f"'first': gone.json from {server.url}/gone.json (HTTP 404)" in said
-    assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the published one: sha256 " in said
+    assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the expected one: sha256 " in said
     assert f"expected {data.sha256}" in said
     assert "'third': never.json is not published anywhere" in said
     assert "'fourth': no split train" in said
@@ -337,7 +337,7 @@ def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileSe
     mirrored(server)
     server.faults[f"task/{DATA}"] = [Fault(503), Fault(cut=1000)]
     for _ in range(2):
-        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+        fetch("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
     assert server.statuses(f"task/{DATA}") == [503, 200, 206]
 
 
@@ -351,10 +351,10 @@ def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileSe
     mirrored(server, b"18 of 32 rows")
     list_checksums(server, **{f"task/{DATA}": "0" * 64})
     with pytest.raises(
-        DataError, match=r"data.json from the mirror http\S+ is damaged: the file is not the one in"
+        MissingDataError, match=r"from the mirror http\S+: .* \(the file is not the expected one: sha256 "
     ) as caught:
-        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
-    assert "SHA256SUMS: sha256 " in str(caught.value) and "expected 0000" in str(caught.value)
+        fetch("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert "expected 0000" in str(caught.value)
     assert server.statuses(f"task/{DATA}") == [200, 200]
 
 
