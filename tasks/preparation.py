@@ -377,14 +377,11 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
     if opened.missing:
         missing = ", ".join(opened.missing)
         lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
+        reason = f"the only working source ({opened.source.name}) has no {missing} split"
         if lacking:
-            raise MissingDataError(
-                f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
-                f"{missing} could not be prepared. The other splits were prepared."
-            )
+            reason = f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}"
         raise MissingDataError(
-            f"{task.name}: the only working source ({opened.source.name}) has no {missing} split. The other "
-            "splits were prepared."
+            f"{reason}, so {missing} could not be prepared. The other splits were prepared."
         )
 
 

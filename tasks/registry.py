@@ -90,12 +90,14 @@ Brought = TypeVar("Brought", Task, Suite)
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError for an unknown name, listing similar names."""
-    if name not in tasks and name in SUITES:
+    if name in tasks:
+        return tasks[name]
+    if name in SUITES:
         raise UnknownNameError(
             f"{name} is a suite, not a task. Choose the tasks in the suite with --suite {name}."
         )
     several = name.split(",")
-    if name not in tasks and len(several) > 1 and all(each.strip() in tasks for each in several):
+    if len(several) > 1 and all(each.strip() in tasks for each in several):
         raise UnknownNameError(f"{name} lists {len(several)} tasks, but only one task is allowed.")
     return tasks[name if name in tasks else _require(name, tasks, "task")]
 

@@ -195,7 +195,7 @@ class Store:
             ):
                 for row in batch.to_pylist():
                     if "meta" in row:
-                        row["meta"] = _parse_meta(row["meta"])
+                        row["meta"] = parse_json(row["meta"])
                     yield row
         except (OSError, ValueError) as error:
             raise DataError(
@@ -204,14 +204,7 @@ class Store:
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises the same errors as `read`."""
-        filled = _LISTS if self.record(task, split).labelled else ("units",)
         for row in self.read(task, split):
-            for name in filled:
-                if not row[name]:
-                    raise DataError(
-                        f"The {split} split of {task} is damaged (the example {quoted(row['id'])} has no "
-                        f"{name}). {prepare_again(task, self.record(task, split))}."
-                    )
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
     def ids(self, task: str, split: str) -> list[str]:
@@ -520,13 +513,6 @@ def prepare_again(task: str, record: SplitRecord) -> str:
     """Return advice on replacing data that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
     return f"Run decabench prepare {task}{option}, and add --force if that changes nothing"
-
-
-def _parse_meta(text: str) -> dict[str, Any]:
-    meta = parse_json(text)
-    if not isinstance(meta, dict):
-        raise ValueError("'meta' is not a JSON object")
-    return meta
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from decabench.errors import DataError, UnknownNameError, near_matches
 from decabench.metrics import METRICS
 from decabench.tables import TomlTable
-from decabench.tasks.task import NAME, Task
+from decabench.tasks.task import Task, name_fault
 
 SUITE_FORMAT = "decabench.suite/1"
 
@@ -69,11 +69,8 @@ class Suite:
 
     def __post_init__(self) -> None:
         faults = []
-        if not NAME.fullmatch(self.name):
-            faults.append(
-                f"A name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, "
-                f"but got {self.name!r}."
-            )
+        if fault := name_fault(self.name):
+            faults.append(fault)
         if not self.tasks:
             faults.append("'tasks' must list at least one task.")
         if repeated := sorted(task for task, count in Counter(self.tasks).items() if count > 1):

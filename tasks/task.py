@@ -33,6 +33,16 @@ def is_task_name(name: str) -> bool:
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
+def name_fault(name: str) -> str:
+    """Explain why a text can't be the name of a task or suite. Returns an empty string for a valid name."""
+    if is_task_name(name):
+        return ""
+    return (
+        "A name must consist of lowercase letters, digits, dots, - and _, start with a letter or digit, and have "
+        f"at most {NAME_LENGTH} characters, but got {name!r}."
+    )
+
+
 HIDDEN_ADVICE = (
     "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
     "else can read the output."
@@ -302,13 +312,8 @@ class Task:
         return replace(form, stop=self.prompt.stop) if self.prompt else form
 
     def _faults(self) -> Iterator[str]:
-        if len(self.name) > NAME_LENGTH:
-            yield f"A name must have at most {NAME_LENGTH} characters, not {len(self.name)}."
-        if not NAME.fullmatch(self.name):
-            yield (
-                "A name must consist of lowercase letters, digits, dots, - and _, and start with a letter or "
-                f"digit, but got {self.name!r}."
-            )
+        if fault := name_fault(self.name):
+            yield fault
         for metric in self.metrics:
             try:
                 require_metric(metric)
@@ -338,11 +343,6 @@ class Task:
                         f"The variant {variant.name} maps words to {', '.join(strange)}, but the labels are "
                         f"{', '.join(self.output.names)}."
                     )
-        for name, form in self.target_forms.items():
-            if not isinstance(name, str) or not name:
-                yield f"The name of a target form must be a non-empty string, not {name!r}."
-            elif not callable(form):
-                yield f"The target form {name} must be a function of (example, earlier), not {form!r:.80}."
         if self.curriculum not in (None, *get_args(Curriculum)):
             yield f"'curriculum' must be easy, hard or None, not {self.curriculum!r}."
 

@@ -34,36 +34,28 @@ from decabench.tasks.outputs import (
     require_scheme,
 )
 from decabench.tasks.readers import line_records, open_text
-from decabench.tasks.task import NAME, ContextLimit, Files, Reader, RemoteFile, Source, Task, require_metric
+from decabench.tasks.task import (
+    ContextLimit,
+    Files,
+    Reader,
+    RemoteFile,
+    Source,
+    Task,
+    name_fault,
+    require_metric,
+)
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 TASK_FORMAT = "decabench.taskfile/1"
 
-_DATA_KEYS = (
-    "format",
-    "name",
-    "metric",
-    "secondary",
-    "files",
-    "hidden",
-    "question",
-    "context",
-    "answer",
-    "id",
-    "units",
-)
 _ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
-_MODEL_KEYS = (
-    "languages",
-    "output",
-    "prompt",
-    "variants",
-    "context_limit",
-    "redistributable",
-    "withhold_texts",
+_KEYS = (
+    *("format", "name", "metric", "secondary", "output", "files", "hidden"),
+    *("question", "context", "answer", "id", "units", "languages"),
+    *("prompt", "variants", "context_limit", "redistributable", "withhold_texts"),
+    *_ABOUT_KEYS,
 )
-_KEYS = (*_DATA_KEYS, *_ABOUT_KEYS, *_MODEL_KEYS)
 _SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
@@ -73,11 +65,8 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     file = TomlTable(content)
     file.refuse_unknown(_KEYS)
     name = file.string("name")
-    if name and not NAME.fullmatch(name):
-        file.fault(
-            "a name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, "
-            f"but got {name!r}."
-        )
+    if name and (fault := name_fault(name)):
+        file.fault(fault)
     output = _read_output(file) if "output" in file else Text()
     metric, secondary = _read_metric(file, output), _read_secondary(file)
     columns = _Columns(
@@ -399,15 +388,10 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
-    if len(cells) < columns:
+    if len(cells) != columns:
         return (
-            f"The row has {len(cells)} cells, but the header has {columns} columns. A cell or a "
-            "separator is missing."
-        )
-    if len(cells) > columns:
-        return (
-            f"The row has {len(cells)} cells, but the header has {columns} columns. Put cells that "
-            "contain the separator, a quotation mark or a line break in quotation marks."
+            f"The row has {len(cells)} cells, but the header has {columns} columns. Put cells that contain the "
+            "separator, a quotation mark or a line break in quotation marks."
         )
     if rows_in_quotes(cells, separator):
         return (

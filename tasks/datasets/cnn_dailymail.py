@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
+from decabench.tasks.readers import github_raw, hub_file, listed_files, open_text, parquet_records
 from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, fixed, labelled_prompt
 
@@ -72,10 +72,8 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
 
 # Upstream's stories
 
-_UPSTREAM = {"train": "training", "validation": "validation", "test": "test"}
-_LISTS = ("abisee/cnn-dailymail", "8eace60f306dcbab30d1f1d715e379f07a3782db")
-_ARCHIVES = {
-    "cnn": RemoteFile(
+_ARCHIVES = (
+    RemoteFile(
         "cnn_stories.tgz",
         (
             "https://huggingface.co/datasets/cnn_dailymail/resolve/"
@@ -85,7 +83,7 @@ _ARCHIVES = {
         "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
         158_577_824,
     ),
-    "dailymail": RemoteFile(
+    RemoteFile(
         "dailymail_stories.tgz",
         (
             "https://huggingface.co/datasets/cnn_dailymail/resolve/"
@@ -95,29 +93,19 @@ _ARCHIVES = {
         "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
         375_893_739,
     ),
-}
-_LIST_DIGESTS = {
-    ("cnn", "train"): "e074c2245c475b00c455cefb911e0066b27fe17085dd0c773101e10d3088583b",
-    ("cnn", "validation"): "b1ae81ff058ca640da3ae2b3c98fefca3adfea358736b6e29efc2ec1cbef5b5c",
-    ("cnn", "test"): "a0796c3c7812e3c9fcb1a65faa9aee7bb6f8a3869e953c7f61b401790c0a6f33",
-    ("dailymail", "train"): "3913d6a90c29a81196128346d81c28d6c7f7e91777d886e8417163ce83b2a04a",
-    ("dailymail", "validation"): "2377b8f809bd07b143bbbd9e60594d10e7b8a211c8a5672181ea6000bbf548a2",
-    ("dailymail", "test"): "554d18fc79a06a16902662d926cb7cc981ea36a3f82d5ae1426e25bf62f65b87",
-}
-
-
-def _list_name(paper: str, split: str) -> str:
-    return f"{paper}_wayback_{_UPSTREAM[split]}_urls.txt"
-
-
-def _list_file(paper: str, split: str) -> RemoteFile:
-    name = _list_name(paper, split)
-    return RemoteFile(name, (github_raw(*_LISTS, f"url_lists/{name}"),), _LIST_DIGESTS[paper, split])
-
-
-STORY_FILES = {
-    split: (*_ARCHIVES.values(), *(_list_file(paper, split) for paper in _ARCHIVES)) for split in _UPSTREAM
-}
+)
+_LISTS = listed_files(
+    github_raw("abisee/cnn-dailymail", "8eace60f306dcbab30d1f1d715e379f07a3782db", "url_lists"),
+    """
+    train      e074c2245c475b00c455cefb911e0066b27fe17085dd0c773101e10d3088583b - cnn_wayback_training_urls.txt
+    train      3913d6a90c29a81196128346d81c28d6c7f7e91777d886e8417163ce83b2a04a - dailymail_wayback_training_urls.txt
+    validation b1ae81ff058ca640da3ae2b3c98fefca3adfea358736b6e29efc2ec1cbef5b5c - cnn_wayback_validation_urls.txt
+    validation 2377b8f809bd07b143bbbd9e60594d10e7b8a211c8a5672181ea6000bbf548a2 - dailymail_wayback_validation_urls.txt
+    test       a0796c3c7812e3c9fcb1a65faa9aee7bb6f8a3869e953c7f61b401790c0a6f33 - cnn_wayback_test_urls.txt
+    test       554d18fc79a06a16902662d926cb7cc981ea36a3f82d5ae1426e25bf62f65b87 - dailymail_wayback_test_urls.txt
+    """,
+)
+STORY_FILES = {split: (*_ARCHIVES, *lists) for split, lists in _LISTS.items()}
 
 Story = tuple[str, list[str], list[str]]
 """A story: (id, lines of the article, lines of the highlights)."""
@@ -162,13 +150,13 @@ def read_stories(files: Files, split: str) -> Iterator[Story]:
     """
     import sqlite3
 
-    for paper, archive in _ARCHIVES.items():
+    for archive, urls in zip(_ARCHIVES, _LISTS[split], strict=True):
         # An unnamed database: SQLite unlinks its file on creation, so a killed run leaves nothing behind.
         with closing(sqlite3.connect("")) as database:
             database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
             _index(files.path(archive.name), database)
-            with open_text(files.path(_list_name(paper, split))) as urls:
-                for url in urls:
+            with open_text(files.path(urls.name)) as lines:
+                for url in lines:
                     id = hashlib.sha1(url.strip().encode()).hexdigest()
                     found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
                     if found is None:

@@ -84,6 +84,16 @@ def _read(
     yield from _examples(task, split, [(label, text) for _, label, text in sorted(keyed)])
 
 
+def _labelled_lines(files: Files, name: str, is_last: bool = False) -> Iterator[_Labelled]:
+    """Yield the lines of a file. Each line has a label, 0 or 1, before the text or, if `is_last` is set, after it."""
+    for line in text_lines(files.path(name)):
+        first, tab, second = line.value.rpartition("\t") if is_last else line.value.partition("\t")
+        label, text = (second, first.strip()) if is_last else (first, second)
+        if not tab or label not in ("0", "1"):
+            raise line.fault("the line must contain a label (0 or 1) and a text, separated by a tab")
+        yield SENTIMENT.names[int(label)], text
+
+
 def _task(name: str, reviewed: str, unit: str = "review", **about: Any) -> Task:
     return Task(
         name=name,
@@ -129,29 +139,24 @@ _DOMAINS = {
 _FDU_VALIDATION, _FDU_TEST = 200, 400
 
 
-def _fdu_names(domain: str) -> tuple[str, str]:
+def _fdu_files(domain: str) -> tuple[RemoteFile, RemoteFile]:
     stem = "MR" if domain == "mr" else domain
-    return f"{stem}.task.train", f"{stem}.task.test"
-
-
-def _fdu_lines(files: Files, name: str) -> Iterator[_Labelled]:
-    for line in text_lines(files.path(name)):
-        label, tab, text = line.value.partition("\t")
-        if not tab or label not in ("0", "1"):
-            raise line.fault("the line must contain 0 or 1, a tab and the review")
-        yield SENTIMENT.names[int(label)], text
+    train, test = (
+        RemoteFile(name, (github_raw(*_FDU, f"data/fdu-mtl/{name}"),))
+        for name in (f"{stem}.task.train", f"{stem}.task.test")
+    )
+    return train, test
 
 
 def _fdu_rows(domain: str, files: Files, split: str) -> list[_Labelled]:
-    train, test = _fdu_names(domain)
-    if split == "test":
-        return list(_fdu_lines(files, test))
-    rows = list(_fdu_lines(files, train))
-    return rows[:-_FDU_VALIDATION] if split == "train" else rows[-_FDU_VALIDATION:]
+    train, test = _fdu_files(domain)
+    rows = list(_labelled_lines(files, test.name if split == "test" else train.name))
+    slices = {"train": rows[:-_FDU_VALIDATION], "validation": rows[-_FDU_VALIDATION:]}
+    return slices.get(split, rows)
 
 
 def _read_products(name: str, domain: str, files: Files, split: str) -> Iterator[Example]:
-    rows = [row for part in _fdu_names(domain) for row in _fdu_lines(files, part)]
+    rows = [row for file in _fdu_files(domain) for row in _labelled_lines(files, file.name)]
     rows.sort(key=lambda row: shuffle_key("products", row[1]))
     held_out = _FDU_TEST + _FDU_VALIDATION
     slices = {"test": rows[:_FDU_TEST], "validation": rows[_FDU_TEST:held_out], "train": rows[held_out:]}
@@ -172,13 +177,6 @@ def _fdu_task(name: str, domain: str, counts: dict[str, int], source: Source, no
         withhold_texts=True,
         notes=notes,
     )
-
-
-def _fdu_files(domain: str) -> tuple[RemoteFile, RemoteFile]:
-    train, test = (
-        RemoteFile(name, (github_raw(*_FDU, f"data/fdu-mtl/{name}"),)) for name in _fdu_names(domain)
-    )
-    return train, test
 
 
 def _fdu(domain: str) -> Task:
@@ -292,11 +290,7 @@ _SENTENCES_ARCHIVE = RemoteFile(
 
 
 def _sentence_rows(name: str, files: Files, split: str) -> Iterator[_Labelled]:
-    for line in text_lines(files.path(name)):
-        text, tab, label = line.value.rpartition("\t")
-        if not tab or label not in ("0", "1"):
-            raise line.fault("the line must contain a sentence, a tab and 0 or 1")
-        yield SENTIMENT.names[int(label)], text.strip()
+    return _labelled_lines(files, name, is_last=True)
 
 
 def _sentences(site: str, reviewed: str) -> Task:

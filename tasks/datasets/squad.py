@@ -12,14 +12,14 @@ from decabench.tasks.readers import (
     github_raw,
     hub_file,
     json_records,
+    listed_files,
     parquet_records,
     shuffled_within,
 )
-from decabench.tasks.task import ContextLimit, Files, RemoteFile, Source, Task
+from decabench.tasks.task import ContextLimit, Files, Source, Task
 from decabench.tasks.wording import AnswerForm, labelled_prompt, wrapped
 
 _PARTS = {"train": "train", "validation": "dev"}
-_COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
 
 _UNANSWERABLE = "unanswerable"
 """The answer to a SQuAD 2.0 question that the paragraph doesn't answer.
@@ -70,38 +70,21 @@ def _parquet(folder: str, split: str) -> str:
     return f"{folder}/{split}-00000-of-00001.parquet"
 
 
-def _json(name: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
-    urls = (
-        f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{name}",
-        github_raw("rajpurkar/SQuAD-explorer", _COMMIT, f"dataset/{name}"),
-    )
-    return (RemoteFile(name, urls, sha256, size),)
-
-
-_JSON = {
-    "train": _json(
-        "train-v1.1.json",
-        "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
-        30_288_272,
-    ),
-    "validation": _json(
-        "dev-v1.1.json",
-        "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
-        4_854_279,
-    ),
-}
-_JSON_2 = {
-    "train": _json(
-        "train-v2.0.json",
-        "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
-        42_123_633,
-    ),
-    "validation": _json(
-        "dev-v2.0.json",
-        "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
-        4_370_528,
-    ),
-}
+_DATASET = github_raw("rajpurkar/SQuAD-explorer", "eee5fdbf62f8613a7812b03419e6b29617b74fd1", "dataset")
+_JSON = listed_files(
+    _DATASET,
+    """
+    train      3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955 30_288_272 train-v1.1.json
+    validation 95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9 4_854_279  dev-v1.1.json
+    """,
+)
+_JSON_2 = listed_files(
+    _DATASET,
+    """
+    train      68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002 42_123_633 train-v2.0.json
+    validation 80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8 4_370_528  dev-v2.0.json
+    """,
+)
 
 
 def _hub_source(repository: str, commit: str, folder: str, read: Callable[..., Iterator[Example]]) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,32 +14,28 @@ from decabench.tasks.task import Files, Source, Task
 from decabench.tasks.wording import fixed
 
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
-_SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0"
 
 _FINE_QUESTION = "Is this review very negative, negative, neutral, positive, or very positive?"
 _FINE_LABELS = ("very negative", "negative", "neutral", "positive", "very positive")
-_SETFIT_FINE = "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a30da231967c1a249ba59361279a3"
 
 
-_Asked = tuple[str, str, tuple[str, ...]]
-"""The task, question and labels of examples."""
+def _csv_rows(kind: str, files: Files, split: str) -> Iterator[tuple[int, str]]:
+    """Yield (label number, sentence). `kind` is part of the file name: `binary` or `fine`."""
+    for row in csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv")):
+        yield int(row.choice("label", tuple("01" if kind == "binary" else "01234"))), row.text("sentence")
 
 
-def _read_csv(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
-    kind = "fine" if asked[0] == "sst.fine" else "binary"
-    digits = tuple(map(str, range(len(asked[2]))))
-    rows = csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv"))
-    return _examples(asked, split, ((int(row.choice("label", digits)), row.text("sentence")) for row in rows))
+def _jsonl_rows(last: int, files: Files, split: str) -> Iterator[tuple[int, str]]:
+    """Yield (label number, sentence). `last` is the highest label number."""
+    for row in line_records(files.path(f"{_UPSTREAM[split]}.jsonl")):
+        yield row.integer("label", 0, last), row.text("text")
 
 
-def _read_jsonl(asked: _Asked, files: Files, split: str) -> Iterator[Example]:
-    rows, last = line_records(files.path(f"{_UPSTREAM[split]}.jsonl")), len(asked[2]) - 1
-    return _examples(asked, split, ((row.integer("label", 0, last), row.text("text")) for row in rows))
-
-
-def _examples(asked: _Asked, split: str, rows: Iterable[tuple[int, str]]) -> Iterator[Example]:
-    task, question, labels = asked
-    for index, (label, sentence) in enumerate(rows):
+def _read(
+    task: str, rows: Callable[[Files, str], Iterator[tuple[int, str]]], files: Files, split: str
+) -> Iterator[Example]:
+    question, labels = (QUESTION, SENTIMENT.names) if task == "sst" else (_FINE_QUESTION, _FINE_LABELS)
+    for index, (label, sentence) in enumerate(rows(files, split)):
         id = f"{task}.{split}.{index}"
         yield Example(id, question, sentence, (labels[label],), (id,))
 
@@ -55,7 +51,7 @@ _CSV_FILES = listed_files(
     """,
 )
 _JSONL_FILES = listed_files(
-    _SETFIT,
+    "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e3780a3e51aa3f80361ff849c0",
     """
     train      7a4b1cfdd65be1dc48339404db86528bb2427e1d8772860ef838b76b8c38c4a8 - train.jsonl
     validation 573c3ed18d96aa0a79a6e5980a544b80543317a319f18bd4f1660c16b2f6b939 - dev.jsonl
@@ -71,7 +67,7 @@ _FINE_CSV_FILES = listed_files(
     """,
 )
 _FINE_JSONL_FILES = listed_files(
-    _SETFIT_FINE,
+    "https://huggingface.co/datasets/SetFit/sst5/resolve/e51bdcd8cd3a30da231967c1a249ba59361279a3",
     """
     train      46bde4fb5abc93ffbadfa9a9f67de17c08a2f535cfb5756c59188d070434f433 1_323_698 train.jsonl
     validation 4369df4d4229e736fa734af49b342c7d6002c4d8514d9c206a5aa26edc620b79 171_422   dev.jsonl
@@ -108,8 +104,8 @@ SST = Task(
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
     sources=(
-        Source("upstream csv", _CSV_FILES, partial(_read_csv, ("sst", QUESTION, SENTIMENT.names))),
-        Source("hub jsonl", _JSONL_FILES, partial(_read_jsonl, ("sst", QUESTION, SENTIMENT.names))),
+        Source("upstream csv", _CSV_FILES, partial(_read, "sst", partial(_csv_rows, "binary"))),
+        Source("hub jsonl", _JSONL_FILES, partial(_read, "sst", partial(_jsonl_rows, 1))),
     ),
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
@@ -121,8 +117,6 @@ SST = Task(
     withhold_texts=True,  # the sentences have no license; the labels are free
 )
 
-_FINE = ("sst.fine", _FINE_QUESTION, _FINE_LABELS)
-
 SST_FINE = replace(
     SST,
     name="sst.fine",
@@ -132,8 +126,8 @@ SST_FINE = replace(
     secondary=("macro_f1", "mcc"),
     counts={"train": 8_544, "validation": 1_101, "test": 2_210},
     sources=(
-        Source("decaNLP csv", _FINE_CSV_FILES, partial(_read_csv, _FINE)),
-        Source("hub jsonl", _FINE_JSONL_FILES, partial(_read_jsonl, _FINE)),
+        Source("decaNLP csv", _FINE_CSV_FILES, partial(_read, "sst.fine", partial(_csv_rows, "fine"))),
+        Source("hub jsonl", _FINE_JSONL_FILES, partial(_read, "sst.fine", partial(_jsonl_rows, 4))),
     ),
     variants=(
         fixed(

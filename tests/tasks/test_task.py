@@ -24,8 +24,6 @@ SOURCE = Source("here", {"validation": (RemoteFile("a.txt"),)}, lambda files, sp
     [
         ({"name": "../up"}, "Task '../up': A name must consist of lowercase letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
-        ({"target_forms": {"": str}}, "The name of a target form must be a non-empty string, not ''"),
-        ({"target_forms": {"short": "em"}}, "The target form short must be a function of (example, earlier), not 'em'"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "must have at least one source"),
         ({"counts": {"dev": 3}}, "A split must be one of train, validation, test, not dev."),

@@ -95,8 +95,7 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"format": None}, r"has no format. Write format = 'decabench\.taskfile/1' for a task"),
         (
             {"name": '"My Task"'},
-            "a name must consist of lowercase letters, digits, dots, - and _, and start with a letter or digit, but "
-            "got 'My Task'",
+            "A name must consist of lowercase letters, digits, dots, - and _, .*, but got 'My Task'",
         ),
         (
             {"metric": None},
@@ -153,7 +152,7 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     assert lines[0] == f"{path} has 9 faults:"
     for fault in (
         "There is no key 'titel'. Did you mean title?",
-        "a name must consist of lowercase letters",
+        "A name must consist of lowercase letters",
         "'question' must be a string, not 3.",
         "[output]: There is no key 'scheme'.",
         "[output]: Each label must be listed only once, but a is listed more than once.",
