@@ -177,11 +177,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Explain why one of an example's gold answers changes when it is parsed and written again.
+    """Explain why a gold answer of an example would be read differently from what was written.
 
-    Returns an empty string if no answer changes. Differences that the metric ignores, such as case and spaces, don't
-    count. `metrics` lists the task's metrics, headline metric first. Raises MetricError if a metric needs data that
-    the example lacks.
+    An answer is faulty if it changes when it is parsed and written again. Differences that the metric ignores, such as
+    case and spaces, don't count. Returns an empty string if there is no fault. `metrics` lists the task's metrics,
+    headline metric first. Raises MetricError if a metric needs data that the example lacks.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -229,7 +229,7 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Describe spaces or decomposed accents that models never write, if the metric does not ignore them."""
+    """Describe spaces or decomposed accents in an answer. Models never write them, but the metric counts them."""
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."
@@ -280,10 +280,10 @@ _MOST_COMPARED = 100
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:
-    """Report two labels, tags or relations that the metric treats as equal, for example because it ignores case.
+    """Describe two labels, tags or relations that the metric treats as equal, for example because it ignores case.
 
-    Returns an empty string if all names are distinct. `names` are the names to compare, by default the names that
-    the output declares.
+    Returns an empty string if the metric distinguishes all names. By default, the names that the output declares are
+    compared.
     """
     match output:
         case Tree(relations=declared) | Tags(names=declared) | Label(names=declared):
@@ -410,7 +410,8 @@ def _find_tag_fault(tags: Sequence[str], names: Sequence[str]) -> str:
 def _find_scheme_fault(tags: Sequence[str], scheme: Scheme, metrics: Sequence[str]) -> str:
     """Describe the first tag that breaks the scheme.
 
-    Plain tags must follow one of the schemes only if sequence_f1 scores them.
+    If the scheme is `plain`, tags are checked only if sequence_f1 scores them. They must then follow one of the other
+    schemes.
     """
     lowered = [tag.lower() for tag in tags]
     if scheme == "plain":

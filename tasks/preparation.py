@@ -96,9 +96,9 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether to keep a split that was prepared from a mirror.
+        """Whether a split is kept because it was prepared from a mirror and the request names no source.
 
-        The split is kept if the request doesn't name another source and the task's reader hasn't changed.
+        A split that was prepared by an earlier version of the task's reader is not kept.
         """
         return self.origin == "upstream" and record.origin == "mirror" and record.version == task.version
 
@@ -112,9 +112,9 @@ class Request:
         return Path(mirror).expanduser() / task.files_folder
 
     def absent_splits(self, task: Task) -> tuple[str, ...]:
-        """Return the splits to prepare before a run because they are missing or come from a different source.
+        """Return the splits that must be prepared before a run, because they are missing or come from another source.
 
-        If the request names no source, any prepared data is accepted.
+        If the request names no source, data from any source is accepted.
         """
         if self.origin != "upstream":
             return _find_due(task, self).splits

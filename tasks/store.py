@@ -104,7 +104,7 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest that identifies the data in submissions and id lists. It doesn't cover hidden labels."""
+        """The digest by which submissions and id lists name the data. It doesn't depend on hidden labels."""
         return self.questions or self.fingerprint
 
 
@@ -320,7 +320,7 @@ class Store:
         return split in self.records(task) and self.path(task, split).exists()
 
     def advise(self, given: str | Task, split: str) -> str:
-        """Return a message on how to prepare a missing split, or which splits exist instead."""
+        """Say how to prepare a split that is missing, or, if the task doesn't have it, which splits the task has."""
         name, task = _name(given), _find(given)
         missing = f"The {split} split of {name} is not prepared in {self.home}"
         if task is None:
@@ -361,8 +361,8 @@ class Store:
 class References(Sequence[Item]):
     """The gold answers of a split, in order.
 
-    The answers are stored in columns, which take a quarter of the memory of `Item` objects. The objects of a small
-    split are created once and kept, and those of a large split are created on each use.
+    They are stored in columns, which take a quarter of the memory of `Item` objects. For a small split, the objects are
+    created once. For a large split, they are created whenever they are used.
     """
 
     def __init__(self, table: pa.Table) -> None:

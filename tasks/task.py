@@ -47,14 +47,14 @@ HIDDEN_ADVICE = (
     "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
     "else can read the output."
 )
-"""The end of an error message that leaves out the reason because the split's labels are hidden."""
+"""The end of an error message whose reason is left out because the split's labels are hidden."""
 
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """If `hidden` is set, replace errors with `instead`, because their messages may quote hidden labels.
+    """If `hidden` is set, raise `instead` in place of any error in the block, whose message may quote hidden labels.
 
-    MemoryError and StorageError never quote labels and are not replaced.
+    MemoryError and StorageError are not replaced, because they never quote labels.
     """
     try:
         yield
@@ -232,9 +232,9 @@ class Task:
     No command reveals hidden labels, even if they are prepared on this machine.
     """
     gold_score: str = ""
-    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below 100.
+    """The key, in the metric's `details`, of the score that is 100 for gold answers.
 
-    Use the score's key in the metric's `details`.
+    Needed only if a quirk of the official scorer keeps the headline score of gold answers below 100.
     """
     output: Output = field(default_factory=Text)
     """The type of the answers.

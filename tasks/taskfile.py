@@ -45,6 +45,7 @@ from decabench.tasks.task import (
     require_metric,
 )
 from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
+from decabench.text import kind_of
 from decabench.untrusted import BrokenCsvError, csv_rows, rows_in_quotes
 
 TASK_FORMAT = "decabench.taskfile/1"
@@ -75,12 +76,16 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         context=file.string("context", ""),
         answer=file.string("answer"),
         id=file.string("id", ""),
-        units=_read_units(file),
+        units=file.strings("units", ()),
         output=output,
         metrics=(metric, *secondary),
         hidden=file.strings("hidden", ()),
     )
-    _require_dialogues(file, metric, columns.units)
+    if not columns.units and metric in METRICS and METRICS[metric].scope == "group":
+        file.fault(
+            f"'units' is missing. {metric} scores whole dialogues, so name the column that identifies "
+            "each turn's dialogue."
+        )
     if fault := find_alike(output, metric):
         file.fault(fault)
     files = _read_files(file)
@@ -142,22 +147,6 @@ def _read_metric(file: TomlTable, output: Output) -> str:
     with file.noting():
         require_metric(metric)
     return metric
-
-
-def _require_dialogues(file: TomlTable, metric: str, units: Sequence[str]) -> None:
-    """Note a fault if the metric scores groups of examples but no column identifies the groups."""
-    if not units and metric in METRICS and METRICS[metric].scope == "group":
-        file.fault(
-            f"'units' is missing. {metric} scores whole dialogues, so name the column that identifies "
-            "each turn's dialogue."
-        )
-
-
-def _read_units(file: TomlTable) -> tuple[str, ...]:
-    columns = file.strings("units", ())
-    if len(set(columns)) < len(columns):
-        file.fault(f"'units' must list each column only once, but got {', '.join(columns)}.")
-    return columns
 
 
 def _read_secondary(file: TomlTable) -> tuple[str, ...]:
@@ -291,11 +280,7 @@ def _text(value: Any, column: str) -> str:
         return str(value)
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return str(value)
-    kind = _KINDS.get(type(value), type(value).__name__)
-    raise DataError(f"{column!r} must be text, a number or a date, not {kind}: {value!r:.60}.")
-
-
-_KINDS: Mapping[type, str] = {bool: "a boolean", list: "a list", dict: "an object", float: "NaN or infinity"}
+    raise DataError(f"{column!r} must be text, a number or a date, not {kind_of(value)}.")
 
 
 def _fill(template: str, row: Mapping[str, Any]) -> str:
@@ -349,7 +334,7 @@ def _rows(files: Files, name: str, answer: str) -> Iterator[tuple[str, Mapping[s
 def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping[str, Any] | DataError]]:
     """Yield each row of a table whose first line names the columns.
 
-    A row that could be misread or has no answer is replaced with an error. Raises DataError for a duplicate
+    An error takes the place of a row that could be misread or has no answer. Raises DataError for a duplicate
     column, and for text that is not UTF-8.
     """
     separator = "\t" if name.endswith(".tsv") else ","

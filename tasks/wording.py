@@ -32,25 +32,27 @@ class AnswerForm:
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that may be missing from the context, such as `unanswerable`.
+    """The labels of the kind `label`, or the slots of the kind `state`.
 
-    tags and tree: the tags or relations, or an empty tuple if any word is allowed.
+    For `span`, they are answers that may be missing from the context, such as `unanswerable`. For `tags` and `tree`,
+    they are the tags or relations; if there are none, any word is allowed.
     """
     labels_from_question: bool = False
-    """label: whether the question names its labels (`Bob or Charlie?`). Otherwise, `labels` is used."""
+    """Whether each question names its own labels, as in `Bob or Charlie?`. Used only for the kind `label`."""
     markers: tuple[str, ...] = ()
     """Words that can introduce an answer, such as `Summary:`, in addition to `Answer:`."""
     unquote: bool = False
-    """span, line, text: whether to remove quotation marks around the answer.
+    """Whether to remove quotation marks around an answer of the kind `span`, `line` or `text`.
 
-    A line or text inside a tag always loses its quotation marks, except a line whose context is also quoted.
+    They are always removed from a line or text inside a tag, unless it is a line and the context is also in quotation
+    marks.
     """
     stop: tuple[str, ...] = ()
-    """Texts that mark the beginning of an invented example after the answer. Copied from the prompt."""
+    """Texts that begin an example that the model invents after its answer. They are copied from the prompt."""
     scale: tuple[float, float] | None = None
-    """number: the lowest and highest value. Copied from the task's output."""
+    """The lowest and the highest answer of the kind `number`. They are copied from the task's output."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
-    """Additional pairs of tags that a model writes around its reasoning. Copied from the settings of the run."""
+    """Additional pairs of tags around a model's reasoning. They are copied from the settings of the run."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
@@ -151,7 +153,8 @@ def read_prompt(
 ) -> PromptTemplate:
     """Read a prompt from a TOML table and note its faults. `shared` provides default values.
 
-    `forms` lists the allowed values of `form`. A value that is not in `KINDS`, such as `auto`, keeps the default form.
+    `forms` lists the allowed values of `form`. If the value is not in `KINDS`, such as `auto`, the form of `shared` is
+    used.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -243,10 +246,10 @@ Rewrite = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Variant:
-    """An alternative wording of a task's questions.
+    """Another wording of a task's questions.
 
-    The dataset's own wording has number 0 and is not a variant. A variant changes one thing: the label words,
-    their order, or the phrasing around them.
+    It changes one thing: the label words, their order, or the words around them. The dataset's own wording has number 0
+    and is not a variant.
     """
 
     name: str

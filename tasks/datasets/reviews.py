@@ -29,7 +29,7 @@ QUESTION = "Is this review negative or positive?"
 """The question asked about every review, worded as in the decathlon's sst."""
 
 SENTIMENT = Label(("negative", "positive"))
-"""The answers, ordered so that upstream's labels 0 and 1 are their indices."""
+"""The labels that the published files write as 0 and 1."""
 
 SENTIMENT_VARIANTS = (
     fixed("order-swapped", QUESTION, "Is this review positive or negative?"),
@@ -64,7 +64,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Yield examples. Their outer unit is a digest of the text, because a split can contain a text more than once."""
+    """Yield examples. The copies of a text that a split contains more than once form a unit, named by its digest."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -74,7 +74,7 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield examples, sorted by a digest of their text. A repeated text is digested together with a counter."""
+    """Yield examples in the order of a digest of their text. The copies of a repeated text have different digests."""
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):

@@ -124,7 +124,7 @@ def write_hub(files: FolderFiles, pairs: list[tuple[str, str]]) -> None:
 def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
     english, german = (hashlib.sha256(text).hexdigest() for text in (b"Bob & I\nGo\n", b"Bob & ich\nGeh\n"))
-    part = translation._Slice(1, english, german, ((7, 1), (8, 1)))
+    part = translation._Slice(1, english, german, "7:1 8:1")
     monkeypatch.setitem(translation._SLICES, "validation", part)
     examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
     assert examples == expected("validation", ("7", "Bob & I", "Bob & ich"), ("8", "Go", "Geh"))
