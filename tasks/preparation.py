@@ -208,19 +208,21 @@ def prepare_all(
     ended: dict[str, Preparation] = {}
 
     def end(preparation: Preparation) -> None:
-        ended[preparation.task] = replace(preparation, altered=due[preparation.task].altered)
+        found = due[preparation.task]
+        was_ready = not found.splits and not preparation.error
+        ended[preparation.task] = replace(preparation, altered=found.altered, was_ready=was_ready)
         report(ended[preparation.task])
 
     for task in sorted(tasks, key=lambda task: task.name in waiting):
         if task.name not in pooled:
-            end(_try_to_prepare(task, request, due[task.name]))
+            end(_try_to_prepare(task, request))
     if pooled:
-        _prepare_in_processes({name: due[name] for name in pooled}, request, jobs, include, end)
+        _prepare_in_processes(pooled, request, jobs, include, end)
     return [ended[task.name] for task in tasks]
 
 
 def _prepare_in_processes(
-    waiting: Mapping[str, _Due],
+    waiting: Sequence[str],
     request: Request,
     jobs: int,
     include: Sequence[Path],
@@ -228,36 +230,31 @@ def _prepare_in_processes(
 ) -> None:
     # Imported here, because loading process pools takes longer than listing the tasks, which imports this
     # module.
-    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures import as_completed
     from concurrent.futures.process import BrokenProcessPool
 
     from decabench.workers import process_pool
 
     with process_pool(min(jobs, len(waiting))) as pool:
-        pending = {
-            pool.submit(_prepare_by_name, name, request, due, tuple(include)): name
-            for name, due in waiting.items()
-        }
-        while pending:
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                name = pending.pop(future)
-                try:
-                    end(future.result())
-                except BrokenProcessPool:  # a single killed process breaks the whole pool
-                    sentence = (
-                        f"{name} was not prepared. A worker process was killed, perhaps because memory ran out. "
-                        "Run again with --jobs 1."
-                    )
-                    end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
+        names = {pool.submit(_prepare_by_name, name, request, tuple(include)): name for name in waiting}
+        for future in as_completed(names):
+            try:
+                end(future.result())
+            except BrokenProcessPool:  # a single killed process breaks the whole pool
+                sentence = (
+                    f"{names[future]} was not prepared. A worker process was killed, perhaps because memory ran out. "
+                    "Run again with --jobs 1."
+                )
+                end(Preparation(names[future], error=sentence, exit_code=DataError.exit_code))
 
 
-def _prepare_by_name(name: str, request: Request, found: _Due, include: Sequence[Path]) -> Preparation:
-    return _try_to_prepare(known_tasks(include)[name], request, found)
+def _prepare_by_name(name: str, request: Request, include: Sequence[Path]) -> Preparation:
+    return _try_to_prepare(known_tasks(include)[name], request)
 
 
-def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
+def _try_to_prepare(task: Task, request: Request) -> Preparation:
     try:
-        return Preparation(task.name, prepare_task(task, request, found), was_ready=not found.splits)
+        return Preparation(task.name, prepare_task(task, request))
     except DecabenchError as error:
         records = _current_records(task, request)
         return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
@@ -271,7 +268,7 @@ def _try_to_prepare(task: Task, request: Request, found: _Due) -> Preparation:
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
 
-def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dict[str, SplitRecord]:
+def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     """Prepare the splits that are missing or out of date, and return the records of all requested splits.
 
     Raises MissingDataError, DataError or StorageError if a split can't be prepared. Earlier data of that split is kept.
@@ -281,8 +278,7 @@ def prepare_task(task: Task, request: Request, found: _Due | None = None) -> dic
         raise MissingDataError(
             f"{describe_absent(task, request.split or '')}. Available splits: {', '.join(available_splits(task))}."
         )
-    found = found or _find_due(task, request)
-    if found.splits:  # otherwise write nothing, because the home folder may be read-only
+    if _find_due(task, request).splits:  # otherwise write nothing, because the home folder may be read-only
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _lock(folder):
@@ -310,39 +306,32 @@ class _Due:
 
 def _find_due(task: Task, request: Request) -> _Due:
     store, splits = Store(request.home), requested_splits(task, request)
-    try:
-        records, places = store.records(task.name), _read_places(store, task)
-    except DataError:
-        return _Due(splits)
+    records, places = store.readable_records(task.name), _read_places(store, task)
 
     def is_current(split: str) -> bool:
         record = records.get(split)
-        if request.force or record is None or split not in places or record.version != task.version:
+        if request.force or record is None or record.version != task.version:
             return False
         if bool(record.salt) != (split in task.hidden) or is_of_other_files(task, split, record):
             return False
         if request.keeps(record, task):
             return True
         folder = request.folder(task)
-        return places[split] == _place(task, request) and not (folder and changed_files(folder, record))
+        return places.get(split) == _place(task, request) and not (folder and changed_files(folder, record))
 
     current = [split for split in splits if is_current(split)]
     altered = tuple(split for split in current if not store.is_unaltered(task.name, split))
     kept = [split for split in altered if task.folder is None and request.keeps(records[split], task)]
     due = tuple(split for split in splits if split not in current or split in altered)
-    return _Due(due, altered, {split: places[split] for split in kept})
+    return _Due(due, altered, {split: places[split] for split in kept if split in places})
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
     # Full data may have taken hours to prepare, so the sample must not replace it.
     if not request.sample or request.force:
         return
-    try:
-        records = store.records(task.name)
-        origins = {record.origin for record in records.values()} & {"mirror", "upstream"}
-    except DataError:
-        return
-    if origins:
+    records = store.readable_records(task.name).values()
+    if origins := {record.origin for record in records} & {"mirror", "upstream"}:
         raise DecabenchError(
             f"{request.home} already contains the full data of {task.name} (origin: {', '.join(sorted(origins))}). "
             "Choose another folder for the sample with --home, or replace the data with --force."
@@ -352,14 +341,10 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
 def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
     try:
         due = _find_due(task, replace(request, force=False)).splits
-        records = Store(request.home).records(task.name)
     except DecabenchError:
         return {}
-    return {
-        split: records[split]
-        for split in requested_splits(task, request)
-        if split in records and split not in due
-    }
+    records, requested = Store(request.home).readable_records(task.name), requested_splits(task, request)
+    return {split: records[split] for split in requested if split in records and split not in due}
 
 
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
@@ -421,14 +406,10 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
     facts = _SplitFacts(task, split, least=published if is_counted else 0)
     examples = facts.collect(source.read(opened.files, split))
-    try:
-        records = store.records(task.name)
-    except DataError:  # a damaged record is replaced by the new one
-        records = {}
+    records = store.readable_records(task.name)
     salt = ""
     if split in task.hidden:
-        before = records.get(split)
-        salt = (before and before.salt) or secrets.token_hex(16)
+        salt = (split in records and records[split].salt) or secrets.token_hex(16)
     instead = DataError(f"The {split} split of {task.name} can't be prepared. {HIDDEN_ADVICE}")
     with unquoted(bool(salt) and not request.hidden, instead):
         rows, fingerprint, units_digest = store.write(task.name, split, examples, salt)

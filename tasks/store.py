@@ -276,6 +276,13 @@ class Store:
                 "you used."
             ) from error
 
+    def readable_records(self, task: str) -> dict[str, SplitRecord]:
+        """Read the records of a task's prepared splits. Returns an empty dict if their file is missing or damaged."""
+        try:
+            return self.records(task)
+        except DataError:
+            return {}
+
     def record(self, task: str, split: str) -> SplitRecord:
         """Read the record of a split. Raises MissingDataError if it is not prepared, and DataError if it is damaged."""
         record = self.records(task).get(split)

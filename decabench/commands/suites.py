@@ -84,17 +84,10 @@ def show(name: str, home: Path | None = _options.HOME, include: tuple[Path, ...]
 
 
 def _prepared(suite: Suite, home: Path | None) -> list[str]:
-    from decabench.errors import DataError
     from decabench.tasks import Store
 
-    store, prepared = Store(home), []
-    for task in suite.tasks:
-        try:
-            if store.records(task):
-                prepared.append(task)
-        except DataError:
-            continue  # `decabench tasks` reports damaged data
-    return prepared
+    store = Store(home)
+    return [task for task in suite.tasks if store.readable_records(task)]
 
 
 def _total(suite: Suite) -> str:
