@@ -350,7 +350,7 @@ def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
     opened = _open_files(task, splits, request)
     try:
-        with opened.files:
+        with opened:
             for split in splits:
                 if split not in opened.missing:
                     _prepare_split(task, split, request, store, opened)
@@ -405,7 +405,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     published = source.counts.get(split, task.counts.get(split, 0))
     is_counted = request.origin == "upstream" and task.folder is None and not is_verified
     facts = _SplitFacts(task, split, least=published if is_counted else 0)
-    examples = facts.collect(source.read(opened.files, split))
+    examples = facts.collect(source.read(opened, split))
     records = store.readable_records(task.name)
     salt = ""
     if split in task.hidden:

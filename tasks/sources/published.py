@@ -55,17 +55,30 @@ def make_record(file: RemoteFile, url: str, path: Path) -> FileRecord:
     return FileRecord(file.name, url, digests["sha256"], size, status)
 
 
-class LocalFiles(ExitStack):
-    """Local files under their published names, implementing the `Files` protocol.
+class SourceFiles(ExitStack):
+    """The local files of one of a task's sources, implementing the `Files` protocol.
 
     Archive members are extracted into a temporary folder in `scratch`, which is removed on close.
     """
 
-    def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        paths: Mapping[str, Path],
+        scratch: Path,
+        records: tuple[FileRecord, ...] = (),
+        missing: tuple[str, ...] = (),
+        downloads: Downloads | None = None,
+    ) -> None:
         super().__init__()
+        self.source = source
+        self.records = records
+        """The digests and origin of each file."""
+        self.missing = missing
+        """Requested splits that the source doesn't have."""
         self._paths = dict(paths)
         self._scratch = scratch
-        self._members = members
+        self._downloads = downloads
         self._extracted: dict[str, Path] | None = None
 
     def path(self, name: str) -> Path:
@@ -75,7 +88,7 @@ class LocalFiles(ExitStack):
         """
         if name in self._paths:
             return _require_content(self._paths[name], name)
-        member = next((each for each in self._members if PurePosixPath(each).name == name), None)
+        member = next((each for each in self.source.members if PurePosixPath(each).name == name), None)
         if member is None:
             raise MissingDataError(
                 f"{name} is not among the files for the requested splits ({', '.join(self._paths)}). "
@@ -84,13 +97,19 @@ class LocalFiles(ExitStack):
         archive, *_ = self._paths
         if self._extracted is None:
             folder = self.enter_context(temporary_folder(make_folder(self._scratch), "extracted"))
-            self._extracted = extract(self.path(archive), self._members, folder)
+            self._extracted = extract(self.path(archive), self.source.members, folder)
         if member not in self._extracted:
             raise DataError(
                 f"The archive {archive} has no member {member}, so it is not the file that upstream publishes. "
                 f"{_REMEDY}."
             )
         return _require_content(self._extracted[member], f"The member {member} of {archive}")
+
+    def forget(self) -> None:
+        """Make the next run download unverified files again, because they couldn't be read."""
+        for record in self.records:
+            if self._downloads is not None and record.status != "verified":
+                self._downloads.forget(RemoteFile(record.name))
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with all columns or only the given columns.
@@ -125,28 +144,6 @@ def _require_content(path: Path, name: str) -> Path:
     if path.exists() and path.stat().st_size == 0:
         raise DataError(f"{name} is empty. {_REMEDY}.")
     return path
-
-
-@dataclass(frozen=True)
-class SourceFiles:
-    """The local files of one of a task's sources."""
-
-    files: LocalFiles
-    """The files for the source's reader. The caller must close them."""
-    source: Source
-    """The source that the files belong to."""
-    records: tuple[FileRecord, ...]
-    """The digests and origin of each file."""
-    missing: tuple[str, ...] = ()
-    """Requested splits that this source doesn't have."""
-    downloads: Downloads | None = None
-    """The download folder that contains the files, or None if they are read in place."""
-
-    def forget(self) -> None:
-        """Make the next run download unverified files again, because they couldn't be read."""
-        for record in self.records:
-            if self.downloads is not None and record.status != "verified":
-                self.downloads.forget(RemoteFile(record.name))
 
 
 def read_folder(
@@ -184,8 +181,8 @@ def read_folder(
                 f"{folder / record.name} is damaged: the sha256 is {record.sha256}, but {CHECKSUMS} has {expected}. "
                 f"Copy the file again, or correct {CHECKSUMS}."
             )
-    local = LocalFiles({name: folder / name for name in files}, scratch, source.members)
-    return SourceFiles(local, source, records, tuple(split for split in splits if split not in found))
+    missing = tuple(split for split in splits if split not in found)
+    return SourceFiles(source, {name: folder / name for name in files}, scratch, records, missing)
 
 
 def fetch(
@@ -250,9 +247,8 @@ def fetch(
             reasons.append(f"'{source.name}': {error}")
         else:
             paths = {name: downloads.path(file) for name, file in files.items()}
-            local = LocalFiles(paths, downloads.folder, source.members)
             missing = tuple(split for split in splits if split not in found)
-            return SourceFiles(local, source, records, missing, downloads)
+            return SourceFiles(source, paths, downloads.folder, records, missing, downloads)
     place = "from any source" if mirror is None else f"from the mirror {plain_url(mirror, query=False)}"
     advice = (
         "Try again later, or use --mirror with a folder or URL that has the files"

@@ -13,7 +13,7 @@ from typing import Any
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import SAMPLE_FOLDER, Request, _find_due
 from decabench.tasks.registry import TASKS
-from decabench.tasks.sources.published import LocalFiles
+from decabench.tasks.sources.published import SourceFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [
@@ -122,7 +122,7 @@ def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
     for source in task.sources:
         names = {file.name for files in source.files.values() for file in files}
         if all((folder / name).is_file() for name in names):
-            with LocalFiles({name: folder / name for name in names}, scratch, source.members) as files:
+            with SourceFiles(source, {name: folder / name for name in names}, scratch) as files:
                 return list(source.read(files, split))
     raise AssertionError(f"The sample has no form of {task.name}.")
 

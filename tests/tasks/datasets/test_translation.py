@@ -11,7 +11,7 @@ from decabench.errors import DataError
 from decabench.tasks.datasets import translation
 from decabench.tasks.datasets.translation import IWSLT_EN_DE, IWSLT_OTHERS, MULTI30K_EN_DE
 from decabench.tasks.example import Example
-from decabench.tasks.sources.published import LocalFiles
+from decabench.tasks.sources.published import SourceFiles
 from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
@@ -112,7 +112,7 @@ def test_archives_are_like_files(files: FolderFiles) -> None:
     ):
         source = next(source for source in IWSLT_EN_DE.sources if source.name == form)
         files.path(name).write_bytes(content)
-        with LocalFiles({name: files.path(name)}, files.folder / "scratch", source.members) as local:
+        with SourceFiles(source, {name: files.path(name)}, files.folder / "scratch") as local:
             assert list(source.read(local, "validation")) == plain
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.sources.download import Downloads, Network
-from decabench.tasks.sources.published import LocalFiles, SourceFiles, fetch, read_folder
+from decabench.tasks.sources.published import SourceFiles, fetch, read_folder
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.fixtures import tar_bytes
 from tests.tasks.sources.server import Fault, FileServer, no_reader, pinned, sha256, source
@@ -32,11 +32,11 @@ def zip_bytes(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def local(tmp_path: Path, name: str, content: bytes, members: tuple[str, ...] = ()) -> LocalFiles:
+def local(tmp_path: Path, name: str, content: bytes, members: tuple[str, ...] = ()) -> SourceFiles:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    return LocalFiles({name: path}, tmp_path / "scratch", members)
+    return SourceFiles(Source("local", {}, no_reader, members), {name: path}, tmp_path / "scratch")
 
 
 ARCHIVES = {
@@ -151,20 +151,18 @@ def bomb(kind: str, member: bytes = b"data.json") -> bytes:
     ("kind", "asked"), [("zip", "data.json"), ("tar", "data.json"), ("tar", "other.json")]
 )
 def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: str, asked: str) -> None:
-    archive = tmp_path / "bomb.tgz"
-    archive.write_bytes(bomb(kind))
-    assert archive.stat().st_size < 1_000_000
-    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch", (asked,)) as files:
+    packed = bomb(kind)
+    assert len(packed) < 1_000_000
+    with local(tmp_path, "bomb.tgz", packed, (asked,)) as files:
         with pytest.raises(DataError, match=r"bomb\.tgz unpacks to more than the allowed 256 MiB"):
             files.path(asked)
         assert not [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
 
 
 def test_a_header_bomb_stays_out_of_memory(tmp_path: Path) -> None:
-    archive = tmp_path / "bomb.tgz"
-    archive.write_bytes(bomb("header"))
+    packed = bomb("header")
     tracemalloc.start()
-    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch", ("data.json",)) as files:
+    with local(tmp_path, "bomb.tgz", packed, ("data.json",)) as files:
         with pytest.raises(DataError, match=r"bomb\.tgz is damaged \(a header is 300,000,000 bytes long\)"):
             files.path("data.json")
     assert tracemalloc.get_traced_memory()[1] < 30_000_000
@@ -178,7 +176,7 @@ def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     answers = [{"text": ["a"], "start": [index]} for index in range(3000)]
     pq.write_table(pa.table({"id": range(3000), "answers": answers, "other": ["x"] * 3000}), path)
-    files = LocalFiles({"rows.parquet": path}, tmp_path / "scratch")
+    files = local(tmp_path, "rows.parquet", path.read_bytes())
     rows = list(files.rows("rows.parquet", ("answers", "id")))
     assert [row["id"] for row in rows] == list(range(3000))
     assert rows[7] == {"answers": {"text": ["a"], "start": [7]}, "id": 7}
@@ -271,7 +269,7 @@ def data(server: FileServer) -> RemoteFile:
 
 
 def content(fetched: SourceFiles, name: str = DATA) -> bytes:
-    return fetched.files.path(name).read_bytes()
+    return fetched.path(name).read_bytes()
 
 
 def test_verified(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
