@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from decabench.predictors.hf.backend import backend, quiet
+from decabench.predictors.hf.backend import backend
 from decabench.predictors.protocol import ModelOptions, Setting
 from decabench.prompts.messages import Prompting, make_prompting
 from decabench.prompts.templates import load_template
@@ -28,6 +28,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
+from decabench.vectors import quiet_transformers
 
 TASK = TASKS["sst"]
 
@@ -191,7 +192,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as base, quiet():
+    with tempfile.TemporaryDirectory() as base, quiet_transformers():
         measure(given.model or small_model(Path(base) / "model"), given, Path(base))
 
 
