@@ -61,10 +61,7 @@ class TrainedBackend:
     A seed is accepted but has no effect, because nothing is sampled.
     """
 
-    @property
-    def prompted(self) -> bool:
-        """Always False, because trained models read questions and contexts directly, without a prompt."""
-        return False
+    prompted = False  # trained models read questions and contexts directly
 
     @property
     def label(self) -> str:

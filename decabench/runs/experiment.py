@@ -466,6 +466,8 @@ def run_experiment(
     `say` is called with the name of each step. `record` is called after the model has answered, before the
     answers are scored. Raises DecabenchError if a step other than a comparison fails.
     """
+    import tomli_w
+
     suite, tasks = _chosen(experiment)
     trackers = None
     if experiment.log:
@@ -481,7 +483,7 @@ def run_experiment(
     say(f"Answers: {experiment.predictor}{f' ({name})' * (name not in experiment.predictor)}")
     report = run_plan(plan, progress)
     record(plan, report)
-    _keep(experiment)
+    write_file(experiment.output / RUN_TOML, tomli_w.dumps(experiment.source))
     store = Store(experiment.home)
     checked = _check(experiment, names, store)
     say("Scores")
@@ -613,12 +615,6 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
         raise DecabenchError(
             f"{plan.run.output} {occupant}. Choose another folder, or replace these files with force = true."
         )
-
-
-def _keep(experiment: Experiment) -> None:
-    import tomli_w
-
-    write_file(experiment.output / RUN_TOML, tomli_w.dumps(experiment.source))
 
 
 def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:
