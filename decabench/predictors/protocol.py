@@ -124,6 +124,10 @@ class StreamingPredictor(Protocol):
         """
 
 
+def _no_examples() -> Iterator[tuple[Question, str]]:  # unlike a lambda, it can be pickled
+    return iter(())
+
+
 @dataclass(frozen=True)
 class Setting:
     """The task, split, training data and prompts for a predictor."""
@@ -141,7 +145,7 @@ class Setting:
     """The random seed for predictors that sample."""
     prompting: Prompting | None = None
     """How questions are turned into prompts, for language models."""
-    training_examples: Callable[[], Iterator[tuple[Question, str]]] = lambda: iter(())
+    training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
     """Yields every training question with its first answer. Raises the same errors as `training_answers`."""
 
     def require_prompting(self, predictor: str) -> Prompting:
