@@ -88,13 +88,15 @@ def _describe_most(given: GivenAnswers) -> str:
     are_labels = set(map(fold_label, sample.texts)) <= set(names)
     if not are_labels and (found := _find_formats(sample)):
         return _describe_formats(given, found)
+    if said := _columns(most):
+        return said
     if sample.items is None:
         return _cut(sample)
     if said := _cut_in_word(most) or _swapped(sample) or _shift(most):
         return said
     if sample.score > _RIGHT:
         return ""
-    return _order(sample) or _cut(sample)
+    return _order(sample) or _numbers(sample) or _cut(sample)
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,18 @@ def _folded(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
+def _columns(sample: _Sample) -> str:
+    """Detect queries with column numbers, as in `SELECT col3`, although the gold queries use column names."""
+    pattern = re.compile(
+        r"\b(?:select(?: (?:max|min|count|sum|avg))?|where|and)[\s(\"'`\[]+(?:c|col|column)_?\d+\b",
+        re.IGNORECASE,
+    )
+    seen, of_gold = (list(map(bool, map(pattern.search, each))) for each in (sample.texts, sample.golds))
+    if sum(seen) < max(_FEW, _PART * len(seen)) or 2 * sum(of_gold) > sum(seen):
+        return ""
+    return sample.say(seen, "number the columns, such as col3. Write the names of the columns in the context")
+
+
 def _cut_in_word(sample: _Sample) -> str:
     """Detect answers that end in the middle of a word from their example.
 
@@ -437,6 +451,25 @@ def _swapped(sample: _Sample) -> str:
         f"would be right if the labels were swapped ({listed}). Check which number stands for which label"
     )
     return sample.say(seen, sentence)
+
+
+_NUMBERS = {
+    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": (
+        "numbers or letters that stand for labels. Write the labels"
+    ),
+    r"\W*\d+(?:\W+\d+)*\W*": "numbers, which may be token ids. Decode the answers with the model's tokenizer",
+}
+
+
+def _numbers(sample: _Sample) -> str:
+    for pattern, sentence in _NUMBERS.items():
+        seen, of_gold = (
+            [re.fullmatch(pattern, text) is not None for text in each]
+            for each in (sample.texts, sample.golds)
+        )
+        if _are_most(seen, of_gold):
+            return sample.say(seen, f"are {sentence}")
+    return ""
 
 
 def _cut(sample: _Sample) -> str:

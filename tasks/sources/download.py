@@ -126,8 +126,7 @@ class Downloads:
         part = self.folder / ".incoming" / f"{file.name}.part"
         timeout = httpx2.Timeout(self.network.read_timeout, connect=self.network.connect_timeout)
         headers = {"User-Agent": "decabench", "Accept-Encoding": "identity"}
-        client = httpx2.Client(headers=headers, timeout=timeout, max_redirects=_MOST_REDIRECTS)
-        with storage_errors(target), client:
+        with storage_errors(target), httpx2.Client(headers=headers, timeout=timeout) as client:
             make_folder(target.parent)
             make_folder(part.parent)
             if self.force:
@@ -269,18 +268,27 @@ class _Transfer:
             return {}
 
     def _open(self) -> httpx2.Response:
-        """Request the file, or the rest of it, and return the response with its body unread."""
-        self._require_time()
+        """Request the file, or the rest of it, and return the response with its body unread.
+
+        Redirects are followed here, because the client would read each redirect's body, however long, into memory.
+        """
         headers, note = {}, self._read_note()
         if self._size and note.get("url") == plain_url(self.url):
             headers = {"Range": f"bytes={self._size}-"}
             headers |= {"If-Range": str(note["validator"])} if note.get("validator") else {}
         request = self.client.build_request("GET", self.url, headers=headers)
-        response = self.client.send(request, stream=True, follow_redirects=True)
-        for each in (*response.history, response):
-            if found := _SHA256.fullmatch(each.headers.get("X-Linked-ETag", "")):
+        for _ in range(_MOST_REDIRECTS + 1):
+            self._require_time()
+            response = self.client.send(request, stream=True)
+            if found := _SHA256.fullmatch(response.headers.get("X-Linked-ETag", "")):
                 self.linked = found[1]
-        return _require_success(response)
+            if not response.has_redirect_location:
+                return _require_success(response)
+            response.close()
+            if response.next_request is None:
+                raise TransferError("the server redirects to an address that is not HTTP")
+            request = response.next_request
+        raise TransferError(f"the server redirects in a loop, or more than {_MOST_REDIRECTS} times")
 
     def _place(self, response: httpx2.Response) -> tuple[int, int | None]:
         """Return the position in the file at which the body starts, and the file's size if known."""
@@ -377,9 +385,6 @@ def _http_errors(network: Network) -> Iterator[None]:
         raise TransferError("the URL is not valid") from error
     except httpx2.UnsupportedProtocol as error:
         raise TransferError("the server redirects to an address that is not HTTP") from error
-    except httpx2.TooManyRedirects as error:
-        reason = f"the server redirects in a loop, or more than {_MOST_REDIRECTS} times"
-        raise TransferError(reason) from error
     except httpx2.ReadTimeout as error:
         silence = f"the server sent nothing for {network.read_timeout:.3g} s"
         raise InterruptedTransferError(silence) from error

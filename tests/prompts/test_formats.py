@@ -144,6 +144,8 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
         (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
         (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
+        (lambda texts: [str(len(text)) for text in texts], "are numbers or letters that stand for labels"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, which may be token ids"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -234,6 +236,15 @@ def test_words_without_spaces_between_them() -> None:
     texts = ["北京市是" if at % 2 else "北京" for at in range(9)]
     given = GivenAnswers(Text(), METRICS["em"], texts, texts, references, lambda: prompts)
     assert "middle" not in describe_format(given)
+
+
+def test_numbers_of_columns(home: Path) -> None:
+    def number(gold: str, question: str, context: str, at: int) -> str:
+        return re.sub("^SELECT .*? FROM", "SELECT COUNT(col3) FROM", gold) if at % 8 == 0 else gold
+
+    said = describe_with_prompts("wikisql", home, number)
+    assert "4 of 32 answers number the columns, such as col3. Write the names of the columns" in said
+    assert describe_with_prompts("wikisql", home, lambda gold, *_: gold.replace("col", "")) == ""
 
 
 @pytest.mark.parametrize("task", ["squad", "srl", "iwslt.en.de", "cnn_dailymail"])
