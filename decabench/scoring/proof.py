@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from decabench.errors import MetricError
-from decabench.metrics import METRICS, Item, Metric, evaluate, fold_label, read_change
+from decabench.metrics import Item, Metric, evaluate
 from decabench.prompts import extract, settle_form
 from decabench.scoring.task_results import find_metric
 from decabench.tasks import (
@@ -18,7 +18,6 @@ from decabench.tasks import (
     Tags,
     Task,
     Text,
-    default_form,
     find_alike,
     find_fault,
     unquoted,
@@ -61,8 +60,7 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     examples = list(store.examples(task.name, split))
     metric, record = find_metric(task.metric), store.record(task.name, split)
     steps = list(_check_texts(task, split, examples))
-    is_structured = not isinstance(task.output, Text) or metric.find_fault is not None
-    if is_structured:
+    if not isinstance(task.output, Text) or metric.find_fault is not None:
         steps.append(_reread(task, examples))
         if not steps[-1].passed:
             return steps  # scores of misread gold answers are meaningless
@@ -75,14 +73,10 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score(answers)
     steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    if (
-        metric.scope == "corpus" or not metric.higher_is_better
-    ):  # the lowest possible score isn't known in advance
-        steps.append(ProofStep("empty answers are scored", True, f"{empty:.2f}"))
-    else:
-        floor = empty_answer_floor(task.metric, examples)
-        passed = abs(empty - floor) < _SMALLEST_DIFFERENCE
-        steps.append(ProofStep("empty answers score lowest", passed, f"{empty:.2f}, floor {floor:.2f}"))
+    # the lowest possible score isn't known in advance for corpus metrics, errors, and answers that may be empty
+    is_known = metric.scope != "corpus" and metric.higher_is_better and not metric.empty_may_be_right
+    name = "empty answers score lowest" if is_known else "empty answers are scored"
+    steps.append(ProofStep(name, not is_known or abs(empty) < _SMALLEST_DIFFERENCE, f"{empty:.2f}"))
     shuffled = score(_shuffle(answers))[metric.headline]
     passed, detail = False, "all answers are the same"
     if len(set(answers)) > 1:
@@ -90,10 +84,6 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
         passed = shuffled < best if metric.higher_is_better else shuffled > best
         detail = f"{shuffled:.2f} against {best:.2f}"
     steps.append(ProofStep("shuffled answers score below gold", passed, detail))
-    if is_structured and (wrong := _misplace(task, examples)):
-        steps.append(_wrong(task, metric, score(wrong)[metric.headline], shuffled, examples))
-    elif is_structured:
-        steps.append(ProofStep(_WRONG, False, "all values are the same"))
     return steps
 
 
@@ -145,132 +135,16 @@ def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
         notes = [
             f"known exceptions in the published data, correct according to {task.gold_score}: {', '.join(lost)}"
         ]
-    if alike := find_alike(task.output, task.metric, _values(task, examples)):
+    values: set[str] = set()
+    match task.output:
+        case Label(names=()):
+            values = {answer for example in examples for answer in example.answers}
+        case Tags(names=()):
+            values = {tag for example in examples for tag in example.answers[0].split()}
+    if alike := find_alike(task.output, task.metric, sorted(values)):
         notes.append(alike.rstrip("."))
     detail = "; ".join([f"{len(examples) - len(lost):,} of {len(examples):,}", *notes])
     return ProofStep("gold answers stay the same when read and written", is_known and not alike, detail)
-
-
-def _values(task: Task, examples: Sequence[Example]) -> list[str]:
-    match task.output:
-        case Label(names=()):
-            return sorted({answer for example in examples for answer in example.answers})
-        case Tags(names=()):
-            return sorted({tag for example in examples for tag in example.answers[0].split()})
-        case _:
-            return []
-
-
-# Wrong answers, in which each value comes from another example
-
-
-_WRONG = "wrong values score low"
-
-
-def _wrong(task: Task, metric: Metric, score: float, chance: float, examples: Sequence[Example]) -> ProofStep:
-    """Check that answers made up of values from other examples score low.
-
-    Tags, trees, states and queries with no correct value must score the same as empty answers. Labels, numbers and
-    answers to third-party metrics must score no better than shuffled gold answers.
-    """
-    if _kind(task) in ("label", "number") or metric.name not in METRICS:
-        low, word = max(chance, 0.0), "by chance"
-    else:
-        low, word = empty_answer_floor(task.metric, examples), "floor"
-    above = score - low if metric.higher_is_better else low - score
-    return ProofStep(_WRONG, above < _SMALLEST_DIFFERENCE, f"{score:.2f}, {word} {low:.2f}")
-
-
-def _kind(task: Task) -> str:
-    return default_form(task.output, task.metric).kind
-
-
-def _misplace(task: Task, examples: Sequence[Example]) -> list[str] | None:
-    golds, kind = [example.answers[0] for example in examples], _kind(task)
-    match kind:
-        case "number":
-            return _misplace_numbers(golds)
-        case "state":
-            return _misplace_slots(golds)
-        case "tags" | "tree":
-            is_plain = isinstance(task.output, Tags) and task.output.scheme == "plain"
-            has_chunks = kind == "tags" and not (is_plain and task.metric != "sequence_f1")
-            plain = str.lower if kind == "tags" else _without_subtype
-            return _misplace_items(golds, _kind_of_chunk if has_chunks else plain)
-    others = _rotate(map(fold_label, golds))
-    return [_other_answer(example, others) for example in examples] if others else None
-
-
-def _other_answer(example: Example, others: Mapping[str, str]) -> str:
-    right = set(map(fold_label, example.answers))
-    other = fold_label(example.answers[0])
-    for _ in others:
-        other = others[other]
-        if other not in right:
-            break
-    return other
-
-
-def _rotate(values: Iterable[str]) -> dict[str, str]:
-    """Map each distinct value to the value that is half the sorted list away.
-
-    Returns an empty dict if there is only one distinct value.
-    """
-    ordered = sorted(set(values))
-    half = len(ordered) // 2
-    return {value: ordered[(at + half) % len(ordered)] for at, value in enumerate(ordered)} if half else {}
-
-
-def _misplace_numbers(golds: Sequence[str]) -> list[str] | None:
-    """Replace each number with the smallest or the largest gold number, whichever is farther away.
-
-    Returns None if all numbers are equal.
-    """
-    low, high = min(golds, key=float), max(golds, key=float)
-    if float(low) == float(high):
-        return None
-    return [high if float(high) - float(gold) >= float(gold) - float(low) else low for gold in golds]
-
-
-def _misplace_items(golds: Sequence[str], read: Callable[[str], str]) -> list[str] | None:
-    """Return the gold sequences with a wrong value for every item, or None if there is only one value.
-
-    In chunk tags such as `B-NP`, only the kind (`NP`) is replaced. The tag `O` counts as a kind.
-    """
-    others = _rotate(read(item) for gold in golds for item in gold.split())
-
-    def other(item: str) -> str:
-        value = others[read(item)]
-        if read is not _kind_of_chunk or value == _OUTSIDE:
-            return value
-        return f"{'B' if read(item) == _OUTSIDE else item.partition('-')[0]}-{value}"
-
-    return [" ".join(map(other, gold.split())) for gold in golds] if others else None
-
-
-_OUTSIDE = "O"
-
-
-def _kind_of_chunk(tag: str) -> str:
-    prefix, _, kind = tag.lower().partition("-")
-    return _OUTSIDE if prefix == "o" else kind
-
-
-def _without_subtype(item: str) -> str:
-    """Return `head:relation` without the relation's subtype, which metrics ignore."""
-    return ":".join(item.lower().split(":")[:2])
-
-
-def _misplace_slots(golds: Sequence[str]) -> list[str] | None:
-    changes = [read_change(gold) for gold in golds]
-    values = _rotate(value for change in changes for value in change.inform.values())
-    requests = _rotate(name for change in changes for name in change.requested)
-    moved = []
-    for gold, change in zip(golds, changes, strict=True):
-        goal = ", ".join(f"{slot}: {values.get(value, '')}" for slot, value in change.inform.items())
-        asked = ", ".join(requests.get(name, name) for name in change.requested)
-        moved.append(gold if change.request is None else f"{goal}; {asked}")
-    return moved if values else None
 
 
 def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> ProofStep:
@@ -285,26 +159,6 @@ def _gold(task: Task, scores: dict[str, float], metric: Metric, note: str) -> Pr
     more = "" if name == metric.headline else f", {name} {scores[name]:.2f}"
     more += f"; {note}" if note else ""
     return ProofStep(f"gold answers score {best:g}", passed, detail + more)
-
-
-def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
-    """Return the score, 0–100, that empty answers should get for these gold answers.
-
-    Empty answers are right for dialogue states without slots and for the unanswerable questions of SQuAD 2.
-    """
-    if metric == "squad2":
-        none = sum(all(answer in ("", "unanswerable") for answer in example.answers) for example in examples)
-        return 100 * none / len(examples)
-    if metric != "joint_goal_em":
-        return 0.0
-    informed: set[str] = set()
-    unchanged = 0
-    for example in examples:
-        goals = example.answers[0].partition(";")[0]
-        if goals.strip() and goals.strip().lower() != "none":
-            informed.add(example.units[-1])
-        unchanged += example.units[-1] not in informed
-    return 100 * unchanged / len(examples)
 
 
 def _shuffle(answers: Sequence[str]) -> Sequence[str]:
