@@ -62,8 +62,6 @@ class PredictionFile:
 
 # From bytes to lines. Files are untrusted and may be compressed, so everything has a limit.
 
-CHUNK = 1 << 16
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -98,47 +96,36 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
-    number, total, rest, dropping = 1, 0, b"", False
-    with closing(_chunks(path)) as chunks:
-        while True:
-            try:
-                chunk = next(chunks, b"")
-            except Exception as error:
-                raise _broken(path, number, error) from error
-            if not chunk:
-                break
-            if not total and (
-                suffix := next((each for each, magic in _MAGIC.items() if chunk.startswith(magic)), "")
-            ):
-                reason = f"the file is compressed, but its name does not end in {suffix}; rename the file"
-                raise BrokenFileError(path, "bad-compression", 1, reason)
-            total += len(chunk)
-            if total > limits.file_bytes:
-                reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
-                raise BrokenFileError(path, "too-large", number, reason)
-            first, *others = chunk.split(b"\n")
-            *whole, rest = (rest + first, *others)
-            for line in whole:
+    number = total = 0
+    try:
+        with _open(path) as file:
+            while line := file.readline(limits.line_bytes + 1):
+                number, total = number + 1, total + len(line)
+                if number == 1 and (
+                    suffix := next((each for each in _MAGIC if line.startswith(_MAGIC[each])), "")
+                ):
+                    reason = f"the file is compressed, but its name does not end in {suffix}; rename the file"
+                    raise BrokenFileError(path, "bad-compression", 1, reason)
                 if number > limits.file_lines:
                     reason = f"the file has more than {limits.file_lines:,} lines"
                     raise BrokenFileError(path, "too-large", number, reason)
-                yield number, None if dropping or len(line) > limits.line_bytes else line
-                dropping = False
-                number += 1
-            if len(rest) > limits.line_bytes:
-                rest, dropping = b"", True
-    if rest or dropping:
-        yield number, None if dropping else rest
+                is_long = len(line) > limits.line_bytes and not line.endswith(b"\n")
+                rest = line if is_long else b""
+                while rest and not rest.endswith(b"\n") and total <= limits.file_bytes:
+                    rest = file.readline(limits.line_bytes)
+                    total += len(rest)
+                if total > limits.file_bytes:
+                    reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
+                    raise BrokenFileError(path, "too-large", number, reason)
+                yield number, None if is_long else line.removesuffix(b"\n")
+    except BrokenFileError:
+        raise
+    except Exception as error:
+        raise _broken(path, number + 1, error) from error
 
 
 _MAGIC = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed files."""
-
-
-def _is_misnamed(path: Path) -> bool:
-    with open(path, "rb") as file:
-        start = file.read(4)
-    return bool(start) and not start.startswith(_MAGIC[path.suffix])
 
 
 def _broken(path: Path, line: int, error: Exception) -> Exception:
@@ -146,51 +133,23 @@ def _broken(path: Path, line: int, error: Exception) -> Exception:
     packing = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
         return BrokenFileError(path, "unreadable-file", line, f"it can't be read: {error.strerror or error}")
-    if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, _ZstdDamage)):
-        if _is_misnamed(path):
+    if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, import_zstd().ZstdError)):
+        with open(path, "rb") as file:
+            is_packed = file.read(4).startswith(_MAGIC[path.suffix])
+        reason = f"the {packing} data is damaged or cut short ({error}); compress the file again"
+        if not is_packed:
             reason = f"the file is not compressed; remove {path.suffix} from its name"
-        else:
-            reason = f"the {packing} data is damaged or cut short ({error}); compress the file again"
         return BrokenFileError(path, "bad-compression", line, reason)
     return error
 
 
-def _chunks(path: Path) -> Generator[bytes, None, None]:
+def _open(path: Path) -> Any:
     if path.suffix == ".gz":
-        with gzip.open(path, "rb") as packed:
-            while chunk := packed.read1(CHUNK):
-                yield chunk
-    elif path.suffix == ".zst":
-        yield from _zstd_chunks(path)
-    else:
-        with open(path, "rb") as plain:
-            while chunk := plain.read(CHUNK):
-                yield chunk
-
-
-class _ZstdDamage(Exception):
-    """Raised if zstd data is damaged, or if it ends inside a frame, which the zstd library doesn't report."""
-
-
-def _zstd_chunks(path: Path) -> Iterator[bytes]:
-    zstd = import_zstd()
-    options = {zstd.DecompressionParameter.window_log_max: 27}
-    frame: Any = None
-    with open(path, "rb") as packed:
-        while chunk := packed.read(CHUNK):
-            while chunk or (frame and not frame.needs_input):
-                current = frame = frame or zstd.ZstdDecompressor(options=options)
-                try:
-                    unpacked = current.decompress(chunk, CHUNK)
-                except zstd.ZstdError as error:
-                    raise _ZstdDamage(str(error)) from error
-                chunk = b""
-                if current.eof:
-                    frame, chunk = None, current.unused_data
-                if unpacked:
-                    yield unpacked
-        if frame is not None or not packed.tell():
-            raise _ZstdDamage("the file ends too early")
+        return gzip.open(path, "rb")
+    if path.suffix == ".zst":
+        zstd = import_zstd()
+        return zstd.open(path, "rb", options={zstd.DecompressionParameter.window_log_max: 27})
+    return open(path, "rb")
 
 
 # From lines to records
@@ -437,14 +396,12 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @dataclass(frozen=True)
 class Marks:
-    """The entries in submission.toml for a file that doesn't answer every example."""
+    """The entries in submission.toml for a file that doesn't answer every example; see `SubmissionInfo`."""
 
     partial: Mapping[str, Any] | None = None
-    """For a limited run: the number of examples that were `answered`, the number in the split (`of`), and how they were
-    `chosen`."""
+    """The entry for a limited run."""
     incomplete: Mapping[str, Any] | None = None
-    """For a run with failures: the number of examples that `failed`, the number that were asked (`of`), and the most
-    common `error`."""
+    """The entry for a run with failures."""
 
 
 Ids = Sequence[str] | AbstractSet[str]
@@ -724,16 +681,14 @@ class AlignedAnswers:
         `read`.
         """
         most = min(_MOST_PLAIN, _SLACK_BYTES + len(ids) * _ANSWER_BYTES)  # as in AnswerReader
-        content = bytearray()
         try:
-            with closing(_chunks(path)) as chunks:
-                for chunk in chunks:
-                    content += chunk
-                    if len(content) > most:
-                        return None
+            with _open(path) as file:
+                content = file.read(most + 1)
             text = content.decode()
-        except (OSError, ValueError, EOFError, zlib.error, _ZstdDamage):
+        except (OSError, ValueError, EOFError, zlib.error, import_zstd().ZstdError):
             return None  # reading the file line by line describes the fault
+        if len(content) > most:
+            return None
         *lines, end = text.split("\n")
         if end or not lines or len(lines) != len(ids) or max(map(len, lines)) > _LONGEST_PLAIN:
             return None

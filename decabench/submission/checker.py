@@ -101,18 +101,24 @@ def check_submission(
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
         for file in every:
-            faults += _unknown_variant(file, known_tasks)
+            own = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            forms = _Forms(file, known_tasks, store)
+            if isinstance(own, Task):
+                faults += _unknown_variant(file, own)
+            lines, room = list[AnswerLine](), _MOST_CHARACTERS
             for line in reader:
-                forms.add(line)
+                room -= len(line.answer or "")
+                if room >= 0:
+                    lines.append(line)
             listed = list(reader.faults)
             if sentence := reader.describe_other_ids():
                 faults.insert(0, Fault("other-ids", sentence, file.name))
                 listed = [fault for fault in listed if fault.code not in ID_FAULTS]
                 unlisted.update((file.name, fault.code) for fault in reader.faults if fault.code in ID_FAULTS)
-            faults += [*listed, *forms.faults()]
+            faults += listed
+            if isinstance(own, Task):
+                faults += _form_faults(file, own, lines, store)
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
@@ -122,68 +128,48 @@ _MOST_CHARACTERS = 1 << 26
 """The maximum number of characters of a file's answers to keep in memory for checking their form."""
 
 
-class _Forms:
-    """A check for answers that are scored as wrong because of their form."""
-
-    def __init__(self, file: PredictionFile, known_tasks: Collection[str], store: Store | None) -> None:
-        task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
-        self.task = task if isinstance(task, Task) and task.metric in METRICS else None
-        self.file = file
-        self.store = store if store is not None and file.split in store.records(file.task) else None
-        self.lines: list[AnswerLine] = []
-        self.characters = 0
-
-    def add(self, line: AnswerLine) -> None:
-        self.characters += len(line.answer or "")
-        if self.task is not None and self.characters <= _MOST_CHARACTERS:
-            self.lines.append(line)
-
-    def faults(self) -> Iterator[Fault]:
-        if self.task is None:
-            return
-        if message := self._wrong_lengths(self.task):
-            yield Fault("wrong-length", message, self.file.name)
-        for code, sentence in describe_answers(self._given(self.task)):
-            yield Fault(code, sentence, self.file.name)
-
-    def _wrong_lengths(self, task: Task) -> str:
-        if self.store is None or not isinstance(task.output, Tags | Tree):
-            return ""
-        rows = self.store.read(task.name, self.file.split, ("id", "context"))
-        words = {row["id"]: len(row["context"].split()) for row in rows}
-        pairs = [(line.id, len((line.answer or "").split()), words.get(line.id or "")) for line in self.lines]
-        wrong = [(id_, given, count) for id_, given, count in pairs if count not in (None, given)]
-        if not wrong:
-            return ""
-        fewer = sum(given < (count or 0) for _, given, count in wrong)
-        subject = "1 answer does" if len(wrong) == 1 else f"{len(wrong):,} answers do"
-        id_, given, count = wrong[0]
-        return (
-            f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} "
-            f"too long); {quoted(id_ or '')} has {given:,} items for {count:,} words"
-        )
-
-    def _given(self, task: Task) -> GivenAnswers:
-        """Return the answers with their examples, without gold answers if the split is hidden."""
-        store, split, lines = self.store, self.file.split, self.lines
-        references: Sequence[Item] | None = None
-        if store is not None and not store.hides(task, split):
-            references = store.references(task.name, split)
-            place_of = {id_: at for at, id_ in enumerate(references.ids)}
-            lines = sorted(
-                (line for line in lines if line.id in place_of), key=lambda line: place_of[line.id or ""]
+def _form_faults(
+    file: PredictionFile, task: Task, lines: Sequence[AnswerLine], store: Store | None
+) -> Iterator[Fault]:
+    """Check for answers that are scored as wrong because of their form."""
+    if task.metric not in METRICS:
+        return
+    if store is not None and file.split not in store.records(file.task):
+        store = None
+    if store is not None and isinstance(task.output, Tags | Tree):
+        words = {
+            id_: len(context.split())
+            for id_, (_, context) in read_prompts(store, task.name, file.split).items()
+        }
+        pairs = [(line.id or "", len((line.answer or "").split())) for line in lines]
+        if wrong := [(id_, given) for id_, given in pairs if words.get(id_, given) != given]:
+            fewer = sum(given < words[id_] for id_, given in wrong)
+            subject = "1 answer does" if len(wrong) == 1 else f"{len(wrong):,} answers do"
+            id_, given = wrong[0]
+            message = (
+                f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} "
+                f"too long); {quoted(id_)} has {given:,} items for {words[id_]:,} words"
             )
-            if len(lines) < len(references):
-                references = [references[place_of[line.id or ""]] for line in lines]
-        return GivenAnswers(
-            task.output,
-            METRICS[task.metric],
-            [f"line {line.number}" for line in lines],
-            [line.answer or "" for line in lines],
-            references,
-            partial(read_prompts, store, task.name, split) if store is not None else None,
-            lambda: task.answer_form,
-        )
+            yield Fault("wrong-length", message, file.name)
+    references: Sequence[Item] | None = None
+    if store is not None and not store.hides(task, file.split):
+        references = store.references(task.name, file.split)
+        place_of = {id_: at for at, id_ in enumerate(references.ids)}
+        lines = [line for line in lines if line.id in place_of]
+        lines.sort(key=lambda line: place_of[line.id or ""])
+        if len(lines) < len(references):
+            references = [references[place_of[line.id or ""]] for line in lines]
+    given_answers = GivenAnswers(
+        task.output,
+        METRICS[task.metric],
+        [f"line {line.number}" for line in lines],
+        [line.answer or "" for line in lines],
+        references,  # without gold answers if the split is hidden
+        partial(read_prompts, store, task.name, file.split) if store is not None else None,
+        lambda: task.answer_form,
+    )
+    for code, sentence in describe_answers(given_answers):
+        yield Fault(code, sentence, file.name)
 
 
 def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, str]]:
@@ -192,16 +178,10 @@ def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, st
     return {row["id"]: (row["question"], row["context"]) for row in rows}
 
 
-def _unknown_variant(file: PredictionFile, known_tasks: Collection[str]) -> Iterator[Fault]:
-    task = known_tasks.get(file.task) if isinstance(known_tasks, Mapping) else None
-    if isinstance(task, Task) and file.variant > (last := len(task.variants)):
-        known = (
-            f"the variants are 1 to {last}"
-            if last > 1
-            else "the only variant is 1"
-            if last
-            else "the task has no variants"
-        )
+def _unknown_variant(file: PredictionFile, task: Task) -> Iterator[Fault]:
+    if file.variant > (last := len(task.variants)):
+        known = "the only variant is 1" if last else "the task has no variants"
+        known = f"the variants are 1 to {last}" if last > 1 else known
         yield Fault("unknown-variant", f"{file.task} has no variant {file.variant}; {known}", file.name)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -173,12 +172,9 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
             table.pop(key, None)
     predictor: dict[str, Any] = {}
     try:
-        predictor = {key: _json_value(value) for key, value in table.get("predictor", {}).items()}
-    except ValueError as error:
-        note(
-            "predictor",
-            f"'predictor' contains {error}, but must contain only finite numbers, strings, lists and tables",
-        )
+        predictor = json.loads(json.dumps(table.get("predictor", {}), default=_date_text, allow_nan=False))
+    except ValueError:
+        note("predictor", "'predictor' must contain only finite numbers, strings, lists and tables")
     data = by_dotted_key(table.get("data", {}))
     for key, value in data.items():
         if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
@@ -248,16 +244,8 @@ def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]
     return found
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _json_value(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_json_value(item) for item in value]
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"the number {value}")
-    return value
+def _date_text(value: datetime.date | datetime.time) -> str:
+    return value.isoformat()
 
 
 def _is_date(value: Any) -> bool:

