@@ -255,11 +255,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     `columns` can contain `id`, `units` and `meta`, with one value per example. Raises MetricError if references are
     empty or not strings, or if the number of values in a column is wrong.
     """
-    if not _is_ordered(references):
-        raise MetricError(
-            f"References must be one list of strings per example, but got {_name_type(references)}."
-        )
-    listed = list(references)
+    listed = _as_list(references, "References must be one list of strings per example")
     # as lists, because a Series is indexed by label
     values_of = {name: list(values) for name, values in columns.items()}
     for name, values in values_of.items():
@@ -279,14 +275,13 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     return made
 
 
-def _is_ordered(values: Any) -> bool:
-    return isinstance(values, Iterable) and not (
-        isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
-    )
-
-
-def _name_type(value: Any) -> str:
-    return "a single string" if isinstance(value, str) else f"a value of type {type(value).__name__}"
+def _as_list(values: Any, wanted: str) -> list[Any]:
+    """Return values as a list. Raises MetricError for a single string or a container without an order."""
+    is_unordered = isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
+    if is_unordered or not isinstance(values, Iterable):
+        kind = "a single string" if isinstance(values, str) else f"a value of type {type(values).__name__}"
+        raise MetricError(f"{wanted}, but got {kind}.")
+    return list(values)
 
 
 def _are_texts(answers: Any) -> bool:
@@ -300,7 +295,11 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
 
     Raises MetricError if there are no examples or if the numbers of predictions and references differ.
     """
-    texts = _list_predictions(metric, predictions)
+    wanted = f"{metric.name} requires a list of strings as predictions, one per example"
+    texts = _as_list(predictions, wanted)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise MetricError(f"{wanted}, but item {index} is {show_value(text)}.")
     if len(texts) != len(references):
         raise MetricError(
             f"There are {len(texts)} predictions for {len(references)} examples. Pass one prediction per example."
@@ -308,17 +307,6 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
     if not texts:
         raise MetricError(f"{metric.name} can't be computed without examples. Pass at least one example.")
     return score_rows(metric.for_data(references), metric.statistics(texts, references))
-
-
-def _list_predictions(metric: Metric, predictions: Iterable[str]) -> list[str]:
-    wanted = f"{metric.name} requires a list of strings as predictions, one per example, but"
-    if not _is_ordered(predictions):
-        raise MetricError(f"{wanted} got {_name_type(predictions)}.")
-    texts = list(predictions)
-    for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise MetricError(f"{wanted} item {index} is {show_value(text)}.")
-    return texts
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
