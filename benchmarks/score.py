@@ -35,7 +35,7 @@ from timing import Timed, describe_machine, peak_memory, time_in_turn
 
 from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item
-from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission, write_results
+from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, Store, number_units
 
@@ -73,8 +73,8 @@ def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: fl
 
 def evaluate(folder: Path, options: ScoringOptions) -> None:
     """Score a submission without using the ledger, and write all files that `decabench evaluate` writes."""
-    results, scored = score_submission(folder, replace(options, again=True))
-    write_results(folder, folder / "results" / options.split, results, scored, options)
+    results, _ = score_submission(folder, replace(options, again=True))
+    results.write()
 
 
 def stages(home: Path, split: str, a: Path, b: Path) -> Sides:

@@ -29,6 +29,7 @@ from decabench.errors import DataError
 from decabench.metrics import Metric
 from decabench.scoring import (
     PairTests,
+    ReadAnswers,
     Sample,
     ScoredTask,
     ScoringOptions,
@@ -120,7 +121,7 @@ def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, Scor
             sample = Sample.of_levels(metric, rows, units, task)
             if sample.examples != result.n or not numbers_agree(result.score, sample.score):
                 raise DataError(f"{task} of {folder.name}: its statistics give {sample.score:.4f}")
-            found[task] = ScoredTask(result, (), sample=sample)
+            found[task] = ScoredTask(result, sample)
     return found
 
 
@@ -192,8 +193,8 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
             return own
         if not kept:
             return None
-        references = [own.references[at] for at in kept]
-        less = replace(own, references=references, predictions=[own.predictions[at] for at in kept])
+        left = ReadAnswers([own.references[at] for at in kept], [own.predictions[at] for at in kept])
+        less = replace(own, read=lambda: left)
         sample = _make_sample(less, own.result.metric, find_metric(own.result.metric))
         scores = {own.result.headline: sample.score}
         return replace(less, sample=sample, result=replace(own.result, scores=scores))

@@ -88,10 +88,8 @@ def evaluate(
     from decabench.scoring import (
         ScoringOptions,
         describe_forms,
-        results_folder,
         score_submission,
         without_digests,
-        write_results,
     )
     from decabench.tasks import Store, choose_tasks, known_tasks, select_suite
 
@@ -105,11 +103,10 @@ def evaluate(
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
-    folder = output or results_folder(submission, results)
-    written = write_results(submission, folder, results, scored, options)
-    write_run_file(folder, started)
+    written = results.write(output)
+    write_run_file(written.parent, started)
     if trackers is not None:
-        track_results(trackers, results, folder)
+        track_results(trackers, results, written.parent)
     expected = names or reported.tasks
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):

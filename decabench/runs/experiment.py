@@ -30,9 +30,7 @@ from decabench.scoring import (
     Results,
     ScoringOptions,
     compare,
-    results_folder,
     score_submission,
-    write_results,
 )
 from decabench.submission import CheckReport, check_submission
 from decabench.tables import KINDS, read_settings, read_toml
@@ -634,10 +632,8 @@ def _score(
         experiment.evaluate.answers,
         suite,
     )
-    results, scored = score_submission(submission, options)
-    folder = results_folder(submission, results)
-    write_results(submission, folder, results, scored, options)
-    return results, folder
+    results, _ = score_submission(submission, options)
+    return results, results.write().parent
 
 
 def _compare(

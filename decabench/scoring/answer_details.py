@@ -1,7 +1,4 @@
-"""Compute measures from the details of answers: truncated contexts, several samples, and label probabilities.
-
-Only lines with more than an id and an answer have details; see `AlignedAnswers.details`.
-"""
+"""Count malformed answers, and compute measures from truncated contexts, several samples and label probabilities."""
 
 from __future__ import annotations
 
@@ -9,12 +6,27 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from statistics import fmean
 from typing import Any
 
-from decabench.metrics import Item, Metric, fold_label
+from decabench.metrics import Item, Metric, count_faults, fold_label
 from decabench.scoring.results import Calibration, ConfidenceBin, SampleScores
 from decabench.submission import AnswerLine
+from decabench.tasks import Tags, Tree
+
+# Tags and trees
+
+
+def count_item_faults(
+    output: Tags | Tree, texts: Sequence[str], golds: Sequence[str], known: Iterable[str]
+) -> dict[str, int]:
+    """Count malformed items of tags and trees; see `TaskResult.answers`. Tags in the texts of `known` are valid."""
+    tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
+    faults = [astuple(count_faults(text, gold, tags)) for text, gold in zip(texts, golds, strict=True)]
+    kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
+    return dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True))
+
 
 # Truncated contexts
 
@@ -75,7 +87,8 @@ def describe_samples(
     """
     import numpy as np
 
-    pass_at, within, between = {}, None, None
+    pass_at: dict[str, float] = {}
+    within = between = None
     if metric.scope == "example" and math.isfinite(metric.range[1]):
         stacked = np.stack([np.asarray(each, dtype=float) for each in rows])
         columns = {name: stacked[..., at] for at, name in enumerate(metric.columns)}
@@ -84,15 +97,13 @@ def describe_samples(
         best = metric.range[1 if metric.higher_is_better else 0]
         right = np.sum(np.abs(values - best) < 1e-9, axis=0)
         sizes = sorted({1, count, *(2**power for power in range(count.bit_length()) if 2**power <= count)})
-        pass_at = {str(k): float(np.mean([_pass(count, int(each), k) for each in right])) for k in sizes}
+        for k in sizes:
+            chances = [1 - math.comb(count - int(each), k) / math.comb(count, k) for each in right]
+            pass_at[str(k)] = float(np.mean([100 * chance for chance in chances]))
         within = float(np.sqrt(np.mean(np.var(values, axis=0, ddof=1))))
         between = float(np.std(values.mean(axis=0), ddof=1)) if values.shape[1] > 1 else 0.0
     spread = float(np.std(headlines, ddof=1))
     return SampleScores(tuple(headlines), majority, pass_at, spread, within, between)
-
-
-def _pass(count: int, right: int, k: int) -> float:
-    return 100 * (1 - math.comb(count - right, k) / math.comb(count, k))
 
 
 _BINS = 10

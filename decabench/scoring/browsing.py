@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from decabench.errors import DataError, UnknownNameError, near_matches
+from decabench.errors import DataError, require_name
 from decabench.metrics import Item
 from decabench.scoring.evaluator import ScoringOptions, known_to, score_submission, scored_examples
 from decabench.scoring.examples import (
@@ -22,7 +22,6 @@ from decabench.scoring.results import TaskResult, score_digits
 from decabench.scoring.task_results import find_metric
 from decabench.submission import open_submission
 from decabench.tasks import Store, Task, get_task
-from decabench.text import excerpt
 
 Order = Literal["data", "loss", "length"]
 """The sort order: the order of the data, the largest loss first, or the longest answer first."""
@@ -94,10 +93,10 @@ def find_examples(
         known = known_to(opened, replace(options, tasks=[task]))
         name = get_task(task, known).name
         _, scored = score_submission(submission, replace(options, tasks=[name]))
-        head, made = scored_examples(submission, options, scored, name, hidden)
-        wordings: dict[int, list[ScoredExample]] = {0: []}
-        for row in made:
-            wordings.setdefault(row.variant, []).append(row)
+    head, made = scored_examples(options, known, scored, name, hidden)
+    wordings: dict[int, list[ScoredExample]] = {0: []}
+    for row in made:
+        wordings.setdefault(row.variant, []).append(row)
     rows = wordings.pop(0)
     metric, courses = find_metric(known[name].metric), {}
     if metric.states is not None:
@@ -176,15 +175,9 @@ def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = 
                 "metrics. Their examples can't be compared."
             )
         others = {row.id: row for row in other.rows}
-    known = {row.id for row in shown.rows} if chosen.ids else set()
+    known = [row.id for row in shown.rows] if chosen.ids else []
     for id_ in chosen.ids:
-        if id_ not in known:
-            near = near_matches(id_, known)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise UnknownNameError(
-                f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} answered examples "
-                f"of {shown.head.task} ({shown.head.split}).{hint}"
-            )
+        require_name(id_, known, f"answered example of {shown.head.task} ({shown.head.split})")
     found = [_browse(shown, place, others) for place in _matching(shown, chosen, others)]
     if chosen.order == "loss":
         found.sort(key=lambda each: -each.loss)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from decabench.errors import SubmissionError
 from decabench.files import canonical_json
-from decabench.scoring.evaluator import ScoringOptions, score_submission, shown_ids
+from decabench.scoring.evaluator import ScoringOptions, restricted, score_submission, shown_ids
 from decabench.scoring.pairs import (
     LEVEL,
     RESAMPLES,
@@ -33,7 +33,7 @@ from decabench.scoring.results import (
     show_lines,
 )
 from decabench.scoring.significance import Sample, SampledUnits, show_difference, show_p
-from decabench.scoring.task_results import ScoredTask, ids_of, restricted
+from decabench.scoring.task_results import ScoredTask, ids_of
 from decabench.tasks import DECATHLON, Store, Suite, select_suite
 
 FORMAT = "decabench.comparison/1"
@@ -253,7 +253,7 @@ def compare(
     common = list(scored_a)
     flipped = {task: flip_signs([_sample(scored_a[task]), _sample(scored_b[task])], seed) for task in common}
     tests = {task: compare_pairs([flipped[task]]) for task in common}
-    corrected = holm({task: float(test.p[0, 1]) for task, test in tests.items() if test.is_tested(0, 1)})
+    corrected = _correct(tests)
     return Comparison(
         a=str(results_a.submission["name"]),
         b=str(results_b.submission["name"]),
@@ -261,7 +261,7 @@ def compare(
         tasks={
             task: replace(
                 _compare_task(scored_a[task], scored_b[task], tests[task], options, flips),
-                p_holm=corrected.get(task),
+                p_holm=corrected.get((task, 0, 1)),
             )
             for task in common
         },
@@ -546,12 +546,6 @@ def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[st
     return {**kept, "backend": backend}
 
 
-def _model(results: Results, path: str) -> str:
-    """Return a key that is the same for all runs of a model, regardless of seeds, prompts and wordings."""
-    record = _model_record(results.submission.get("predictor"))
-    return path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
-
-
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
     """Return a key that runs share if they differ only in their seeds, and the seed of this run.
 
@@ -609,13 +603,21 @@ def compare_all(
     common = list(matched[0])
     groups: dict[str, list[int]] = {}
     for at, (path, found) in enumerate(zip(paths, results, strict=True)):
-        groups.setdefault(path if each else _model(found, path), []).append(at)
+        record = None if each else _model_record(found.submission.get("predictor"))
+        # the same for all runs of a model, regardless of seeds, prompts and wordings
+        key = path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
+        groups.setdefault(key, []).append(at)
     total = options.suite.total_name
-    rows = {
-        key: _lineup_row(str(results[members[0]].submission["name"]), [paths[at] for at in members],
-                  [_scores(matched[at], options.suite) for at in members])
-        for key, members in groups.items()
-    }  # fmt: skip
+    scores = [_scores(scored, options.suite) for scored in matched]
+    rows = {}
+    for key, members in groups.items():
+        by_task = {task: [scores[at][task] for at in members] for task in scores[members[0]]}
+        rows[key] = LineupRow(
+            str(results[members[0]].submission["name"]),
+            tuple(paths[at] for at in members),
+            {task: math.fsum(runs) / len(runs) for task, runs in by_task.items()},
+            {task: (min(runs), max(runs)) for task, runs in by_task.items() if len(runs) > 1},
+        )
     has_total = all(total in row.scores for row in rows.values())
     first = total if has_total else common[0]
     falls = has_total or _sample(matched[0][first]).metric.higher_is_better
@@ -645,36 +647,36 @@ def _scores(scored: Mapping[str, ScoredTask], suite: Suite) -> dict[str, float]:
     return scores if total is None else {**scores, suite.total_name: total}
 
 
-def _lineup_row(name: str, paths: Sequence[str], runs: Sequence[Mapping[str, float]]) -> LineupRow:
-    means = {task: math.fsum(run[task] for run in runs) / len(runs) for task in runs[0]}
-    ends = {task: (min(run[task] for run in runs), max(run[task] for run in runs)) for task in runs[0]}
-    return LineupRow(name, tuple(paths), means, ends if len(runs) > 1 else {})
-
-
 def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str, list[ComparedPair]]:
-    tests = {task: compare_pairs([each]) for task, each in flipped.items()}
-    families = [tests]
+    families = [{task: compare_pairs([each]) for task, each in flipped.items()}]
     if suite is not None and suite.total != "none":
-        families.append(
-            {suite.total_name: compare_pairs([flipped[task] for task in suite.tasks], suite.total)}
-        )
+        total = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
+        families.append({suite.total_name: total})
     found: dict[str, list[ComparedPair]] = {}
     for family in families:
-        count = len(next(iter(family.values())).p)
-        keys = [(name, a, b) for name in family for a, b in combinations(range(count), 2)]
-        names = {str(at): key for at, key in enumerate(keys) if family[key[0]].is_tested(*key[1:])}
-        p = {at: float(family[name].p[a, b]) for at, (name, a, b) in names.items()}
-        corrected = {names[at]: value for at, value in holm(p).items()}
-        for name, a, b in keys:
-            test = family[name]
-            interval = test.interval(a, b)
-            pair = ComparedPair(
-                a,
-                b,
-                float(test.differences[a, b]),
-                interval.ends if interval else None,
-                float(test.p[a, b]) if (name, a, b) in corrected else None,
-                corrected.get((name, a, b)),
-            )
-            found.setdefault(name, []).append(pair)
+        corrected = _correct(family)
+        for name, test in family.items():
+            for a, b in combinations(range(len(test.p)), 2):
+                interval = test.interval(a, b)
+                pair = ComparedPair(
+                    a,
+                    b,
+                    float(test.differences[a, b]),
+                    interval.ends if interval else None,
+                    float(test.p[a, b]) if test.is_tested(a, b) else None,
+                    corrected.get((name, a, b)),
+                )
+                found.setdefault(name, []).append(pair)
     return found
+
+
+def _correct(tests: Mapping[str, PairTests]) -> dict[tuple[str, int, int], float]:
+    """Return the p-value of every tested pair, (name, a, b), corrected for all of them together."""
+    return holm(
+        {
+            (name, a, b): float(test.p[a, b])
+            for name, test in tests.items()
+            for a, b in combinations(range(len(test.p)), 2)
+            if test.is_tested(a, b)
+        }
+    )

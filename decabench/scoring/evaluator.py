@@ -9,58 +9,63 @@ results/<split>/examples/<task>.jsonl.gz    a line for each example
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import time
+import math
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
-from io import BytesIO
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.json import Encoder
+
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
-from decabench.files import Paths, import_zstd, make_folder, remove_file, require_within
-from decabench.metrics import METRICS
-from decabench.prompts import GivenAnswers, describe_answers
-from decabench.scoring.examples import (
+from decabench.files import Paths, atomic_file, make_folder, remove_file, require_within
+from decabench.metrics import Metric, score_rows
+from decabench.prompts import GivenAnswers, describe_answers, label_flag, takes_label
+from decabench.prompts import options as list_options
+from decabench.scoring.examples import FORMAT as EXAMPLES_FORMAT
+from decabench.scoring.examples import ExamplesHead, ScoredExample, answer_flags
+from decabench.scoring.results import (
     EXAMPLES,
     STATISTICS,
-    ExamplesHead,
-    ScoredExample,
-    examples_path,
-    label_questions,
-    make_examples,
-    save_examples,
-    write_statistics,
-)
-from decabench.scoring.results import (
     LimitedRun,
     Results,
     TaskResult,
+    examples_path,
     hidden_decimals,
+    statistics_path,
     write_results_file,
 )
-from decabench.scoring.significance import Layout, Sample, describe_units, score_interval, total_interval
+from decabench.scoring.significance import (
+    Interval,
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_statistics,
+)
 from decabench.scoring.task_results import (
-    Deferred,
     Job,
+    Ledger,
+    ReadAnswers,
     ScoredTask,
-    code_digest,
     collector_paused,
     find_metric,
     ids_of,
-    restricted,
+    label_questions,
     score_job,
     select,
+    unit_numbers,
     worker_pool,
 )
 from decabench.submission import (
     RESULTS,
     AlignedAnswers,
     AnswerKind,
+    AnswerLine,
     PredictionFile,
     Submission,
     open_submission,
@@ -71,8 +76,11 @@ from decabench.tasks import (
     DECATHLON,
     SPLITS,
     TASKS,
+    Label,
+    Number,
     Store,
     Suite,
+    Tags,
     Task,
     describe_absent,
     get_task,
@@ -138,28 +146,12 @@ def evaluate(
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
-    results, scored = score_submission(submission, options)
-    return replace(
-        results,
-        source=partial(scored_examples, submission, options, scored),
-        writer=partial(_write, submission, options, scored),
-    )
-
-
-def _write(
-    submission: str | Path,
-    options: ScoringOptions,
-    scored: Mapping[str, ScoredTask],
-    results: Results,
-    folder: Path | None,
-) -> Path:
-    folder = folder or results_folder(Path(submission), results)
-    return write_results(submission, folder, results, scored, options)
+    return score_submission(submission, options)[0]
 
 
 def scored_examples(
-    submission: str | Path,
     options: ScoringOptions,
+    known: Mapping[str, Task],
     scored: Mapping[str, ScoredTask],
     name: str,
     hidden: bool = False,
@@ -176,10 +168,8 @@ def scored_examples(
         )
     if found.sample is None:
         raise DataError(f"The examples of {name} can't be shown: {found.result.reason.rstrip('.')}.")
-    with open_submission(submission) as opened:
-        task = known_to(opened, options)[name]
-        head, rows = make_examples(task, found, replace(options, all_texts=True))
-        return head, list(rows)
+    head, rows = _make_examples(known[name], found, found.sample, replace(options, all_texts=True))
+    return head, list(rows)
 
 
 def _without(
@@ -229,6 +219,42 @@ def _leave_out(
     return replace(found, result=replace(found.result, status="partial", partial=partial, units=units))
 
 
+def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
+    """Return a scored task limited to the examples in `kept`, with only the scores of its main metric."""
+    if len(kept) == len(ids) or scored.sample is None:
+        return scored
+    import numpy as np
+
+    places = [place for place, id_ in enumerate(ids) if id_ in kept]
+    given = scored.read()
+    references = select(given.references, places)
+    predictions = [given.predictions[place] for place in places]
+    metric, rows = scored.sample.metric, scored.rows[places]
+    # Rows of dialogues are kept, because earlier turns affect them. Rows of corpus metrics depend on all examples.
+    if metric.scope == "corpus":
+        metric = find_metric(scored.result.metric).for_data(references)
+        rows = np.asarray(metric.statistics(predictions, references), dtype=float)
+    units = unit_numbers(references)
+    sample = Sample.of_levels(metric, rows, units, scored.sample.name)
+    result = replace(
+        scored.result,
+        score=sample.score,
+        scores=score_rows(metric, rows).details,
+        n=len(places),
+        empty=sum(not text.strip() for text in predictions),
+        partial=LimitedRun(len(places), scored.result.data.rows),
+        units=None,
+        calibration=None,
+        samples=None,
+        variants=None,
+        ceiling=None,
+    )
+    less = ReadAnswers(references, predictions, {0: given.wordings[0].only(places)})
+    return replace(
+        scored, result=result, sample=sample, rows=rows, units=units, read=lambda: less, variant_rows={}
+    )
+
+
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
     """Return a short list of ids, such as `a, b, c and 7 more`."""
     shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
@@ -259,25 +285,23 @@ def score_submission(
         scored = {name: each for name, each in found.items() if each is not None}
         if options.without:
             scored = _without(scored, options, known)
-        description = opened.info.described()
-        unknown_tasks = () if options.tasks else _unknown_tasks(opened, known, options.split)
-    samples = {name: found.sample for name, found in scored.items() if found.sample}
-    hidden = {name for name, found in scored.items() if found.hidden}
-    results, ends = add_intervals(
-        {name: found.result for name, found in scored.items()}, samples, options.suite, hidden
-    )
-    return (
-        Results(
-            description,
+        results = Results(
+            opened.info.described(),
             options.split,
-            results,
-            ends,
+            {name: _with_interval(found) for name, found in scored.items()},
+            _total_ends(scored, options.suite),
             answers=options.answers,
             suite=options.suite,
-            unknown_tasks=unknown_tasks,
-        ),
-        scored,
-    )
+            source=partial(scored_examples, options, known, scored),
+            writer=partial(_write, Path(submission), options, known, scored),
+            unknown_tasks=() if options.tasks else _unknown_tasks(opened, known, options.split),
+        )
+    return results, scored
+
+
+def _with_interval(found: ScoredTask) -> TaskResult:
+    interval = score_interval(found.sample) if found.sample is not None else None
+    return replace(found.result, interval=_ends(interval, [found] if found.hidden else []))
 
 
 def is_new(submission: Submission, options: ScoringOptions) -> bool:
@@ -297,36 +321,30 @@ def _find_jobs(
     """Return a job for each file to score. `path` names the submission in errors."""
     files = _files_to_score(submission, options, known)
     _require_same_data(path or submission.folder or "", submission, files, store, known)
-    return [Job.of(known[name], file, store, submission, options.answers) for name, file in files.items()]
+    return [Job(known[name], file, store, submission, options.answers) for name, file in files.items()]
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a job's result from the ledger. Answers and references are read only when needed.
+    """Return a job's result from the ledger, whose answers are read only when needed.
 
     Returns None if there is no result or `again` is set. Also returns None if the data file doesn't match its record:
     the answers are then scored again, which checks every row of the data.
     """
     if options.again or (found := ledger.find(job)) is None:
         return None
-    if not job.store.is_unaltered(job.task.name, job.split):
+    if not job.store.is_unaltered(job.task.name, job.file.split):
         return None
-    read = cache(partial(_read_answers, submission, job, tuple(found.variant_rows)))
-    return replace(
-        found,
-        references=Deferred(lambda: select(job.references, read()[0].places)),
-        predictions=Deferred(lambda: read()[0].texts(options.answers)),
-        aligned=read,
-    )
+    return replace(found, read=cache(partial(_read_answers, submission, job, tuple(found.variant_rows))))
 
 
-def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> Mapping[int, AlignedAnswers]:
-    task, ids = (job.task.name, job.split), job.references.ids
+def _read_answers(submission: str | Path, job: Job, variants: Sequence[int]) -> ReadAnswers:
+    task, ids = (job.task.name, job.file.split), job.references.ids
     with open_submission(submission) as opened:
         job.require_same(opened)
         files = {0: opened.files[task], **{number: opened.variants[number][task] for number in variants}}
         found = {number: AlignedAnswers.read(read_lines(file.path), ids) for number, file in files.items()}
         job.require_same(opened)  # in case the files changed while they were read
-        return found
+    return ReadAnswers(select(job.references, found[0].places), found[0].texts(job.answers), found)
 
 
 def without_digests(results: Results, home: str | Path | None, include: Paths = ()) -> Results:
@@ -344,37 +362,25 @@ def without_digests(results: Results, home: str | Path | None, include: Paths = 
     return replace(results, tasks=tasks)
 
 
-def add_intervals(
-    results: Mapping[str, TaskResult],
-    samples: Mapping[str, Sample],
-    suite: Suite,
-    hidden: Collection[str] = (),
-) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
-    """Return the results with an interval for each task that has a sample, and the interval of the total.
-
-    For tasks with hidden labels, intervals are rounded like scores.
-    """
-    intervals = {name: score_interval(sample) for name, sample in samples.items()}
-    spans = {name: samples[name].metric.range for name in samples if name in hidden}
-
-    def cut(ends: tuple[float, float], *of: tuple[float, float]) -> tuple[float, float]:
-        if not of:
-            return ends
-        decimals = min(hidden_decimals(span, *ends) for span in of)
-        return round(ends[0], decimals), round(ends[1], decimals)
-
-    found = {
-        name: replace(result, interval=cut(interval.ends, *([spans[name]] if name in spans else [])))
-        if (interval := intervals.get(name))
-        else result
-        for name, result in results.items()
-    }
-    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
+def _total_ends(scored: Mapping[str, ScoredTask], suite: Suite) -> tuple[float, float] | None:
+    """Return the ends of the total's interval, or None unless all tasks of the suite are scored."""
+    whole = [
+        scored[name] for name in suite.tasks if name in scored and scored[name].result.status == "scored"
+    ]
     if suite.total == "none" or len(whole) < len(suite.tasks):
-        return found, None
-    total = total_interval(whole, suite.total)
-    within = [span for name, span in spans.items() if name in suite.tasks]
-    return found, cut(total.ends, *within) if total else None
+        return None
+    samples = [found.sample for found in whole if found.sample is not None]
+    return _ends(total_interval(samples, suite.total), [found for found in whole if found.hidden])
+
+
+def _ends(interval: Interval | None, hidden: Sequence[ScoredTask]) -> tuple[float, float] | None:
+    """Return the ends of an interval, rounded like scores if it depends on tasks with hidden labels."""
+    if interval is None:
+        return None
+    low, high = interval.ends
+    spans = [found.sample.metric.range for found in hidden if found.sample is not None]
+    decimals = min((hidden_decimals(span, low, high) for span in spans), default=None)
+    return (low, high) if decimals is None else (round(low, decimals), round(high, decimals))
 
 
 def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -470,121 +476,6 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
     yield from (sentence for code, sentence in describe_answers(given) if code != "no-label")
 
 
-# The ledger
-
-_OLD_SECONDS = 7 * 24 * 3600
-
-
-@dataclass(frozen=True)
-class _Entry:
-    key: str
-    result: TaskResult
-    columns: tuple[str, ...]
-    rows: bytes
-    units: bytes
-    variant_rows: dict[int, bytes]
-
-
-class Ledger:
-    """A cache of results and statistics, so that the same answers are not scored twice.
-
-    `$DECABENCH_HOME/ledger/<code>/<key>` contains the result of one task. The key is a digest of everything that
-    affects the result. The ledger can be deleted at any time and is never part of a submission. Damaged or misnamed
-    entries are ignored.
-    """
-
-    def __init__(self, home: Path) -> None:
-        self._folder = home / "ledger" / code_digest()[:16]
-
-    def find(self, job: Job) -> ScoredTask | None:
-        """Return the stored result of a job, without texts, or None if there is no valid entry."""
-        import msgspec
-
-        try:
-            content = (self._folder / job.key).read_bytes() if job.key else b""
-            if hashlib.sha256(content[32:]).digest() != content[:32]:
-                return None
-            entry = msgspec.msgpack.decode(content[32:], type=_Entry)
-            return _unpack(entry, job) if entry.key == job.key else None
-        except (OSError, ValueError, msgspec.MsgspecError, import_zstd().ZstdError):
-            return None
-
-    def has(self, job: Job) -> bool:
-        """Return whether there is an entry for a job. The entry can still turn out to be damaged."""
-        return (self._folder / job.key).is_file()
-
-    def keep(self, job: Job, found: ScoredTask) -> None:
-        """Store a result. Does nothing if the task failed, if the job has no key, or if the file can't be written."""
-        import msgspec
-
-        if found.sample is None or not job.key:
-            return
-        entry = _Entry(
-            job.key,
-            replace(found.result, interval=None),
-            found.sample.metric.columns,
-            _pack(found.rows),
-            _pack(found.units),
-            {number: _pack(rows) for number, rows in found.variant_rows.items()},
-        )
-        content = msgspec.msgpack.encode(entry)
-        with suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            # not flushed to disk, which takes longer than scoring; a damaged entry is ignored
-            (self._folder / job.key).write_bytes(hashlib.sha256(content).digest() + content)
-            _sweep(self._folder)
-
-
-def _pack(array: Array) -> bytes:
-    import numpy as np
-
-    np.lib.format.write_array(content := BytesIO(), array, allow_pickle=False)
-    packed: bytes = import_zstd().compress(content.getvalue(), 1)
-    return packed
-
-
-def _unpack_array(content: bytes) -> Array:
-    import numpy as np
-
-    found: Array = np.lib.format.read_array(BytesIO(import_zstd().decompress(content)), allow_pickle=False)
-    return found
-
-
-@lru_cache(maxsize=64)
-def _lay_out(units: bytes) -> tuple[Array, Layout]:
-    found = _unpack_array(units)
-    return found, Layout.of(found)
-
-
-def _unpack(entry: _Entry, job: Job) -> ScoredTask:
-    rows, (units, layout) = _unpack_array(entry.rows), _lay_out(entry.units)
-    metric = METRICS[job.task.metric].for_columns(entry.columns)
-    return ScoredTask(
-        entry.result,
-        references=(),
-        sample=Sample.of_layout(metric, rows, layout, job.task.name),
-        rows=rows,
-        files=job.files,
-        variant_rows={number: _unpack_array(packed) for number, packed in entry.variant_rows.items()},
-        units=units,
-        hidden=job.hidden,
-        key=entry.key,
-    )
-
-
-@lru_cache(maxsize=16)  # runs once per home
-def _sweep(ours: Path) -> None:
-    """Remove the entries of other code versions, except versions that wrote an entry in the last week."""
-    with suppress(OSError):
-        for other in ours.parent.iterdir():
-            if (
-                other != ours
-                and not other.is_symlink()
-                and time.time() - other.stat().st_mtime > _OLD_SECONDS
-            ):
-                shutil.rmtree(other, ignore_errors=True)
-
-
 # Files of results
 
 
@@ -602,33 +493,44 @@ def results_folder(submission: Path, results: Results) -> Path:
     return results_home(submission) / f"{results.split}{suite}{end}"
 
 
-def write_results(
-    submission: str | Path,
-    folder: Path,
-    results: Results,
-    scored: Mapping[str, ScoredTask],
+def _write(
+    submission: Path,
     options: ScoringOptions,
+    known: Mapping[str, Task],
+    scored: Mapping[str, ScoredTask],
+    results: Results,
+    folder: Path | None,
 ) -> Path:
     """Write `results.json`, with the statistics and scored examples of its tasks next to it.
 
     The old `results.json` is removed first and the new file is written last, so that an interrupted run can't leave
-    contradictory files. Returns the path of `results.json`. Raises StorageError if a file can't be written.
+    contradictory files.
     """
-    submission = Path(submission)
+    folder = folder or results_folder(submission, results)
     inside = submission.is_dir() and folder.absolute().is_relative_to(submission.absolute())
     require_within(submission if inside else folder, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder, "--output")
-    with open_submission(submission) as opened:
-        remove_file(folder / "results.json")
-        write_statistics(folder, scored)
-        known = known_to(opened, options)
-        with collector_paused():
-            for name, found in scored.items():
-                if found.sample is not None and not found.hidden:
-                    save_examples(folder, *make_examples(known[name], found, options))
-                else:
-                    remove_file(examples_path(folder, name))
+    remove_file(folder / "results.json")
+    with collector_paused():
+        for name, found in scored.items():
+            _write_statistics(statistics_path(folder, name), found)
+            if found.sample is not None and not found.hidden:
+                _save_examples(folder, *_make_examples(known[name], found, found.sample, options))
+            else:
+                remove_file(examples_path(folder, name))
     return write_results_file(folder, results)
+
+
+def _write_statistics(path: Path, found: ScoredTask) -> None:
+    """Write the statistics of a task that was scored in full, or remove the file of any other task.
+
+    Rows would show which answers are right, so there is no file if the labels are hidden.
+    """
+    if found.sample is None or found.result.status != "scored" or found.hidden:
+        remove_file(path)
+    else:
+        about = {"metric": found.result.metric, "signature": found.result.signature}
+        write_statistics(path, found.sample.metric, found.units, found.rows, about)
 
 
 def results_files(submission: Path) -> list[Path]:
@@ -638,3 +540,135 @@ def results_files(submission: Path) -> list[Path]:
         return found
     archived = " (results inside an archive are not read)" if submission.is_file() else ""
     raise MissingDataError(f"There is no results.json in {folder}{archived}. Run decabench evaluate first.")
+
+
+# Scored examples
+
+_EXACT = 0.005
+"""An answer is right if its score is at most this far from the best possible score."""
+
+
+def _make_examples(
+    task: Task, found: ScoredTask, sample: Sample, options: ScoringOptions
+) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
+    """Return the head of a task's file of scored examples, and an iterator over the rows of all wordings."""
+    metric = sample.metric
+    low, high = metric.range
+    best = high if metric.higher_is_better else low
+    head = ExamplesHead(
+        task=task.name,
+        split=options.split,
+        metric=found.result.metric,
+        headline=found.result.headline,
+        signature=found.result.signature,
+        columns=metric.columns,
+        best=best if math.isfinite(best) and low >= 0 else None,
+        higher_is_better=metric.higher_is_better,
+        data=found.result.data.fingerprint,
+        files=found.files,
+        answers=options.answers,
+        left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
+    )
+    return head, _make_rows(task, found, metric, options, head)
+
+
+def _left_out(task: Task) -> tuple[str, ...]:
+    """Return the fields that can't be redistributed, because they contain gold answers or may quote the context."""
+    if not task.redistributable:
+        return "prediction", "raw", "reasoning", "references"
+    if task.withhold_texts:
+        is_text = not isinstance(task.output, Label | Number | Tags)
+        return ("prediction", "raw", "reasoning") if is_text else ("raw", "reasoning")
+    return ()
+
+
+def _make_rows(
+    task: Task, found: ScoredTask, metric: Metric, options: ScoringOptions, head: ExamplesHead
+) -> Iterator[ScoredExample]:
+    questions = label_questions(task, Store(options.home), options.split)
+    shows_answers, shows_raw, shows_reasoning, shows_references = (
+        name not in head.left_out for name in ("prediction", "raw", "reasoning", "references")
+    )
+    takes = cache(partial(takes_label, metric))
+    references, wordings = found.references, found.read().wordings
+    for number, rows in ((0, found.rows), *found.variant_rows.items()):
+        numbers = _rows_with_scores(metric, rows, has_scores=head.best is not None)
+        texts, details = wordings[number].texts(options.answers), wordings[number].details
+        for at, (item, text, (row, score)) in enumerate(zip(references, texts, numbers, strict=True)):
+            line, form, question = details.get(at), "", questions.get(item.id, "")
+            labels = task.output.names or list_options(question) if isinstance(task.output, Label) else ()
+            if labels and text not in labels:
+                form = label_flag(text, labels, question, takes)
+            # in a group, a right answer can follow wrong turns
+            is_best = text in item.answers and metric.scope != "group"
+            if score is not None and head.best is not None:
+                is_best = is_best or abs(head.best - score) <= _EXACT
+            yield ScoredExample(
+                id=item.id,
+                variant=number,
+                prediction=text if shows_answers else None,
+                raw=_other_text(line, options.answers) if line is not None and shows_raw else None,
+                reasoning=line.reasoning if line is not None and shows_reasoning else None,
+                references=tuple(item.answers) if number == 0 and shows_references else (),
+                score=score,
+                right=is_best or (None if score is None else False),
+                statistics=row,
+                flags=answer_flags(line, text, form) if line is not None or form or not text.strip() else (),
+            )
+
+
+def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
+    return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
+
+
+_SCORED_AT_ONCE = 10_000
+
+
+def _rows_with_scores(
+    metric: Metric, rows: Any, has_scores: bool
+) -> Iterator[tuple[tuple[float, ...], float | None]]:
+    import numpy as np
+
+    for start in range(0, len(rows), _SCORED_AT_ONCE):
+        part = np.asarray(rows[start : start + _SCORED_AT_ONCE], dtype=float)
+        found: list[float | None] = [None] * len(part)
+        if has_scores:
+            columns = {name: part[:, at] for at, name in enumerate(metric.columns)}
+            with np.errstate(all="ignore"):
+                scores = np.asarray(metric.score(columns)[metric.headline], dtype=float).tolist()
+            rounded = {score: round(score, 6) if math.isfinite(score) else None for score in set(scores)}
+            found = [rounded[score] for score in scores]
+        yield from zip(zip(*map(_shortest, part.T), strict=True), found, strict=True)
+
+
+def _shortest(column: Array) -> list[float]:
+    """Return a column's numbers, with whole floats as integers."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        whole = column.astype(np.int64)
+    if (whole == column).all() and (np.abs(column) < 2**53).all():
+        numbers: list[float] = whole.tolist()
+        return numbers
+    return [int(value) if value.is_integer() else value for value in column.tolist()]
+
+
+def _save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample]) -> Path:
+    """Write `examples/<task>.jsonl.gz` to a results folder, and return its path.
+
+    Raises StorageError if the file can't be written.
+    """
+    path, encode = examples_path(folder, head.task), Encoder().encode
+    about = {name: value for name, value in asdict(head).items() if value not in ((), {})}
+    with atomic_file(path, "gz", _LEVEL) as file:
+        file.write(encode({"format": EXAMPLES_FORMAT, **about}) + b"\n")
+        lines = map(encode, rows)
+        while some := list(islice(lines, _LINES)):  # gzip's write method has a large overhead
+            file.write(b"\n".join(some) + b"\n")
+    return path
+
+
+_LINES = 1_000
+"""How many lines to write at once."""
+_LEVEL = 5
+"""The compression level. Level 6 takes 50% longer, but files are only 2% smaller."""

@@ -7,13 +7,9 @@ These files show which answers were right and wrong. Scores don't depend on them
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from functools import cache, partial
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +17,8 @@ import msgspec
 
 import decabench
 from decabench.errors import DataError, MissingDataError, require_package
-from decabench.files import atomic_file, read_errors, remove_file
 from decabench.metrics import Metric, Reference
-from decabench.prompts import label_flag, possible_labels, takes_label
-from decabench.submission import AnswerKind, AnswerLine, BrokenFileError, Limits, numbered_lines
-from decabench.tasks import Label, Number, Store, Tags, Task
+from decabench.submission import AnswerLine, BrokenFileError, Limits, numbered_lines
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
 
@@ -36,12 +29,6 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 FORMAT = "decabench.examples/1"
-
-STATISTICS = "statistics"
-"""The folder for statistics next to `results.json`."""
-
-EXAMPLES = "examples"
-"""The folder for scored examples next to `results.json`."""
 
 _LIMITS = Limits(line_bytes=1 << 26)
 
@@ -170,93 +157,6 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
     return frame
 
 
-def examples_path(folder: Path, task: str) -> Path:
-    """Return the path of a task's scored examples in a folder of results."""
-    return folder / EXAMPLES / f"{task}.jsonl.gz"
-
-
-# Creating rows of scored examples
-
-
-_EXACT = 0.005
-"""An answer is right if its score is at most this far from the best possible score."""
-
-
-def make_examples(task: Task, found: Any, options: Any) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return the head of a task's file of scored examples, and an iterator over the rows of all wordings."""
-    assert found.sample is not None  # tasks that failed have no examples
-    metric = found.sample.metric
-    low, high = metric.range
-    best = high if metric.higher_is_better else low
-    head = ExamplesHead(
-        task=task.name,
-        split=options.split,
-        metric=found.result.metric,
-        headline=found.result.headline,
-        signature=found.result.signature,
-        columns=metric.columns,
-        best=best if math.isfinite(best) and low >= 0 else None,
-        higher_is_better=metric.higher_is_better,
-        data=found.result.data.fingerprint,
-        files=found.files,
-        answers=options.answers,
-        left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
-    )
-    return head, _make_rows(task, found, options, head)
-
-
-def _left_out(task: Task) -> tuple[str, ...]:
-    """Return the fields that can't be redistributed, because they contain gold answers or may quote the context."""
-    if not task.redistributable:
-        return "prediction", "raw", "reasoning", "references"
-    if task.withhold_texts:
-        is_text = not isinstance(task.output, Label | Number | Tags)
-        return ("prediction", "raw", "reasoning") if is_text else ("raw", "reasoning")
-    return ()
-
-
-def _make_rows(task: Task, found: Any, options: Any, head: ExamplesHead) -> Iterator[ScoredExample]:
-    questions = label_questions(task, Store(options.home), options.split)
-    metric, best, is_label = found.sample.metric, head.best, isinstance(task.output, Label)
-    shows_answers, shows_raw, shows_reasoning, shows_references = (
-        name not in head.left_out for name in ("prediction", "raw", "reasoning", "references")
-    )
-    takes = cache(partial(takes_label, metric))
-    for number, rows in ((0, found.rows), *found.variant_rows.items()):
-        aligned = found.aligned()[number]
-        numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
-        texts, details = aligned.texts(options.answers), aligned.details
-        for at, (item, text, (row, score)) in enumerate(zip(found.references, texts, numbers, strict=True)):
-            line, form = details.get(at), ""
-            question = questions.get(item.id, "")
-            labels = possible_labels(task.output, question) if is_label else ()
-            if labels and text not in labels:
-                form = label_flag(text, labels, question, takes)
-            exact = text in item.answers and metric.scope != "group"  # a right answer can follow wrong turns
-            yield ScoredExample(
-                id=item.id,
-                variant=number,
-                prediction=text if shows_answers else None,
-                raw=_other_text(line, options.answers) if line is not None and shows_raw else None,
-                reasoning=line.reasoning if line is not None and shows_reasoning else None,
-                references=tuple(item.answers) if number == 0 and shows_references else (),
-                score=score,
-                right=_is_right(score, best, exact),
-                statistics=row,
-                flags=answer_flags(line, text, form) if line is not None or form or not text.strip() else (),
-            )
-
-
-def _is_right(score: float | None, best: float | None, exact: bool) -> bool | None:
-    if exact or (score is not None and best is not None and abs(best - score) <= _EXACT):
-        return True
-    return None if score is None else False
-
-
-def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
-    return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
-
-
 _RULES = ("unparseable", "reasoning-only", "cut-in-reasoning", "tool-call", "template", "not-in-context")
 """Extraction rules that are counted and shown next to a score, because they point to a problem."""
 
@@ -282,72 +182,6 @@ def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[st
     return (*flags, form) if form else tuple(flags)
 
 
-_SCORED_AT_ONCE = 10_000
-
-
-def _rows_with_scores(
-    metric: Metric, rows: Any, has_scores: bool
-) -> Iterator[tuple[tuple[float, ...], float | None]]:
-    import numpy as np
-
-    for start in range(0, len(rows), _SCORED_AT_ONCE):
-        part = np.asarray(rows[start : start + _SCORED_AT_ONCE], dtype=float)
-        found: list[float | None] = [None] * len(part)
-        if has_scores:
-            columns = {name: part[:, at] for at, name in enumerate(metric.columns)}
-            with np.errstate(all="ignore"):
-                scores = np.asarray(metric.score(columns)[metric.headline], dtype=float).tolist()
-            rounded = {score: round(score, 6) if math.isfinite(score) else None for score in set(scores)}
-            found = [rounded[score] for score in scores]
-        yield from zip(zip(*map(_shortest, part.T), strict=True), found, strict=True)
-
-
-def _shortest(column: Array) -> list[float]:
-    """Return a column's numbers, with whole floats as integers."""
-    import numpy as np
-
-    with np.errstate(invalid="ignore"):
-        whole = column.astype(np.int64)
-    if (whole == column).all() and (np.abs(column) < 2**53).all():
-        numbers: list[float] = whole.tolist()
-        return numbers
-    return [int(value) if value.is_integer() else value for value in column.tolist()]
-
-
-def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
-    """Return the questions by id if they list the possible labels, and an empty dict otherwise."""
-    if not isinstance(task.output, Label) or task.output.names:
-        return {}
-    return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
-
-
-# Writing
-
-
-def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample]) -> Path:
-    """Write `examples/<task>.jsonl.gz` to a results folder, and return its path.
-
-    Raises StorageError if the file can't be written.
-    """
-    path, encode = examples_path(folder, head.task), msgspec.json.Encoder().encode
-    about = {name: value for name, value in asdict(head).items() if value not in ((), {})}
-    with atomic_file(path, "gz", _LEVEL) as file:
-        file.write(encode({"format": FORMAT, **about}) + b"\n")
-        lines = map(encode, rows)
-        while some := list(islice(lines, _LINES)):  # gzip's write method has a large overhead
-            file.write(b"\n".join(some) + b"\n")
-    return path
-
-
-_LINES = 1_000
-"""How many lines to write at once."""
-_LEVEL = 5
-"""The compression level. Level 6 takes 50% longer, but files are only 2% smaller."""
-
-
-# Reading
-
-
 def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Open a file of scored examples, and return its head and an iterator over its rows.
 
@@ -355,127 +189,32 @@ def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """
     if not path.is_file():
         raise MissingDataError(f"There is no {path}. Run decabench evaluate first.")
-    lines = _lines(path)
-    try:
-        record = parse_json(next(lines)[1].decode())
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            kind = record.get("format") if isinstance(record, dict) else record
-            raise _damaged(path, f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}")
-        return msgspec.convert(record, ExamplesHead), _rows(path, lines)
-    except msgspec.ValidationError as error:
-        raise _damaged(path, f"its first line is invalid ({excerpt(str(error))})") from error
-    except (StopIteration, ValueError) as error:
-        raise _damaged(path, f"its first line is not JSON ({excerpt(str(error))})") from error
+    records = _records(path)
+    return next(records), records
 
 
-def _rows(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[ScoredExample]:
-    decoder = msgspec.json.Decoder(ScoredExample)
-    for number, line in lines:
-        try:
-            yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise _damaged(path, f"line {number} is invalid ({excerpt(str(error))})") from error
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _records(path: Path) -> Iterator[Any]:
+    """Yield the head, and then the rows."""
+    number, decoder = 0, msgspec.json.Decoder(ScoredExample)
     try:
         with closing(numbered_lines(path, _LIMITS)) as lines:
             for number, line in lines:
                 if line is None:
-                    raise _damaged(path, f"line {number} is longer than {_LIMITS.line_bytes:,} bytes")
-                if line.strip():
-                    yield number, line
-    except BrokenFileError as error:
-        raise _damaged(path, error.reason) from error
-
-
-def _damaged(path: Path, reason: str) -> DataError:
-    return DataError(
-        f"{path} is not a valid file of scored examples: {reason}. Run decabench evaluate again."
-    )
-
-
-# Files of statistics
-
-
-def statistics_path(folder: Path, task: str) -> Path:
-    """Return the path of a task's statistics in a folder of results."""
-    return folder / STATISTICS / f"{task}.parquet"
-
-
-def write_statistics(folder: Path, scored: Mapping[str, Any]) -> None:
-    """Write `statistics/<task>.parquet` for each task that was scored in full, and remove the files of other tasks.
-
-    A file has a row for each example, with the columns `unit_1` (the outermost unit), `unit_2`, …, and the statistics.
-    Tasks with hidden labels get no file, because its rows would show which answers are right. Raises StorageError if a
-    file can't be written or removed.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for task, found in scored.items():
-        path = statistics_path(folder, task)
-        if found.sample is None or found.result.status != "scored" or found.hidden:
-            remove_file(path)
-            continue
-        levels = enumerate(found.units.T.astype("int32"), start=1)
-        columns = {f"unit_{level}": numbers for level, numbers in levels}
-        columns |= {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
-        about = {"metric": found.result.metric, "signature": found.result.signature}
-        table = pa.table({name: _to_arrow(values) for name, values in columns.items()})
-        with atomic_file(path) as file:
-            pq.write_table(table.replace_schema_metadata(about), file, compression="zstd")
-
-
-# pyarrow's conversions from and to numpy import pandas, which takes longer than writing all files.
-
-
-def _to_arrow(values: Any) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    array = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
-
-
-def _to_numpy(column: Any) -> Array:
-    import numpy as np
-
-    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
-
-
-_MOST_COLUMNS = 4_000
-"""The maximum number of columns. Metrics allow 1,000 classes, with a few columns for each class."""
-
-
-def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
-    """Read a statistics file, and return its metric, the units of its examples, and their statistics.
-
-    The metric has the classes that the file was written for. The units are numbers with the shape (examples, levels),
-    and the statistics have the shape (examples, columns). Raises DataError if the file is damaged or empty,
-    or lacks a column.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with read_errors(path):  # pass bytes, because pyarrow can't open paths that aren't UTF-8
-            file = pq.ParquetFile(pa.memory_map(os.fsencode(path)))
-        names = file.schema_arrow.names
-        if len(names) > _MOST_COLUMNS:
-            raise ValueError(f"it has {len(names):,} columns")
-        metric = metric.for_columns(names)
-        levels = [name for level in range(1, len(names) + 1) if (name := f"unit_{level}") in names]
-        table = file.read([*levels, *metric.columns], use_threads=False)
-        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
-        rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in metric.columns], axis=1)
-        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError(
-                "it is empty, or contains a value that is not finite or a unit that is not a whole number"
-            )
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+                    raise ValueError(f"it is longer than {_LIMITS.line_bytes:,} bytes")
+                if number > 1:
+                    yield decoder.decode(line)
+                    continue
+                record = parse_json(line.decode())
+                kind = record.get("format") if isinstance(record, dict) else record
+                if kind != FORMAT:
+                    raise ValueError(
+                        f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}"
+                    )
+                yield msgspec.convert(record, ExamplesHead)
+        if not number:
+            raise ValueError("the file is empty")
+    except (ValueError, msgspec.MsgspecError, BrokenFileError) as error:
         raise DataError(
-            f"{path} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
+            f"{path} is not a valid file of scored examples: line {number}: {excerpt(str(error))}. "
+            "Run decabench evaluate again."
         ) from error
-    return metric, units, rows

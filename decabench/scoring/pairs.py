@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Found = TypeVar("Found")
+Key = TypeVar("Key")
 
 RESAMPLES = 1_999
 """The number of resamples. The data itself counts as one more, so p-values are multiples of 1/2,000."""
@@ -173,7 +174,7 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
         s = first.shares[inside]
         parts.append((x, s, 1 / (1 - s) ** 2, (count - 1) / count))
     columns = [
-        np.column_stack([x, s] if _are_equal(s) else [x, s, c * (h2 * s)[:, None] * x, c * h2 * s**2])
+        np.column_stack([x, s] if (s == s[0]).all() else [x, s, c * (h2 * s)[:, None] * x, c * h2 * s**2])
         for x, s, h2, c in parts
     ]
     columns = [block.astype(np.float32) for block in columns]
@@ -204,10 +205,6 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
             )
         )
     return made
-
-
-def _are_equal(shares: Array) -> bool:
-    return bool((shares == shares[0]).all())
 
 
 def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
@@ -366,12 +363,7 @@ def compare_pairs(
     highest: Array = np.zeros(1, dtype=np.float32)
     later = []
     memory = _Memory()
-    pairs = [
-        (a, ours)
-        for columns in _alike(tasks)
-        for place, a in enumerate(columns)
-        for ours in _parts_of(np.array(columns[place + 1 :], dtype=int), inside & inside[a])
-    ]
+    pairs = list(_batches(tasks, inside))
 
     def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
         powers = _common_powers(tasks, a, ours)
@@ -381,7 +373,7 @@ def compare_pairs(
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
         a, ours = pair
         powers, differences, reached, variance = resample(a, ours)
-        observed = _squared_ratio(differences, variance)
+        observed = _bounded_ratio(differences**2, variance, variance.copy())
         most = reached.max(axis=0)
         if not np.isfinite(most).all():  # an overflowing pair must not affect the others
             usable = np.isfinite(reached).all(axis=1)
@@ -435,21 +427,25 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
         yield from pool.map(function, parts)
 
 
-def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
+def _batches(tasks: Sequence[FlippedTask], inside: Array) -> Iterator[tuple[int, Array]]:
+    """Yield each system with the later systems that were scored on the same units, at most `_PAIRS` at once.
+
+    Pairs within the family (`inside`) are separate from other pairs.
+    """
     import numpy as np
 
-    known = inside[others]
-    for chosen in (others[known], others[~known]):
-        if len(chosen):
-            yield from np.array_split(chosen, math.ceil(len(chosen) / _PAIRS))
-
-
-def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
         if -1 not in layout:
             groups.setdefault(layout, []).append(index)
-    return list(groups.values())
+    for systems in groups.values():
+        for place, a in enumerate(systems):
+            others = np.array(systems[place + 1 :], dtype=int)
+            within = inside[others] & inside[a]
+            for chosen in (others[within], others[~within]):
+                if len(chosen):
+                    for part in np.array_split(chosen, math.ceil(len(chosen) / _PAIRS)):
+                        yield a, part
 
 
 class _Memory(local):
@@ -576,10 +572,6 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
     return np.where(tested < distance, np.minimum(wide, (distance + tested) / 2), wide), wide
 
 
-def _squared_ratio(difference: Array, variance: Array) -> Array:
-    return _bounded_ratio(difference**2, variance, variance.copy())
-
-
 def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
     """Divide squares by variances in place, and return the ratios. `least` is a buffer of the same shape.
 
@@ -644,15 +636,14 @@ def _critical(reached: Array) -> Array:
     return np.where(squares < _SURE * (1 - _TIE), np.sqrt(squares), math.inf) / (1 - _TIE)
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """Adjust p-values for multiple testing with Holm's step-down method (1979)."""
-    adjusted: dict[str, float] = {}
+    adjusted: dict[Key, float] = {}
     highest = 0.0
-    ordered = sorted(p_values, key=lambda name: (p_values[name], name))
-    for rank, name in enumerate(ordered):
-        highest = max(highest, min(1.0, p_values[name] * (len(ordered) - rank)))
-        adjusted[name] = highest
-    return {name: adjusted[name] for name in p_values}
+    for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, p_values[key] * (len(p_values) - rank)))
+        adjusted[key] = highest
+    return {key: adjusted[key] for key in p_values}
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,6 @@ from decabench.scoring.examples import (
     ExamplesHead,
     ScoredExample,
     examples_frame,
-    examples_path,
     open_examples,
 )
 from decabench.scoring.significance import SampledUnits, show_interval
@@ -39,6 +37,12 @@ FORMAT = "decabench.results/1"
 
 Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
 """A function that returns the scored examples of a task."""
+
+STATISTICS = "statistics"
+"""The folder for statistics next to `results.json`."""
+
+EXAMPLES = "examples"
+"""The folder for scored examples next to `results.json`."""
 
 LIMIT_BYTES = 16 << 20
 """The maximum size of a results file in bytes. Real files have a few thousand bytes."""
@@ -404,16 +408,7 @@ class Results:
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
         """Parse the output of `to_json`. Raises InvalidResultsError, which mentions `name`, if the text is invalid."""
-        _, file = parse_results(text, name)
-        try:
-            tasks = {task: parse_task(task, value) for task, value in file.tasks.items()}
-            results = cls(
-                file.submission, file.split, tasks, file.interval, file.decabench, file.answers, file.suite
-            )
-            _ = results.total  # the sum of the scores may overflow
-        except (ValueError, OverflowError) as error:
-            raise InvalidResultsError(name, str(error)) from error
-        return results
+        return parse_results(text, name)[1]
 
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
@@ -471,6 +466,16 @@ def describe_partial(run: LimitedRun) -> str:
     return f"{run.answered:,} of {run.of:,} examples" + (f", {shown}" if shown else "") + left_out
 
 
+def statistics_path(folder: Path, task: str) -> Path:
+    """Return the path of a task's statistics in a folder of results."""
+    return folder / STATISTICS / f"{task}.parquet"
+
+
+def examples_path(folder: Path, task: str) -> Path:
+    """Return the path of a task's scored examples in a folder of results."""
+    return folder / EXAMPLES / f"{task}.jsonl.gz"
+
+
 def write_results_file(folder: Path, results: Results) -> Path:
     """Write `results.json` to a folder, and return its path. Raises StorageError if it can't be written."""
     path = folder / "results.json"
@@ -520,11 +525,7 @@ def read_results_file(path: Path) -> Results:
     Raises InvalidResultsError if the file is invalid.
     """
     results = Results.from_json(read_bounded(path), str(path))
-    return replace(results, source=partial(_examples_beside, path.parent))
-
-
-def _examples_beside(folder: Path, task: str) -> tuple[ExamplesHead, Iterable[ScoredExample]]:
-    return open_examples(examples_path(folder, task))
+    return replace(results, source=lambda task: open_examples(examples_path(path.parent, task)))
 
 
 def read_bounded(path: Path) -> str:
@@ -548,9 +549,7 @@ def read_bounded(path: Path) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResultsFile:
-    """The content of a results file, without totals, which are computed from the tasks."""
-
+class _File:
     submission: Mapping[str, Any]
     split: Literal["train", "validation", "test"]
     tasks: Mapping[str, Any]
@@ -560,8 +559,8 @@ class ResultsFile:
     suite: Suite = DECATHLON
 
 
-def parse_results(text: str, name: str) -> tuple[dict[str, Any], ResultsFile]:
-    """Parse a results file, and return its JSON and its content. Tasks are not checked.
+def parse_results(text: str, name: str) -> tuple[dict[str, Any], Results]:
+    """Parse a results file, and return its JSON and its results. Totals are computed from the tasks.
 
     Raises InvalidResultsError if the file is invalid.
     """
@@ -577,7 +576,7 @@ def parse_results(text: str, name: str) -> tuple[dict[str, Any], ResultsFile]:
         reason = f"its format is {excerpt(repr(stated), 60)}; this version reads {FORMAT!r}"
         raise InvalidResultsError(name, reason, stated if isinstance(stated, str) else "")
     try:
-        file = msgspec.convert(record, ResultsFile)
+        file = msgspec.convert(record, _File)
     except (msgspec.ValidationError, DecabenchError) as error:  # Suite raises DecabenchError
         raise InvalidResultsError(name, f"a value is invalid: {excerpt(str(error))}") from error
     given = file.submission.get("name")
@@ -587,12 +586,18 @@ def parse_results(text: str, name: str) -> tuple[dict[str, Any], ResultsFile]:
         if not is_task_name(task):
             raise InvalidResultsError(name, f"{quoted(task)} is not a valid task name")
     suite = SUITES.get(file.suite.name, file.suite)
-    is_known = (suite.tasks, suite.total) == (file.suite.tasks, file.suite.total)
-    return record, replace(file, suite=suite) if is_known else file
+    if (suite.tasks, suite.total) != (file.suite.tasks, file.suite.total):
+        suite = file.suite
+    try:
+        tasks = {task: _parse_task(task, value) for task, value in file.tasks.items()}
+        results = Results(**{**vars(file), "tasks": tasks, "suite": suite})
+        _ = results.total  # the sum of the scores may overflow
+    except (ValueError, OverflowError) as error:
+        raise InvalidResultsError(name, str(error)) from error
+    return record, results
 
 
-def parse_task(name: str, value: Any) -> TaskResult:
-    """Convert a task's record in a results file into a TaskResult. Raises ValueError if it is invalid."""
+def _parse_task(name: str, value: Any) -> TaskResult:
     import msgspec
 
     try:
@@ -601,13 +606,6 @@ def parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
-    if (
-        task.variants and name in TASKS and task.metric in METRICS
-    ):  # wordings may have been retired in the meantime
-        headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
-        summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
-        stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
-        task = replace(task, variants=replace(summed, **stated))
     return task
 
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from decabench.errors import DataError
+from decabench.files import atomic_file
 from decabench.metrics import Metric
 from decabench.tasks import Combination, nest_units
 from decabench.text import printable
+from decabench.untrusted import open_parquet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,11 +52,24 @@ class Layout:
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
-        """Choose the level of units to resample, given each example's unit numbers, (examples, levels)."""
+        """Choose the units to resample, given each example's unit numbers, (examples, levels).
+
+        The level is the outermost level with at least ENOUGH units, or else the innermost level. A unit is identified
+        by its own label and its labels on all outer levels.
+        """
         import numpy as np
 
-        unit, strata, level, fixed = _choose_units(levels)
-        return cls(unit, np.bincount(unit), strata, level, fixed)
+        outer = np.zeros(len(levels), dtype=np.int64)
+        for level, unit in enumerate(nest_units(levels)):
+            sizes = np.bincount(unit)
+            if len(sizes) >= ENOUGH:
+                fixed = int(outer.max()) + 1 if level else 0
+                strata = np.zeros(len(sizes), dtype=np.int64)
+                strata[unit] = outer
+                return cls(unit, sizes, _merge_lonely(strata), level, fixed)
+            outer = unit
+        sizes = np.bincount(outer)
+        return cls(outer, sizes, np.zeros(len(sizes), dtype=np.int64), levels.shape[1] - 1, 0)
 
 
 @dataclass(frozen=True)
@@ -191,26 +208,6 @@ def _sums_without_each(rows: Array) -> Array:
     return sums
 
 
-def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
-    """Return each example's unit, each unit's stratum, the units' level, and the number of fixed units.
-
-    The level is the outermost level with at least ENOUGH units, or else the innermost level. A unit is identified by
-    its own label and its labels on all outer levels.
-    """
-    import numpy as np
-
-    outer = np.zeros(len(levels), dtype=np.int64)
-    for level, unit in enumerate(nest_units(levels)):
-        count = int(unit.max()) + 1
-        if count >= ENOUGH:
-            fixed = int(outer.max()) + 1 if level else 0
-            strata = np.zeros(count, dtype=np.int64)
-            strata[unit] = outer
-            return unit, _merge_lonely(strata), level, fixed
-        outer = unit
-    return outer, np.zeros(int(outer.max()) + 1, dtype=np.int64), levels.shape[1] - 1, 0
-
-
 def _merge_lonely(strata: Array) -> Array:
     """Merge strata that consist of a single unit, because a single unit has no variance.
 
@@ -287,14 +284,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval."""
+    """A 95% confidence interval."""
 
     low: float
     """The lower end, in the score's units."""
     high: float
     """The upper end, in the score's units."""
-    confidence: float = CONFIDENCE
-    """The confidence level: the share of such intervals that contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -446,3 +441,74 @@ def show_units(units: SampledUnits | None) -> str:
 
 def _plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
+
+
+# Files of statistics
+
+
+def write_statistics(path: Path, metric: Metric, units: Array, rows: Array, about: Mapping[str, str]) -> None:
+    """Write a row for each example, with the columns `unit_1` (the outermost unit), `unit_2`, …, and the statistics.
+
+    `units` are numbers with the shape (examples, levels), `rows` are statistics with the shape (examples, columns), and
+    `about` becomes the file's metadata. Raises StorageError if the file can't be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {f"unit_{level}": numbers for level, numbers in enumerate(units.T.astype("int32"), start=1)}
+    columns |= {name: rows[:, at] for at, name in enumerate(metric.columns)}
+    table = pa.table({name: _to_arrow(values) for name, values in columns.items()})
+    with atomic_file(path) as file:
+        pq.write_table(table.replace_schema_metadata(about), file, compression="zstd")
+
+
+# pyarrow's conversions from and to numpy import pandas, which takes longer than writing all files.
+
+
+def _to_arrow(values: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    array = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _to_numpy(column: Any) -> Array:
+    import numpy as np
+
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
+
+
+_MOST_COLUMNS = 4_000
+"""The maximum number of columns. Metrics allow 1,000 classes, with a few columns for each class."""
+
+
+def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
+    """Read a statistics file, and return its metric, the units of its examples, and their statistics.
+
+    The metric has the classes that the file was written for. The units are numbers with the shape (examples, levels),
+    and the statistics have the shape (examples, columns). Raises DataError if the file is damaged or empty,
+    or lacks a column.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        with open_parquet(path) as file:
+            names = file.schema_arrow.names
+            if len(names) > _MOST_COLUMNS:
+                raise ValueError(f"it has {len(names):,} columns")
+            metric = metric.for_columns(names)
+            levels = [name for level in range(1, len(names) + 1) if (name := f"unit_{level}") in names]
+            table = file.read([*levels, *metric.columns], use_threads=False)
+        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
+        rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in metric.columns], axis=1)
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError(
+                "it is empty, or contains a value that is not finite or a unit that is not a whole number"
+            )
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(
+            f"{path} is damaged ({type(error).__name__}: {error}). Run decabench evaluate again."
+        ) from error
+    return metric, units, rows

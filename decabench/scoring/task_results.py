@@ -5,36 +5,35 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
-from decabench.files import canonical_json, file_digest, require_machine
-from decabench.metrics import (
-    METRICS,
-    REFUSED,
-    Item,
-    Metric,
-    Reference,
-    Row,
-    count_faults,
-    score_rows,
-)
+from decabench.files import canonical_json, file_digest, import_zstd, require_machine
+from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, fold_label, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.prompts import is_other_label
-from decabench.scoring.answer_details import calibrate, context_ceiling, describe_samples, vote
-from decabench.scoring.examples import label_questions, line_flags
+from decabench.prompts import options as list_options
+from decabench.scoring.answer_details import (
+    calibrate,
+    context_ceiling,
+    count_item_faults,
+    describe_samples,
+    vote,
+)
+from decabench.scoring.examples import line_flags
 from decabench.scoring.results import (
     DataUsed,
     LimitedRun,
@@ -43,7 +42,7 @@ from decabench.scoring.results import (
     VariantScores,
     hidden_decimals,
 )
-from decabench.scoring.significance import Sample, describe_units
+from decabench.scoring.significance import Layout, Sample, describe_units
 from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
@@ -67,24 +66,12 @@ from decabench.tasks import (
 )
 from decabench.workers import process_pool
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
 Example = TypeVar("Example", bound=Reference)
-Value = TypeVar("Value")
-
-
-class Deferred(Sequence[Value]):
-    """A sequence that is read on first use."""
-
-    def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
-        self.read = cache(read)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.read()[index]
-
-    def __len__(self) -> int:
-        return len(self.read())
-
-    def __iter__(self) -> Iterator[Value]:
-        return iter(self.read())
 
 
 @dataclass(frozen=True)
@@ -93,53 +80,28 @@ class Job:
 
     task: Task
     """The task."""
-    data: SplitRecord
-    """The record of the prepared split."""
-    split: str
-    """The split."""
-    files: Mapping[str, str]
-    """The SHA-256 of each answer file, by path in the submission."""
-    marks: Sequence[Marks]
-    """The entries in submission.toml about missing answers, by wording, starting with the dataset's own."""
-    answers: AnswerKind
-    """Whether to score the extracted answers or the model's raw output."""
     file: PredictionFile
     """The answer file for the dataset's own wording."""
-    traces: Sequence[tuple[int, ...]]
-    """Values that change whenever one of the files is written or replaced."""
     store: Store
     """The prepared data."""
     submission: Submission
     """The open submission."""
+    answers: AnswerKind
+    """Whether to score the extracted answers or the model's raw output."""
 
-    @classmethod
-    def of(
-        cls, task: Task, file: PredictionFile, store: Store, submission: Submission, answers: AnswerKind
-    ) -> Job:
-        """Return a job with everything that affects the result.
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of each answer file, including other wordings, by path in the submission."""
+        return _digests(self.submission, self.task.name, self.file.split)
 
-        Raises SubmissionError if an answer file is removed while this runs.
-        """
-        files = submission.files_of(task.name, file.split)
-        others = (number for number, each in submission.variants.items() if (task.name, file.split) in each)
-        marks = [submission.info.marks(task.name, file.split, number) for number in (0, *others)]
-        try:
-            traces = _traces(files.values())
-            digests = _digests(files)
-        except FileNotFoundError:
-            raise _changed_error(task.name) from None
-        data = store.record(
-            task.name, file.split
-        )  # read before the references, to detect changes to the data
-        return cls(task, data, file.split, digests, marks, answers, file, traces, store, submission)
+    @cached_property
+    def data(self) -> SplitRecord:
+        """The record of the prepared split."""
+        return self.store.record(self.task.name, self.file.split)
 
     def require_same(self, submission: Submission) -> None:
-        """Raise SubmissionError if a submission's files have changed since this job was made."""
-        try:
-            found = _digests(submission.files_of(self.task.name, self.split))
-        except FileNotFoundError:
-            found = {}
-        if found != self.files:
+        """Raise SubmissionError if a submission's files have changed since this job first read them."""
+        if _digests(submission, self.task.name, self.file.split) != self.files:
             raise _changed_error(self.task.name)
 
     @property
@@ -150,13 +112,15 @@ class Job:
     @cached_property
     def key(self) -> str:
         """The result's name in the ledger, or an empty string if third-party code of unknown version affects it."""
-        task, data = self.task, self.data
-        metrics = task.metrics
+        task, data, split = self.task, self.data, self.file.split
+        metrics = (task.metric, *task.secondary)
         if not METRICS.keys() >= {*metrics} or not type(task.output).__module__.startswith("decabench."):
             return ""
+        pair, info = (task.name, split), self.submission.info
+        wordings = [0, *(number for number, files in self.submission.variants.items() if pair in files)]
         content = [
-            *(code_digest(), sys.version, task.name, self.split, self.answers),
-            *(sorted(self.files.items()), [[marks.partial, marks.incomplete] for marks in self.marks]),
+            *(code_digest(), sys.version, task.name, split, self.answers, sorted(self.files.items())),
+            [vars(info.marks(*pair, number)) for number in wordings],
             *(
                 data.fingerprint,
                 data.units_digest,
@@ -166,16 +130,16 @@ class Job:
                 data.rows,
                 data.note,
             ),
-            {name: METRICS[name].full_signature for name in metrics},
-            *(list(metrics), repr(task.output), list(task.unit_names), task.counts.get(self.split)),
-            *(task.extractive, [variant.retired for variant in task.variants], _own_code(task)),
+            [[name, METRICS[name].full_signature] for name in metrics],
+            *(repr(task.output), list(task.unit_names), task.counts.get(split)),
+            *([variant.retired for variant in task.variants], _own_code(task)),
         ]
         return hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
     @cached_property
     def references(self) -> References:
         """The references of the whole split, which all jobs of this process share."""
-        name, split = self.task.name, self.split
+        name, split = self.task.name, self.file.split
         self.store.require_content(name, split)
         return _read_references(
             self.store.home, name, split, self.data.check_digest(self.store.path(name, split))
@@ -193,14 +157,14 @@ class Job:
         refused = aligned.refused if self.answers == "extracted" else ()
         if not self.hidden:
             return score_task(metrics, texts, references, pool, refused)
-        span = find_metric(self.task.metric).range
-        name, split = self.task.name, self.split
+        name, split = self.task.name, self.file.split
         instead = MetricError(
             f"{self.task.metric} can't score the {split} split, whose labels are hidden. To see why, run decabench "
             f"tasks validate {name} --split {split} --hidden, but only if no one else can read the output."
         )
         with unquoted(True, instead):
             found = score_task(metrics, texts, references, pool, refused)
+        span = find_metric(self.task.metric).range
         cut = {name: round(score, hidden_decimals(span, score)) for name, score in found.scores.items()}
         return replace(found, scores=cut)
 
@@ -256,31 +220,22 @@ def _changed_error(task: str) -> SubmissionError:
     )
 
 
-def _digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of each file by its path in the submission.
+def _digests(submission: Submission, task: str, split: str) -> dict[str, str]:
+    """Return the SHA-256 of each file of a split by its path in the submission.
 
-    A file that can't be read is left out, because reading its answers will report the fault. Raises FileNotFoundError
+    A file that can't be read is left out, because reading its answers will report the fault. Raises SubmissionError
     if a file is missing.
     """
     found = {}
-    for name, path in files.items():
+    for name, path in submission.files_of(task, split).items():
         try:
-            found[name] = _file_digest(path, *_trace(path))
+            at = os.stat(path)
+            found[name] = _file_digest(path, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
         except FileNotFoundError:
-            raise
+            raise _changed_error(task) from None
         except OSError as error:
             require_machine(error, path)
     return found
-
-
-def _traces(files: Iterable[Path]) -> list[tuple[int, ...]]:
-    """Return values that change whenever a file is written or replaced, even if its content stays the same."""
-    return [_trace(path) for path in files]
-
-
-def _trace(path: Path) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @lru_cache(maxsize=10_000)
@@ -296,31 +251,49 @@ class _FaultyFileError(SubmissionError):
 
 
 @dataclass(frozen=True)
+class ReadAnswers:
+    """The scored answers of a task with their references, both in the order of the data."""
+
+    references: Sequence[Item] = ()
+    """The references of the scored examples."""
+    predictions: Sequence[str] = ()
+    """The answer to each example; empty if the task failed."""
+    wordings: Mapping[int, AlignedAnswers] = field(default_factory=dict)
+    """The answers as they were read, by wording number."""
+
+
+@dataclass(frozen=True)
 class ScoredTask:
     """A scored task of a submission, with the data behind its score."""
 
     result: TaskResult
     """The task's entry in the results."""
-    references: Sequence[Item]
-    """The references of the scored examples, in the order of the data."""
-    predictions: Sequence[str] = ()
-    """The answer to each example; empty if the task failed."""
     sample: Sample | None = None
     """The statistics by sampled unit; None if the task failed."""
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each answer file, including files for other wordings, by path in the submission."""
-    variant_rows: Mapping[int, Any] = field(default_factory=dict)
-    """The statistics of each example for other wordings, by wording number."""
-    aligned: Callable[[], Mapping[int, AlignedAnswers]] = dict
-    """A function that returns the answers as they were read, by wording number."""
     units: Any = None
     """(examples, levels): the numbers of each example's units; None if the task failed."""
+    read: Callable[[], ReadAnswers] = ReadAnswers
+    """A function that returns the answers. They are read on its first call if the result is from the ledger."""
+    variant_rows: Mapping[int, Any] = field(default_factory=dict)
+    """The statistics of each example for other wordings, by wording number."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each answer file, including files for other wordings, by path in the submission."""
     hidden: bool = False
     """Whether the labels are hidden, so that nothing about single examples can be written or shown."""
     key: str = ""
     """The name of the entry in the ledger; empty if there is no entry."""
+
+    @property
+    def references(self) -> Sequence[Item]:
+        """The references of the scored examples, in the order of the data."""
+        return self.read().references
+
+    @property
+    def predictions(self) -> Sequence[str]:
+        """The answer to each example; empty if the task failed."""
+        return self.read().predictions
 
 
 def score_job(job: Job, pool: Executor | None) -> ScoredTask:
@@ -328,25 +301,21 @@ def score_job(job: Job, pool: Executor | None) -> ScoredTask:
 
     Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
     """
-    name, files = job.task.name, job.submission.files_of(job.task.name, job.split)
-    try:
-        found = replace(_score_file(job, pool), files=job.files, key=job.key)
-        changed = _traces(files.values()) != job.traces
-    except FileNotFoundError:
-        changed = True
-    if changed:
-        raise _changed_error(name)
-    if job.store.record(name, job.split) != job.data:
+    files, data, name = job.files, job.data, job.task.name  # before answers and references are read
+    found = _score_file(job, pool)
+    job.require_same(job.submission)
+    if job.store.record(name, job.file.split) != data:
         raise DataError(f"The data for {name} was prepared again during scoring. Evaluate again.")
-    return found
+    return replace(found, files=files, key=job.key)
 
 
 def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
-    task, metric = job.task, find_metric(job.task.metric)
-    record, published = job.data, task.counts.get(job.split)
+    task, split, record = job.task, job.file.split, job.data
+    metric, published = find_metric(task.metric), task.counts.get(split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
-    limits = job.submission.info.partial.get(f"{task.name}.{job.split}")
+    limits = job.submission.info.partial.get(f"{task.name}.{split}")
+    samples = ceiling = None
     try:
         if limits and job.hidden:
             raise _FaultyFileError(
@@ -355,31 +324,39 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
             )
         aligned = job.read(job.file)
         references = select(job.references, aligned.places)  # limited runs answer only some examples
-        texts = aligned.texts(job.answers)
-        found = job.score(task.metrics, aligned, references, pool)
-        samples = None
-        if (
-            not job.hidden
-            and job.answers == "extracted"
-            and any(each.samples for each in aligned.details.values())
-        ):
-            found, samples = _score_samples(task, aligned.series, found, references, pool)
+        texts, details = aligned.texts(job.answers), aligned.details
+        found = job.score((task.metric, *task.secondary), aligned, references, pool)
+        has_samples = any(each.samples for each in details.values())
+        if has_samples and job.answers == "extracted" and not job.hidden:
+            found, samples = _score_samples(aligned.series, found, references, pool)
     except (_FaultyFileError, MetricError) as error:  # a metric may be unable to score the gold answers
         faults = error.faults if isinstance(error, _FaultyFileError) else 1
-        return ScoredTask(replace(result, reason=str(error), faults=faults), job.references)
+        failed = ReadAnswers(job.references)
+        return ScoredTask(replace(result, reason=str(error), faults=faults), read=lambda: failed)
     ids = ids_of(references)
-    details = aligned.details.values()
-    counts = _count_other_forms(job, ids, texts)
+    counts = Counter[str]()
     named = set[str]()  # unparseable and refused answers, which aren't counted as empty too
-    for line in details:
+    for line in details.values():
         counts.update(flags := line_flags(line))
         if "unparseable" in flags or "refused" in flags:
             named.add(str(line.id))
-    context_kept = {str(line.id): line.context_kept for line in details if line.context_kept is not None}
-    ceiling = None
-    if context_kept and task.extractive and not job.hidden:  # a ceiling would reveal where answers are
-        contexts = job.store.read(task.name, job.split, ("id", "context"))
-        ceiling = context_ceiling(context_kept, references, contexts)
+    if isinstance(task.output, Label):
+        names, questions = task.output.names, label_questions(task, job.store, split)
+        given = Counter((text, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True))
+        for (text, question), count in given.items():
+            labels = names or list_options(question)
+            if labels and fold_label(text) not in map(fold_label, labels):
+                counts["other_label"] += count
+    elif isinstance(task.output, Tags | Tree):
+        golds, known = [item.answers[0] for item in references], texts
+        if job.hidden:  # use only the number of items in each gold answer
+            golds = [" ".join("?" for _ in gold.split()) for gold in golds]
+        else:
+            known = [item.answers[0] for item in job.references]
+        counts.update(count_item_faults(task.output, texts, golds, known))
+    kept = {str(line.id): line.context_kept for line in details.values() if line.context_kept is not None}
+    if kept and task.extractive and not job.hidden:  # a ceiling would reveal where answers are
+        ceiling = context_ceiling(kept, references, job.store.read(task.name, split, ("id", "context")))
     score = found.scores[found.headline]
     units = unit_numbers(references)
     sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
@@ -397,26 +374,16 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         answers=dict(+counts),  # without zeros
         ceiling=ceiling,
         samples=samples,
-        calibration=calibrate(aligned.details, references) if aligned.details and not job.hidden else None,
+        calibration=calibrate(details, references) if details and not job.hidden else None,
         partial=LimitedRun(**limits) if limits else None,
         variants=variants,
         units=describe_units(sample, task.unit_names),
     )
-    return ScoredTask(
-        result,
-        references,
-        texts,
-        sample,
-        found.rows,
-        variant_rows=variant_rows,
-        aligned=lambda: {0: aligned, **reworded},
-        units=units,
-        hidden=job.hidden,
-    )
+    answered = ReadAnswers(references, texts, {0: aligned, **reworded})
+    return ScoredTask(result, sample, found.rows, units, lambda: answered, variant_rows, hidden=job.hidden)
 
 
 def _score_samples(
-    task: Task,
     series: Sequence[Sequence[str]],
     found: TaskScores,
     references: Sequence[Item],
@@ -431,13 +398,13 @@ def _score_samples(
         plain = ["" if text == REFUSED else text for text in texts]
         return score_task(metrics, plain, references, pool, refused)
 
-    metrics = task.metrics
+    metrics, (main, *_) = list(found.signatures), found.signatures
     scored = [found, *(score(metrics, texts) for texts in series[1:])]
     # An example's row is the mean of its samples' rows, so intervals and tests resample examples.
     rows = {name: np.mean([each.statistics[name] for each in scored], axis=0) for name in found.statistics}
-    voted = score((task.metric,), vote(series))
+    voted = score((main,), vote(series))
     headlines = [each.scores[each.headline] for each in scored]
-    metric = find_metric(task.metric).for_data(references)
+    metric = find_metric(main).for_data(references)
     described = describe_samples(
         metric, [each.rows for each in scored], headlines, voted.scores[voted.headline]
     )
@@ -455,7 +422,7 @@ def _score_variants(
     rows: dict[int, Any] = {}
     answers: dict[int, AlignedAnswers] = {}
     for number, files in job.submission.variants.items():
-        file = files.get((job.task.name, job.split))
+        file = files.get((job.task.name, job.file.split))
         if file is None:
             continue
         try:
@@ -480,71 +447,11 @@ def _score_variants(
     return replace(summed, predictions=digests, failed=failed), rows, answers
 
 
-def _count_other_forms(job: Job, ids: Sequence[str], texts: Sequence[str]) -> Counter[str]:
-    """Count answers that aren't labels, or malformed items of tags and trees; see `TaskResult.answers`.
-
-    If labels are hidden, only the number of items in each gold answer is used, not the items themselves.
-    """
-    output = job.task.output
-    counts = Counter[str]()
-    if isinstance(output, Label):
-        questions = label_questions(job.task, job.store, job.split)
-        given = Counter((text, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True))
-        counts["other_label"] = sum(
-            count for (text, question), count in given.items() if is_other_label(text, output, question)
-        )
-    if isinstance(output, Tags | Tree):
-        golds, known = {item.id: item.answers[0] for item in job.references}, texts
-        if job.store.hides(job.task, job.split):
-            golds = {id_: " ".join("?" for _ in gold.split()) for id_, gold in golds.items()}
-        else:
-            known = list(golds.values())
-        tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
-        kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
-        faults = [astuple(count_faults(text, golds[id_], tags)) for id_, text in zip(ids, texts, strict=True)]
-        counts.update(dict(zip(kinds, map(sum, zip(*faults, strict=True)), strict=True)))
-    return counts
-
-
-def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task limited to the examples in `kept`, with only the scores of its main metric."""
-    sample = scored.sample
-    if len(kept) == len(ids) or sample is None:
-        return scored
-    places = [place for place, id_ in enumerate(ids) if id_ in kept]
-    references = select(scored.references, places)
-    predictions = [scored.predictions[place] for place in places]
-    metric, rows = sample.metric, scored.rows[places]
-    # Rows of dialogues are kept, because earlier turns affect them. Rows of corpus metrics depend on all examples.
-    if metric.scope == "corpus":
-        metric = find_metric(scored.result.metric).for_data(references)
-        rows = _to_array(metric.statistics(predictions, references))
-    units = unit_numbers(references)
-    part = Sample.of_levels(metric, rows, units, sample.name)
-    result = replace(
-        scored.result,
-        score=part.score,
-        scores=score_rows(metric, rows).details,
-        n=len(places),
-        empty=sum(not text.strip() for text in predictions),
-        partial=LimitedRun(len(places), scored.result.data.rows),
-        units=None,
-        calibration=None,
-        samples=None,
-        variants=None,
-        ceiling=None,
-    )
-    return replace(
-        scored,
-        result=result,
-        references=references,
-        predictions=predictions,
-        sample=part,
-        rows=rows,
-        units=units,
-        variant_rows={},
-        aligned=lambda: {0: scored.aligned()[0].only(places)},
-    )
+def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
+    """Return the questions by id if they list the possible labels, and an empty dict otherwise."""
+    if not isinstance(task.output, Label) or task.output.names:
+        return {}
+    return {row["id"]: row["question"] for row in store.read(task.name, split, ("id", "question"))}
 
 
 # Metrics
@@ -641,25 +548,33 @@ def _compute_rows(
     import numpy as np
 
     if metric.scope != "example":
-        return _to_array(metric.statistics(predictions, references))
-    if pool is None:
-        if name in METRICS and isinstance(references, References) and len(references) <= _MOST_KNOWN:
-            return _to_array(_compute_new_rows(metric, predictions, references))
-        return np.concatenate([*_parts_of_rows(metric, predictions, references)])
-    begun = time.process_time()
-    rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
-    left = max(len(references) - _CHUNK, 0)
-    if (time.process_time() - begun) / _CHUNK * left < _WORTH_SECONDS:
-        rest = _parts_of_rows(metric, predictions[_CHUNK:], references[_CHUNK:])
-        return np.concatenate([_to_array(rows), *rest])
-    starts = range(_CHUNK, len(references), _CHUNK)
-    parts = pool.map(
-        _statistics,
-        [name] * len(starts),
-        [list(predictions[start : start + _CHUNK]) for start in starts],
-        [list(references[start : start + _CHUNK]) for start in starts],
-    )
-    return _to_array(rows + [row for part in parts for row in part])
+        return np.asarray(metric.statistics(predictions, references), dtype=float)
+    if (
+        pool is None
+        and name in METRICS
+        and isinstance(references, References)
+        and len(references) <= _MOST_KNOWN
+    ):
+        return np.asarray(_compute_new_rows(metric, predictions, references), dtype=float)
+    parts, items, begun = list[Any](), iter(references), time.process_time()
+    for start in range(0, len(predictions), _CHUNK):  # tuples take four times as much memory as arrays
+        texts = predictions[start : start + _CHUNK]
+        parts.append(np.asarray(metric.statistics(texts, list(islice(items, len(texts)))), dtype=float))
+        seconds = (time.process_time() - begun) / _CHUNK * (len(predictions) - _CHUNK)
+        if pool is not None and not start and seconds >= _WORTH_SECONDS:
+            rest = range(_CHUNK, len(predictions), _CHUNK)
+            parts += pool.map(
+                _statistics,
+                [name] * len(rest),
+                [list(predictions[start : start + _CHUNK]) for start in rest],
+                [list(references[start : start + _CHUNK]) for start in rest],
+            )
+            break
+    return np.concatenate(parts)
+
+
+def _statistics(name: str, predictions: list[str], references: list[Reference]) -> Sequence[Row]:
+    return find_metric(name).statistics(predictions, references)
 
 
 _MOST_KNOWN = 50_000
@@ -680,29 +595,6 @@ def _compute_new_rows(metric: Metric, predictions: Sequence[str], references: Re
     if len(known) + len(made) <= _MOST_KNOWN:
         known |= made
     return rows
-
-
-_PART = 10_000
-"""The number of examples to score before converting rows to an array. Tuples take four times as much memory."""
-
-
-def _parts_of_rows(
-    metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
-) -> Iterator[Any]:
-    items = iter(references)
-    for start in range(0, len(predictions), _PART):
-        part = predictions[start : start + _PART]
-        yield _to_array(metric.statistics(part, list(islice(items, len(part)))))
-
-
-def _to_array(rows: Sequence[Row]) -> Any:
-    import numpy as np
-
-    return np.asarray(rows, dtype=float)
-
-
-def _statistics(name: str, predictions: list[str], references: list[Reference]) -> Sequence[Row]:
-    return find_metric(name).statistics(predictions, references)
 
 
 @contextmanager
@@ -729,8 +621,6 @@ def collector_paused() -> Iterator[None]:
 
 def ids_of(references: Sequence[Item]) -> list[str]:
     """Return the ids of references. If references are stored in columns, no items are created."""
-    while isinstance(references, Deferred):
-        references = references.read()
     return references.ids if isinstance(references, References) else [item.id for item in references]
 
 
@@ -747,3 +637,115 @@ def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Exa
         return references
     wanted = set(places)
     return [item for at, item in enumerate(references) if at in wanted]
+
+
+# The ledger
+
+_OLD_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class _Entry:
+    key: str
+    result: TaskResult
+    columns: tuple[str, ...]
+    rows: bytes
+    units: bytes
+    variant_rows: dict[int, bytes]
+
+
+class Ledger:
+    """A cache of results and statistics, so that the same answers are not scored twice.
+
+    `$DECABENCH_HOME/ledger/<code>/<key>` contains the result of one task. The key is a digest of everything that
+    affects the result. The ledger can be deleted at any time and is never part of a submission. Damaged or misnamed
+    entries are ignored.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "ledger" / code_digest()[:16]
+
+    def find(self, job: Job) -> ScoredTask | None:
+        """Return the stored result of a job, without its answers, or None if there is no valid entry."""
+        import msgspec
+
+        zstd = import_zstd()
+        try:
+            content = zstd.decompress((self._folder / job.key).read_bytes()) if job.key else b""
+            entry = msgspec.msgpack.decode(content, type=_Entry)
+            if entry.key != job.key:
+                return None
+            rows, (units, layout) = _unpack(entry.rows), _lay_out(entry.units)
+            reworded = {number: _unpack(packed) for number, packed in entry.variant_rows.items()}
+        except (OSError, ValueError, msgspec.MsgspecError, zstd.ZstdError):
+            return None
+        metric = METRICS[job.task.metric].for_columns(entry.columns)
+        sample = Sample.of_layout(metric, rows, layout, job.task.name)
+        return ScoredTask(
+            entry.result,
+            sample,
+            rows,
+            units,
+            variant_rows=reworded,
+            files=job.files,
+            hidden=job.hidden,
+            key=job.key,
+        )
+
+    def has(self, job: Job) -> bool:
+        """Return whether there is an entry for a job. The entry can still turn out to be damaged."""
+        return (self._folder / job.key).is_file()
+
+    def keep(self, job: Job, found: ScoredTask) -> None:
+        """Store a result. Does nothing if the task failed, if the job has no key, or if the file can't be written."""
+        import msgspec
+
+        if found.sample is None or not job.key:
+            return
+        entry = _Entry(
+            job.key,
+            found.result,
+            found.sample.metric.columns,
+            _pack(found.rows),
+            _pack(found.units),
+            {number: _pack(rows) for number, rows in found.variant_rows.items()},
+        )
+        zstd = import_zstd()
+        options = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.checksum_flag: 1}
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # not flushed to disk, which takes longer than scoring; a damaged entry is ignored
+            (self._folder / job.key).write_bytes(
+                zstd.compress(msgspec.msgpack.encode(entry), options=options)
+            )
+            _sweep(self._folder)
+
+
+def _pack(array: Array) -> bytes:
+    import numpy as np
+
+    np.save(content := BytesIO(), array, allow_pickle=False)
+    return content.getvalue()
+
+
+def _unpack(content: bytes) -> Array:
+    import numpy as np
+
+    found: Array = np.load(BytesIO(content), allow_pickle=False)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _lay_out(units: bytes) -> tuple[Array, Layout]:
+    found = _unpack(units)
+    return found, Layout.of(found)
+
+
+@lru_cache(maxsize=16)  # runs once per home
+def _sweep(ours: Path) -> None:
+    """Remove the entries of other code versions, except versions that wrote an entry in the last week."""
+    with suppress(OSError):
+        for other in ours.parent.iterdir():
+            is_old = time.time() - other.stat().st_mtime > _OLD_SECONDS
+            if other != ours and not other.is_symlink() and is_old:
+                shutil.rmtree(other, ignore_errors=True)

@@ -112,7 +112,11 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         tasks=list(file.tasks),
         answers=file.answers,
         suite=file.suite,
-        without=_stated_without(stated["tasks"]),
+        without={
+            name: task.partial.without
+            for name, task in file.tasks.items()
+            if task.partial and task.partial.without
+        },
         again=True,
     )
     with open_submission(submission) as opened:
@@ -151,16 +155,6 @@ def _about(submission: Mapping[str, Any], tasks: Sequence[str], split: str) -> d
         else value
         for key, value in submission.items()
     }
-
-
-def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
-    found = {}
-    for name, task in tasks.items():
-        partial = task.get("partial") if isinstance(task, Mapping) else None
-        ids = partial.get("without") if isinstance(partial, Mapping) else None
-        if ids and isinstance(ids, list) and all(isinstance(id_, str) for id_ in ids):
-            found[name] = ids
-    return found
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[Discrepancy]:

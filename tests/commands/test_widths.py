@@ -40,7 +40,7 @@ validation = "rows.jsonl"
 def place(request, tmp_path_factory):
     """A folder with data for sst and a task with a long name, two baseline submissions, and the task's file."""
     from decabench.runs import predict
-    from decabench.scoring import ScoringOptions, results_folder, score_submission, write_results
+    from decabench.scoring import ScoringOptions, score_submission
     from decabench.tasks import prepare
 
     place = tmp_path_factory.mktemp("widths")
@@ -58,8 +58,7 @@ def place(request, tmp_path_factory):
             name, place / "submissions" / name, ["sst", request.param], home=place / "home", include=include
         )
         options = ScoringOptions(home=place / "home", include=include, tasks=["sst", request.param])
-        results, scored = score_submission(folder, options)
-        write_results(folder, results_folder(folder, results), results, scored, options)
+        score_submission(folder, options)[0].write()
     return place
 
 

@@ -25,8 +25,6 @@ from decabench.scoring import (
     ScoringOptions,
     evaluate,
     score_submission,
-    write_results_file,
-    write_statistics,
 )
 from decabench.scoring.task_results import Job
 from decabench.submission import SubmissionInfo, write_submission
@@ -185,9 +183,7 @@ def one(made_up: Path, home: Path, tmp_path: Path) -> Path:
 
 def add_results(place: Path, home: Path) -> None:
     options = ScoringOptions(home=home, tasks=PAIR.tasks)
-    found, scored = score_submission(place, options)
-    write_results_file(place / "results" / "validation", found)
-    write_statistics(place / "results" / "validation", scored)
+    score_submission(place, options)[0].write()
 
 
 def change_results(place: Path, edit: Callable[[Mapping[str, Any]], object]) -> None:

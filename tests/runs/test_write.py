@@ -24,10 +24,8 @@ from decabench.runs.write import HALF_WRITTEN, make_line, run_plan
 from decabench.scoring import (
     ScoringOptions,
     evaluate,
-    results_folder,
     score_submission,
     verify,
-    write_results,
 )
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -233,8 +231,7 @@ def evaluated(run, home, tmp_path):
 
 def _record(folder, home, **more):
     options = ScoringOptions(home=home, **more)
-    results, scored = score_submission(folder, options)
-    return write_results(folder, results_folder(folder, results), results, scored, options)
+    return score_submission(folder, options)[0].write()
 
 
 def _results(folder):
@@ -665,7 +662,7 @@ def test_reasoning_that_arrives_apart_is_no_answer_either(finish, rule):
 def scored(home: Path, submit: Callable[..., Path]) -> Path:
     folder = submit("majority", ["sst", "schema"], "s")
     options = ScoringOptions(home=home)
-    write_results(folder, folder / "results" / "validation", *score_submission(folder, options), options)
+    score_submission(folder, options)[0].write()
     return folder
 
 

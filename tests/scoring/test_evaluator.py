@@ -26,7 +26,6 @@ from decabench.scoring import (
     ScoringOptions,
     compare,
     evaluate,
-    evaluator,
     score_submission,
     task_results,
     verify,
@@ -266,7 +265,7 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     alone = evaluate(folder, home=home).to_json()
     started = []
     pool = task_results.process_pool
-    monkeypatch.setattr(evaluator.Ledger, "find", lambda *_: None)
+    monkeypatch.setattr(task_results.Ledger, "find", lambda *_: None)
     monkeypatch.setattr(task_results, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(task_results, "_CHUNK", 7)
     monkeypatch.setattr(task_results, "_WORTH_SECONDS", 0.0)

@@ -30,9 +30,8 @@ from decabench.scoring import (
     read_results_file,
     read_statistics,
     score_submission,
-    write_statistics,
 )
-from decabench.scoring.examples import STATISTICS
+from decabench.scoring.results import STATISTICS
 from decabench.scoring.significance import Sample, score_interval
 from decabench.submission import write_submission
 from decabench.tasks import TASKS, Store
@@ -340,7 +339,7 @@ def test_other_metrics_compare_answers_as_they_stand(metric: str) -> None:
 def scored(home, submit, tmp_path):
     folder = submit("lead-3", ["squad", "woz.en", "iwslt.en.de"], "s")
     results, found = score_submission(folder, ScoringOptions(home=home))
-    write_statistics(tmp_path / "results", found)
+    results.write(tmp_path / "results")
     return results, found, tmp_path / "results"
 
 

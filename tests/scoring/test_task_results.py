@@ -22,8 +22,7 @@ from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.metrics import METRICS, Item
 from decabench.predictors import ModelOptions
 from decabench.scoring import compare, evaluate
-from decabench.scoring.examples import read_statistics
-from decabench.scoring.significance import Sample, score_interval
+from decabench.scoring.significance import Sample, read_statistics, score_interval
 from decabench.scoring.task_results import find_metric, score_task
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store

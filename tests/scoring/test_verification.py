@@ -27,7 +27,6 @@ from decabench.scoring import (
     statistics_path,
     verify,
     verify_file,
-    write_results,
 )
 from decabench.submission import remove_results
 from decabench.tasks import DECATHLON, Store
@@ -36,9 +35,8 @@ TASKS = ("squad", "sst", "woz.en", "schema")
 
 
 def score(folder: Path, home: Path, output: Path | None = None, **options: Any) -> Path:
-    chosen = ScoringOptions(home=home, **options)
-    target = output or folder / "results" / "validation"
-    return write_results(folder, target, *score_submission(folder, chosen), chosen)
+    results, _ = score_submission(folder, ScoringOptions(home=home, **options))
+    return results.write(output or folder / "results" / "validation")
 
 
 @pytest.fixture
@@ -262,6 +260,9 @@ def test_a_changed_answer_is_named_with_the_scores_that_rest_on_it(few: Path, ho
     assert set(found.scored) == set(TASKS) and not found.ok
 
 
+VARIANTS = {"scores": {"0": 9.0, "1": 9.0}, "mean": 9.0, "worst": 9.0, "spread": 0.0}
+
+
 @pytest.mark.parametrize(
     ("keys", "value", "said"),
     [
@@ -273,7 +274,7 @@ def test_a_changed_answer_is_named_with_the_scores_that_rest_on_it(few: Path, ho
         (("total", "score"), 900.0, "total.score: the file was edited"),
         (("submission", "name"), "other", "submission.name: submission.toml has changed"),
         (("decabench",), "9.9", "decabench: scored by a different version of decabench"),
-        (("tasks", "sst", "variants"), {"mean": 9}, "sst: variants: the answers to other wordings"),
+        (("tasks", "sst", "variants"), VARIANTS, "sst: variants: the answers to other wordings"),
         (("mine",), 1, "mine: the file was edited"),
     ],
 )
