@@ -207,6 +207,11 @@ class Store:
         for row in self.read(task, split):
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
+    def prompts(self, task: str, split: str) -> dict[str, tuple[str, str]]:
+        """Return the question and the context of each example of a prepared split, by id."""
+        rows = self.read(task, split, ("id", "question", "context"))
+        return {row["id"]: (row["question"], row["context"]) for row in rows}
+
     def ids(self, task: str, split: str) -> list[str]:
         """Return the ids of a prepared split, in order."""
         return [row["id"] for row in self.read(task, split, ("id",))]

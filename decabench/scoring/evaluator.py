@@ -70,7 +70,6 @@ from decabench.submission import (
     Submission,
     open_submission,
     read_lines,
-    read_prompts,
 )
 from decabench.tasks import (
     DECATHLON,
@@ -469,7 +468,7 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
         ids_of(found.references),
         found.predictions,
         None if found.hidden else found.references,
-        partial(read_prompts, store, task.name, split),
+        partial(store.prompts, task.name, split),
         lambda: task.answer_form,
         label_questions(task, store, split),
     )

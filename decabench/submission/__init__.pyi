@@ -18,7 +18,6 @@ from .archive import ARCHIVE_SUFFIXES as ARCHIVE_SUFFIXES
 from .checker import IdList as IdList
 from .checker import check_submission as check_submission
 from .checker import read_id_list as read_id_list
-from .checker import read_prompts as read_prompts
 from .checker import write_id_list as write_id_list
 from .faults import CheckReport as CheckReport
 from .faults import Fault as Fault

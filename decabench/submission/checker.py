@@ -138,8 +138,7 @@ def _form_faults(
         store = None
     if store is not None and isinstance(task.output, Tags | Tree):
         words = {
-            id_: len(context.split())
-            for id_, (_, context) in read_prompts(store, task.name, file.split).items()
+            id_: len(context.split()) for id_, (_, context) in store.prompts(task.name, file.split).items()
         }
         pairs = [(line.id or "", len((line.answer or "").split())) for line in lines]
         if wrong := [(id_, given) for id_, given in pairs if words.get(id_, given) != given]:
@@ -165,17 +164,11 @@ def _form_faults(
         [f"line {line.number}" for line in lines],
         [line.answer or "" for line in lines],
         references,  # without gold answers if the split is hidden
-        partial(read_prompts, store, task.name, file.split) if store is not None else None,
+        partial(store.prompts, task.name, file.split) if store is not None else None,
         lambda: task.answer_form,
     )
     for code, sentence in describe_answers(given_answers):
         yield Fault(code, sentence, file.name)
-
-
-def read_prompts(store: Store, task: str, split: str) -> dict[str, tuple[str, str]]:
-    """Return the question and the context of each example of a prepared split, by id."""
-    rows = store.read(task, split, ("id", "question", "context"))
-    return {row["id"]: (row["question"], row["context"]) for row in rows}
 
 
 def _unknown_variant(file: PredictionFile, task: Task) -> Iterator[Fault]:
