@@ -27,7 +27,7 @@ PLANS, PAGES = ROOT / "plans", ROOT / "pages"
 
 
 def find_plan(name: str) -> Path:
-    """Return the file of a plan, given its name or path. Raises DecabenchError."""
+    """Return the file of a plan, given its name or path. Raises DecabenchError if there is no such plan."""
     path = PLANS / name / "plan.toml"
     if path.exists() or (path := Path(name)).is_file():
         return path

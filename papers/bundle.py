@@ -41,7 +41,10 @@ def write_bundle(
     settings: Mapping[str, Any] | Sequence[str],
     home: Path | None,
 ) -> str:
-    """Write a bundle for built-in tasks, and return instructions. Raises DecabenchError."""
+    """Write a bundle for built-in tasks, and return instructions for the other machine.
+
+    Raises DecabenchError if the folder is not empty, a setting is invalid, or a task is not prepared.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise DecabenchError(f"{folder} is not empty. Choose another folder.")
     made, _ = combine_settings(TrainConfig(), config, settings, tasks=tuple(tasks))

@@ -25,7 +25,7 @@ COLORS = 10
 STYLES = ("-", "--", ":", "-.")
 
 Curve = list[tuple[float, float]]
-"""(epoch or step, score) for each validation."""
+"""The epoch or step, and the score, of each validation."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Training:
     by_epoch: bool
     """Whether validation ran at the end of each epoch."""
     validations: list[tuple[float, str, float]]
-    """(step, task, score) for each validation."""
+    """The step, the task and the score of each validation."""
     kept: int | None = None
     """The epoch whose weights were kept, counted from 1, or None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)

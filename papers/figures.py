@@ -45,7 +45,7 @@ LAYERS = {
 
 @torch.inference_mode()
 def encoder_activations(model: TrainedModel, task: Task, example: Example) -> dict[str, np.ndarray]:
-    """Record the activations of MQAN's encoder for an example, shape (tokens, d) for each of LAYERS.
+    """Return the activations of MQAN's encoder for an example. Each of LAYERS has an array of shape (tokens, d).
 
     Raises DecabenchError for models without coattention and self-attention over both texts.
     """
@@ -117,7 +117,7 @@ class FusionTrace:
     labels: Sequence[str]
     """The task's labels."""
     probabilities: Sequence[Sequence[float]]
-    """(T, labels): the output layer's probabilities for each word's state.
+    """The probability of each label, computed from each word's state, (T, labels).
 
     In a bidirectional model, the state covers the words up to and including this word, and the words from this
     word on.
@@ -125,14 +125,15 @@ class FusionTrace:
     answer: str
     """The model's answer."""
     gates: Sequence[Sequence[float]]
-    """(T, width): the fusion gate, 0-1, forward states first. Empty for a model without external memory."""
+    """The fusion gate at each word, 0–1, (T, width). The units of the forward direction come first. Empty for a model
+    without external memory."""
 
 
 @torch.inference_mode()
 def trace_fusion(model: TrainedModel, task: Task, example: Example) -> FusionTrace:
     """Record a model's predictions after each word of an example.
 
-    Raises DecabenchError for other models and tasks.
+    Raises DecabenchError if the model doesn't read word by word, or if the task has no labels.
     """
     network, output = model.network, model.outputs.get(task.name)
     trace = getattr(network, "trace", None)
@@ -199,19 +200,20 @@ class MatrixChanges:
     words: Sequence[str]
     """The T words."""
     means: Sequence[float]
-    """(T - 1,): the mean of |W(z_t) - W(z_t-1)| / |W(z_t-1)| over all entries, from the second word on (Eq. 54).
+    """The mean of |W(z_t) - W(z_t-1)| / |W(z_t-1)| over all entries, for each word from the second on (Eq. 54).
 
     Entries near 0 dominate the mean.
     """
     norms: Sequence[float]
-    """(T - 1,): the norm of W(z_t) - W(z_t-1), divided by the norm of W(z_t-1)."""
+    """The norm of W(z_t) - W(z_t-1), divided by the norm of W(z_t-1), for each word from the second on."""
 
 
 @torch.inference_mode()
 def measure_changes(model: TrainedModel, task: Task, example: Example) -> MatrixChanges:
     """Measure how a Meta-LSTM's matrices change from word to word.
 
-    In a bidirectional model, only the forward direction is measured. Raises DecabenchError for other models.
+    In a bidirectional model, only the forward direction is measured. Raises DecabenchError if the model is not a
+    meta-lstm.
     """
     network: Any = model.network
     if model.config.name != "meta-lstm":

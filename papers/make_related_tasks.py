@@ -43,7 +43,7 @@ class RelatedTasks:
     """A family of tasks."""
 
     tables: npt.NDArray[np.int64]
-    """(tasks, SEGMENTS, WORDS, KINDS): the tag of each word, depending on the kind of the previous word."""
+    """The tag of each word, depending on the kind of the previous word, (tasks, SEGMENTS, WORDS, KINDS)."""
     relatedness: Sequence[float]
     """The expected share of entries common to all tasks, by segment."""
     noise: float
@@ -51,7 +51,7 @@ class RelatedTasks:
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
-        """(tasks, tasks, SEGMENTS): the share of entries common to each pair of tasks."""
+        """The share of entries common to each pair of tasks, (tasks, tasks, SEGMENTS)."""
         same = self.tables[:, None] == self.tables[None]
         agreement: npt.NDArray[np.float64] = same.mean((3, 4))
         return agreement

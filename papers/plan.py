@@ -436,7 +436,7 @@ def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
 
 
 def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
-    """Read a plan, and check that all names in it are defined. Raises DataError."""
+    """Read a plan, and check that all names in it are defined. Raises DataError if the plan is not valid."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = content.pop("lists", {})

@@ -44,7 +44,7 @@ class Records:
     def read(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files of all records, as `RUN-seed-N/NAME` and content.
 
-        Newer records replace older records. Raises DataError.
+        Newer records replace older records. Raises DataError if a record can't be read.
         """
         newer = {path.stem for path in self.loose}
         if self.archive.exists():
@@ -53,7 +53,7 @@ class Records:
             yield from ((f"{path.stem}/{name}", content) for name, content in read_zip(path).items())
 
     def unpack(self, folder: Path) -> None:
-        """Write each record as a folder, unless the folder exists. Raises DataError."""
+        """Write each record as a folder, unless the folder exists. Raises DataError if a record can't be read."""
         parts = dict[str, Path]()
         for name, content in self.read():
             run, _, rest = name.partition("/")
@@ -92,7 +92,7 @@ def run_of(name: str) -> str:
 
 
 def read_zip(path: Path) -> dict[str, bytes]:
-    """Read a zip file into a mapping from name to content. Raises DataError."""
+    """Return the content of each file in a zip file, by name. Raises DataError if it is not a record."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {name: archive.read(name) for name in map(_safe, archive.namelist())}
@@ -101,7 +101,7 @@ def read_zip(path: Path) -> dict[str, bytes]:
 
 
 def read_archive(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of every file in an archive. Raises DataError."""
+    """Yield the name and content of every file in an archive. Raises DataError if it can't be read."""
     try:
         with tarfile.open(path, "r:xz") as archive:
             for member in archive:

@@ -56,7 +56,10 @@ class UnknownWords:
 
 
 def score_unknown_words(model: TrainedModel, task: Task, examples: Sequence[Example]) -> UnknownWords:
-    """Score a model's tags or trees, and separately for unknown words. Raises DecabenchError for other tasks."""
+    """Score a model's tags or trees, over all words and over unknown words only.
+
+    Raises DecabenchError if the task has neither tags nor trees.
+    """
     known = _network(model).embed.parts.words
     if not isinstance(task.output, Tags | Tree):
         raise DecabenchError(f"{task.name} has neither tags nor trees. Choose another task.")

@@ -112,7 +112,7 @@ def trace_answers(model: MQAN, batch: MQANBatch) -> tuple[GeneratedWords, Decode
     Also returns the weights of the sources in SOURCES, (B, n, 3), for n steps.
     """
     found, decoder, encoded = model.decode(batch), model.decoder, model.encoder(batch)
-    # The decoder reads the generated answers once more, all steps together.
+    # The decoder reads the generated answers again, all steps together.
     read = F.pad(found.outputs[:, :-1], (1, 0), value=INIT).to(encoded.context.device)
     a_self = decoder.self_attend(decoder.represent(model.words(read, batch)), encoded)
     h, context, attention, _ = decoder.recur(a_self, encoded)

@@ -153,19 +153,28 @@ class MultitaskNetwork(nn.Module):
         return [self.losses(batch) for batch in batches]
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called at the start of an epoch, counted from 1, unless the run's length is set in steps."""
+        """Prepare for an epoch, counted from 1.
+
+        The trainer calls this at the start of each epoch, unless the run's length is set in steps.
+        """
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Called at the start of each pass over a task's training data. `number` counts the passes from 1."""
+        """Prepare for a pass over a task's training data, which the trainer is about to start.
+
+        `number` counts the task's passes from 1.
+        """
 
     def adjust_gradients(self) -> None:
-        """Called before gradients are clipped, to change them in place, for example by adding a penalty."""
+        """Change the gradients in place, for example by adding a penalty.
+
+        The trainer calls this before clipping the gradients.
+        """
 
     def before_step(self, rate: float) -> None:
-        """Called after gradients are clipped and before the optimizer's step.
+        """Change the parameters in place, for example to apply a weight decay that clipping must not scale.
 
-        `rate` is the learning rate of the step. Parameters can be changed in place, for example to apply a
-        weight decay that clipping must not scale.
+        The trainer calls this after clipping the gradients and before the optimizer's step. `rate` is the learning rate
+        of the step.
         """
 
 
@@ -232,7 +241,7 @@ class Family:
         return total
 
     def padded_lengths(self, lengths: Lengths) -> Integers:
-        """Return each example's length for `batch_rule = "padded"`."""
+        """Return the length by which `batch_rule = "padded"` measures each example."""
         return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
     def sort_keys(self, lengths: Lengths, by_answer: bool = False) -> Sequence[Integers]:

@@ -376,7 +376,7 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a dataclass updated with the values in a mapping.
+    """Return a copy of a dataclass with the values in a mapping.
 
     A table updates the old table, and an empty table replaces it.
     """

@@ -428,7 +428,7 @@ class _Batch:
     """A batch that is ready for the network."""
 
     content: Any
-    """The batch, on the device."""
+    """The batch as tensors on the device."""
     examples: int
     """The number of examples in the batch."""
     begins_pass: int

@@ -158,7 +158,7 @@ class Schedule:
         return float((self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature))
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
-        """Return a description of the first `step` steps, which is the same for two schedules if these steps are."""
+        """Return values that describe the first `step` steps. Schedules with equal values take the same steps."""
         return [
             (
                 stretch.start,

@@ -26,7 +26,7 @@ def is_contextual(name: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split the name of vectors into its prefix, which is `contextual:` or an empty string, and the rest."""
+    """Split a name into the prefix `contextual:`, or an empty string for other vectors, and the rest."""
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
