@@ -6,13 +6,15 @@ a cluster.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from decabench.errors import DecabenchError, ModelError
 from decabench.predictors import (
@@ -265,6 +267,7 @@ class LocalEngine:
         self._factory: PredictorFactory | None = None
 
     def __enter__(self) -> Self:
+        self._stack.enter_context(_without_silent_exit())
         return self
 
     def __exit__(
@@ -277,6 +280,31 @@ class LocalEngine:
         if self._factory is None:
             self._factory = self._stack.enter_context(self._backend.open())
         return ask_predictor(self._factory, setting, questions, self._batch_size)
+
+
+@contextmanager
+def _without_silent_exit() -> Iterator[None]:
+    """Make os._exit() in a predictor's code end this process with an error.
+
+    Processes forked by the predictor can still call os._exit() as usual.
+    """
+    usual, own = os._exit, os.getpid()
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() == own:
+            sys.stderr.write(
+                f"Error: The predictor called os._exit({status}), so no submission was written. Remove "
+                "this call, then run the same command again to continue.\n"
+            )
+            sys.stderr.flush()
+            status = ModelError.exit_code
+        usual(status)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = usual
 
 
 _THEIRS = (Exception, GeneratorExit)

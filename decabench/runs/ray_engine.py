@@ -11,7 +11,9 @@ import logging
 import os
 import pickle
 import shutil
+import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -374,11 +376,25 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
             f"{address} is an address for Ray Client, which decabench does not support. Run decabench on a machine in "
             "the cluster with --address auto, or submit the command with ray job submit."
         )
+    with _own_sigterm():
+        try:
+            _connect(ray, address, workers)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Restore the SIGTERM handler, which Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        _connect(ray, address, workers)
         yield
     finally:
-        ray.shutdown()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:

@@ -367,12 +367,13 @@ def start(tmp_path: Path, home: Path, end: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_run_is_continued(tmp_path: Path, home: Path) -> None:
-    with start(tmp_path, home, "ctypes.string_at(0)") as process:
-        process.communicate(timeout=60)
-    assert process.returncode
+@pytest.mark.parametrize("end", ["os._exit(0)", "ctypes.string_at(0)"])
+def test_the_run_is_continued(tmp_path: Path, home: Path, end: str) -> None:
+    with start(tmp_path, home, end) as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode if "ctypes" in end else process.returncode == 4 and "called os._exit(0)" in said
     (tmp_path / "good").touch()
-    with start(tmp_path, home, "ctypes.string_at(0)") as process:
+    with start(tmp_path, home, end) as process:
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert len((tmp_path / "out" / "predictions" / "sst.validation.jsonl").read_text().splitlines()) == 32
