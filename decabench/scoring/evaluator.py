@@ -588,14 +588,14 @@ def _make_rows(
     shows_answers, shows_raw, shows_reasoning, shows_references = (
         name not in head.left_out for name in ("prediction", "raw", "reasoning", "references")
     )
-    takes = cache(partial(takes_label, metric))
+    takes, output = cache(partial(takes_label, metric)), task.output
     references, wordings = found.references, found.read().wordings
     for number, rows in ((0, found.rows), *found.variant_rows.items()):
         numbers = _rows_with_scores(metric, rows, has_scores=head.best is not None)
         texts, details = wordings[number].texts(options.answers), wordings[number].details
         for at, (item, text, (row, score)) in enumerate(zip(references, texts, numbers, strict=True)):
             line, form, question = details.get(at), "", questions.get(item.id, "")
-            labels = task.output.names or list_options(question) if isinstance(task.output, Label) else ()
+            labels = output.names or list_options(question) if isinstance(output, Label) else ()
             if labels and text not in labels:
                 form = label_flag(text, labels, question, takes)
             # in a group, a right answer can follow wrong turns

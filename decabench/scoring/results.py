@@ -606,6 +606,11 @@ def _parse_task(name: str, value: Any) -> TaskResult:
             raise ValueError(fault)
     except ValueError as error:
         raise ValueError(f"{printable(name[:80])}: {error}") from error
+    if task.variants and name in TASKS and task.metric in METRICS:  # wordings may have been retired since
+        headlines, retired = {**task.variants.scores, **task.variants.retired}, TASKS[name].retired_variants
+        summed = VariantScores.of(headlines, METRICS[task.metric].higher_is_better, retired)
+        stated = {key: getattr(task.variants, key) for key in ("predictions", "failed")}
+        task = replace(task, variants=replace(summed, **stated))
     return task
 
 
