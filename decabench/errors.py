@@ -60,7 +60,10 @@ def install_hint(extra: str) -> str:
 
 
 def require_package(what: str, extra: str, *packages: str) -> None:
-    """Raise DecabenchError if a package that `what` requires is not installed. The packages belong to `extra`."""
+    """Raise DecabenchError if any of the packages is not installed.
+
+    `what` names the feature that requires them, and `extra` is the extra that installs them.
+    """
     from importlib.util import find_spec
 
     if missing := [name for name in packages if find_spec(name) is None]:

@@ -245,7 +245,10 @@ _PREFIX, _SUFFIX = ".decabench-", ".tmp"
 _TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 
 _LONGEST_NAME = 200
-"""The maximum number of bytes of a file's name in its temporary name. A file name can have at most 255 bytes."""
+"""The maximum number of bytes of a file's name that its temporary name includes.
+
+Whole file names can have at most 255 bytes.
+"""
 
 _OLD_SECONDS = 24 * 3600
 """The age at which a temporary file counts as abandoned if files can't be locked."""

@@ -33,7 +33,7 @@ class OptionInfo:
     unset: str = ""
     """The default as shown on the help page, such as `the template's`, if the field's default is None."""
     parse: Callable[[str], Any] | None = None
-    """Converts the typed text to a value. Raises ValueError if the text is invalid."""
+    """Converts the typed string to a value. Raises ValueError if the string is invalid."""
     type: Any = None
     """A click type, for a file or folder."""
     complete: Callable[..., list[str]] | None = None

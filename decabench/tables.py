@@ -151,20 +151,21 @@ KINDS = {
     "array": "a list",
     "object": "a table",
 }
-"""Words for the types in msgspec's errors."""
+"""Descriptions of the types named in msgspec's errors."""
 
 
 def read_settings(settings: Mapping[str, Any] | Iterable[str], example: str) -> Iterable[tuple[str, Any]]:
-    """Return the keys and values of settings, given as a mapping or as texts in the form `KEY=VALUE`."""
+    """Return the keys and values of settings, given as a mapping or as `KEY=VALUE` strings."""
     if isinstance(settings, Mapping):
         return settings.items()
     return [read_setting(text, example) for text in settings]
 
 
 def read_setting(text: str, example: str) -> tuple[str, Any]:
-    """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as text otherwise.
+    """Parse `KEY=VALUE`, reading the value as TOML if it is valid and as a string otherwise.
 
-    Raises DecabenchError if the text can't be parsed. `example` is a valid setting to show in the message.
+    Raises DecabenchError if the setting can't be parsed. `example` is a valid setting to show in
+    the message.
     """
     path, equals, value = text.partition("=")
     if not equals or not path:

@@ -15,7 +15,7 @@ _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
 
 def bare(text: str) -> str:
-    """Strip spaces and invisible characters from both ends of a text."""
+    """Strip spaces and invisible characters from both ends of a string."""
     return text.strip(_SPACES + _INVISIBLE)
 
 
@@ -25,13 +25,13 @@ def with_full_stop(text: str) -> str:
 
 
 def excerpt(text: str, limit: int = 200) -> str:
-    """Return the first `limit` characters of a text on one line, without control characters."""
+    """Return the first `limit` characters of a string on one line, without control characters."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * limit]).split())
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 
 def quoted(text: str, width: int = 60) -> str:
-    """Return a text in quotation marks, shortened to `width` characters, with control characters escaped."""
+    """Return a quoted string, shortened to `width` characters, with control characters escaped."""
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 
 
@@ -55,10 +55,10 @@ def short_list(names: Sequence[str]) -> str:
 
 
 def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
-    """Wrap each line of a text at `width` columns, or at 40 if `width` is smaller.
+    """Wrap each line of a string at `width` columns, or at 40 if `width` is smaller.
 
-    Lines start with `first`, and their continuations with `rest`. Long words such as paths are not split, so that they
-    can be copied.
+    Lines start with `first`, and their continuations with `rest`. Long words such as paths are
+    not split, so that they can be copied.
     """
     import textwrap  # most commands don't need it
 

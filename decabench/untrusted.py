@@ -209,7 +209,7 @@ def _check_toml(text: str) -> None:
 
 
 _BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
-"""The tokens that end a key, and by how much each token changes the nesting depth."""
+"""Maps each token that ends a key to the change that it makes to the nesting depth."""
 
 
 # Files
@@ -247,7 +247,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class BrokenCsvError(ValueError):
-    """A row of a file is not valid CSV. `first` and `last` are the numbers of the row's first and last lines."""
+    """A row of a file is not valid CSV. `first` and `last` are the row's first and last line numbers."""
 
     def __init__(self, reason: str, first: int, last: int) -> None:
         super().__init__(reason)

@@ -135,7 +135,10 @@ _MORE = (
     ("time", "Seconds per thousand answers, on the machine that produced them", 1),
     ("cost", "Cost, at the prices that the submitter stated", 2),
 )
-"""(name, description, decimals) of each optional column. A value is the sum or mean over the tasks that report it."""
+"""(name, description, decimal places) of each optional column.
+
+A value is the sum or mean over the tasks that report it.
+"""
 
 
 def _more(entry: Entry, hides: Hides) -> dict[str, float]:

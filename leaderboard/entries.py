@@ -55,7 +55,7 @@ class Evidence:
     sample: Sample | None = None
     """The condensed statistics behind the score, or None if they are not available."""
     scores: Array | None = None
-    """The headline score of each example, shape (examples,). NaN if an example has no score."""
+    """The headline score of each example, of shape (examples,). NaN if an example has no score."""
     key: str = ""
     """The key of the result in the ledger, or an empty string if it has no entry there."""
 
@@ -203,7 +203,7 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """The number of decimals shown: 1 for wide scales, 3 for narrow and unbounded scales."""
+        """The number of decimal places shown: 1 for wide scales, 3 for narrow and unbounded scales."""
         return 1 if 20 <= self.high - self.low < math.inf else 3
 
     @property
@@ -327,7 +327,10 @@ class DataLine:
     origin: str
     """Where the data came from, for example `mirror`, `upstream files` or `bundled sample`."""
     known: str
-    """A note on whether the data matches published checksums, or who stated the origin. Can be empty."""
+    """A note on whether the data matches published checksums, or on who stated the origin.
+
+    Can be empty.
+    """
     count: str
     """The number of examples, if known, for example `1,000 of 10,570`."""
     is_subset: bool
@@ -337,7 +340,7 @@ class DataLine:
     signature: str
     """The metric's signature."""
     note: str
-    """A note on the data from its preparation."""
+    """A note about the data, recorded when it was prepared. Can be empty."""
 
 
 @dataclass(frozen=True)
@@ -345,9 +348,9 @@ class Tests:
     """The tests of all pairs of rows in a table, in the order of `Standings.compared_rows`."""
 
     total: PairTests | None = None
-    """Tests of the totals, adjusted for all pairs of ranked systems."""
+    """Tests of the totals, adjusted for multiple comparisons across all pairs of ranked systems."""
     tasks: Mapping[str, PairTests] = field(default_factory=dict)
-    """Tests of each task, adjusted for all pairs of systems ranked on it."""
+    """Tests of each task, adjusted for multiple comparisons across all pairs of systems ranked on it."""
 
 
 @dataclass(frozen=True)
@@ -437,7 +440,7 @@ class Board:
 
     @property
     def digits(self) -> int:
-        """The number of decimals of a total."""
+        """The number of decimal places of a total."""
         return max(column.digits for column in self.columns)
 
     def show(self, total: float) -> str:
@@ -454,7 +457,10 @@ class Board:
         return [column.name for column in self.columns if split not in column.hidden]
 
     def combine(self, scores: Sequence[float]) -> float:
-        """Return the total of some scores, or 0 if there are no scores or the suite has no total."""
+        """Combine scores into a total.
+
+        Returns 0 if there are no scores or the suite has no total.
+        """
         if not scores or self.suite.total == "none":
             return 0.0
         return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)

@@ -81,7 +81,10 @@ _QUESTIONS = frozenset("what which who whom whose when where why how is are was 
 def _index_and_pieces(
     name: str, index: Mapping[str, Any], rows: Iterable[Any], key: str = ""
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the rows in pieces, as JSON values, and then an index with the number of the first row of each piece."""
+    """Yield files with the rows as JSON values, split into pieces, and then an index file.
+
+    The index contains the position of the first row of each piece.
+    """
     texts = [encode_basestring_ascii(row) if isinstance(row, str) else write_json(row) for row in rows]
     sizes = list(accumulate(map(len, texts), initial=0))
     starts = [0] if texts else []
@@ -158,9 +161,9 @@ class TaskTexts:
     is_whole: bool = False
     """Whether contexts and answers are shown in full, as is necessary for tags and trees."""
     before: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """The positions of the earlier turns of each example's dialogue, by position."""
+    """The indexes of the earlier turns of each example's dialogue, by example index."""
     states: Mapping[int, str] = field(default_factory=dict)
-    """The gold dialogue state after each example, by position."""
+    """The gold dialogue state after each example, by example index."""
 
     @cached_property
     def ids(self) -> list[str]:
@@ -287,7 +290,10 @@ def read_answers_shown(
 
 
 def _read_answers(path: Path, ids: list[str]) -> tuple[list[str], dict[int, AnswerLine]] | None:
-    """Return the answer to each example, and the lines with more than an answer by position, or None for bad files."""
+    """Return the answer to each example, and the lines that contain more than an answer.
+
+    The lines are keyed by example index. Returns None if the file can't be read or is invalid.
+    """
     try:
         read = AlignedAnswers.read_plain(path, ids) or AlignedAnswers.read(read_lines(path, _LIMITS), ids)
     except (DecabenchError, OSError, KeyError):

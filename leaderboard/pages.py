@@ -260,9 +260,10 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
 
 
 def rank_on_task(table: Standings, index: int, column: Column) -> tuple[list[tuple[Place | None, Row]], ...]:
-    """Return the systems, floors, ceilings and rows listed separately that are scored on a task, best first.
+    """Return the systems, floors, ceilings and separately listed rows that are scored on a task.
 
-    Only systems have places. Rows listed separately have the order of the table.
+    Each list is sorted from best to worst, except that separately listed rows keep the order of the
+    table. Only systems have places.
     """
 
     def sort_key(row: Row) -> tuple[float, str, str]:

@@ -265,7 +265,10 @@ class ReviewedScore:
     difference: str = ""
     """The score minus the best score of the other systems."""
     p: str = ""
-    """The two-sided p-value of that difference, adjusted for all pairs on the board."""
+    """The two-sided p-value of that difference, adjusted for multiple comparisons.
+
+    The adjustment covers all pairs on the board.
+    """
     counts: str = ""
     """The number of scored answers, and how many of them are empty."""
 

@@ -475,11 +475,11 @@ def _with_total(entry: Entry) -> Entry:
 
 
 def _guard(entry: Entry, keeper: Keeper) -> Entry:
-    """Round scores on hidden labels to the decimals that pages show, and remove digests that reveal labels.
+    """Round scores on hidden labels as on the pages, and remove digests that reveal labels.
 
-    At full precision, a score such as a mean error can reveal several labels. If answers are nearly perfect,
-    their digest can be used to check guesses of the labels. A fingerprint that was computed before the labels
-    were hidden has the same problem, because it contains no secret.
+    At full precision, a score such as a mean error can reveal several labels. If answers are nearly
+    perfect, their digest can be used to check guesses of the labels. A fingerprint that was computed
+    before the labels were hidden has the same problem, because it contains no secret.
     """
     hidden = {name: task for name, task in entry.tasks.items() if keeper.hides(name, entry.split)}
     if not hidden:
@@ -519,12 +519,13 @@ def _guard(entry: Entry, keeper: Keeper) -> Entry:
 
 
 def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
-    """Replace runs that differ only in their seeds with one entry for the system, which has their mean scores.
+    """Replace runs that differ only in their seeds with one entry for the system.
 
-    A predictor's record is an unverified claim, so only submissions in the same folder and by the same authors are
-    grouped. They must answer the same tasks on the same data. Servers that gave the answers must have named the same
-    models. If several submissions state the same seed, only the first is grouped, and the others remain separate
-    entries.
+    The entry has the mean scores of the runs. A predictor's record is an unverified claim, so only
+    submissions in the same folder and by the same authors are grouped. They must answer the same tasks
+    on the same data. If the answers came from servers, these must have reported the same model names.
+    If several submissions state the same seed, only the first is grouped, and the others remain
+    separate entries.
     """
     groups: dict[Hashable, dict[str, Entry]] = {}
     for entry in entries:

@@ -146,7 +146,7 @@ def build_leaderboard(
 
 
 _SETTLED = 2.0
-"""Seconds after which another change to a file has a different timestamp on every file system."""
+"""Seconds after which a further change to a file gets a different timestamp on any file system."""
 
 
 def _digest_inputs(given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper) -> str:

@@ -183,7 +183,10 @@ def sentence_tokens(text: str, separator: str) -> Sentences:
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
-    """Compute precision, recall and F1, each rounded to five decimals before it is used, as in the Perl script."""
+    """Compute precision, recall and F1.
+
+    Each is rounded to five decimal places before it is used, as in the Perl script.
+    """
     precision = round(hits / candidate, 5) if candidate else 0.0
     recall = round(hits / reference, 5) if reference else 0.0
     if precision + recall == 0:

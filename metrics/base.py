@@ -58,16 +58,22 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
 
 
 REFUSED = "\x00refused"
-"""A marker for an answer that a model or its server refused to give. No file can contain this text."""
+"""A marker for an answer that a model or its server refused to give.
+
+No file can contain this string.
+"""
 
 Row = tuple[float, ...]
 """One number for each name in `Metric.columns`."""
 
 Totals = Mapping[str, Any]
-"""Sums by column name, which are floats or numpy arrays of any shape (one entry per resample)."""
+"""Sums by column name: floats, or numpy arrays of any shape (one entry per resample)."""
 
 Scores = dict[str, Any]
-"""Scores by name, 0-100, which are floats for float totals and arrays of the same shape for array totals."""
+"""Scores from 0 to 100, by name.
+
+They are floats if the totals are floats, and arrays of the same shape if the totals are arrays.
+"""
 
 
 Form = Literal["span", "text", "label", "sql", "state", "tags", "tree", "number"]
@@ -175,18 +181,21 @@ class Metric:
     depends_on_others: bool = False
     """Whether an example's contribution to the main score depends on other predictions, as it does for ranks."""
     class_columns: tuple[str, ...] = ()
-    """The additional columns for each class in the gold answers. For the class `dt`, `gold` becomes `gold:dt`."""
+    """The names of the columns that are added for each class in the gold answers. For the class `dt`, the
+    column `gold` is named `gold:dt`.
+    """
     find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
     """Takes all references, and returns their classes. None if the columns don't depend on the data. Requires the scope
     `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """Takes predictions and references, and returns the states after each example of each group, in order. None if the
-    metric compares single answers. States explain why an answer that equals the gold answer can count as wrong.
+    """Takes predictions and references, and yields, for each group in order, the list of its states, one
+    after each example. None if the metric compares single answers. States explain why an answer that
+    equals the gold answer can count as wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """Takes a reference, and returns the reason why its first answer would change if it were parsed and written again,
-    or an empty string if it would stay the same. The reason completes a sentence that begins with `It has`. Used to
-    check gold answers. None for metrics that compare texts unchanged.
+    """Takes a reference, and returns the reason why its first answer would change if it were parsed and
+    written back, or an empty string if it would stay the same. The reason completes a sentence that
+    begins with `It has`. Used to check gold answers. None for metrics that don't parse answers.
     """
 
     about: str = ""
@@ -252,8 +261,8 @@ class Score:
 def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     """Return an item for each example, given a list of references or a single reference for each example.
 
-    `columns` can contain `id`, `units` and `meta`, with one value per example. Raises MetricError if references are
-    empty or not strings, or if the number of values in a column is wrong.
+    `columns` can contain `id`, `units` and `meta`, with one value per example. Raises MetricError if
+    references are empty or not strings, or if a column doesn't have exactly one value per example.
     """
     listed = _as_list(references, "References must be one list of strings per example")
     # as lists, because a Series is indexed by label

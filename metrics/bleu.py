@@ -58,7 +58,7 @@ def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> 
 
 
 def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:
-    """Return a segment's counts, first in lowercase and then with the original case."""
+    """Return a segment's counts, first of the lowercased text and then of the text in its original case."""
     segments = [_read_words(text, tokenize) for text in (prediction, *answers)]
     lower = _count([words for words, _ in segments])
     if all(words == cased for words, cased in segments):

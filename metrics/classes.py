@@ -28,7 +28,7 @@ from .base import (
 from .tagging import MISSING, count_faults
 
 _Pair = tuple[str, str]
-"""A gold class and a predicted text."""
+"""A pair of strings: the gold class and the prediction."""
 
 _CLASS_COLUMNS = ("gold", "predicted", "right")
 

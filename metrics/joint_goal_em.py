@@ -45,8 +45,9 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse a change of the form `slot: value, slot: value; request, request`.
 
-    Text that doesn't have exactly one semicolon (such as `none`) changes nothing. Parts of the goal that don't have
-    exactly one colon are skipped. A refused answer becomes a slot that no gold answer has.
+    Text that doesn't have exactly one semicolon (such as `none`) changes nothing. Parts of the goal
+    that don't have exactly one colon are skipped. A refused answer sets and requests a special slot
+    that no gold answer contains, so it never counts as right.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))
@@ -58,7 +59,10 @@ def read_change(text: str) -> _Change:
 
 
 def write_change(text: str) -> str:
-    """Return a text as the metric parses it: `food: thai, time: 3:30; phone` becomes `food: thai; phone`."""
+    """Parse a change and write it back.
+
+    For example, `food: thai, time: 3:30; phone` becomes `food: thai; phone`.
+    """
     change = read_change(text)
     if change.request is None:
         return "none"
@@ -75,14 +79,16 @@ LOSSES: Mapping[str, str] = {
     "the same slot twice": "Use each slot only once",
     "a colon after the semicolon": "Write constraints before the semicolon",
 }
-"""The reasons why a change can be altered when it is parsed and written again, with advice for each reason."""
+"""The reasons why a change to the dialogue state may not survive being parsed and written back, each
+with advice.
+"""
 
 
 @lru_cache(maxsize=10_000)
 def find_loss(text: str) -> str:
-    """Return the reason why a text is altered when it is parsed and written again, as a key of LOSSES.
+    """Return the reason why a change doesn't survive being parsed and written back, as a key of LOSSES.
 
-    Returns an empty string if the text isn't altered.
+    Returns an empty string if it stays the same.
     """
     if text.strip().lower() in ("", ";", "none"):
         return ""
@@ -136,10 +142,10 @@ class _Turn(NamedTuple):
 def _read_turns(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> Iterator[tuple[int, _Turn, _Turn]]:
-    """Yield the index, the predicted turn and the gold turn for each turn, one dialogue after another.
+    """Yield (index, predicted turn, gold turn) for each turn, one dialogue after another.
 
-    Turns are sorted by number. decaNLP 2018 sorted ids as strings, which gives the same order for up to 10 turns.
-    Raises MetricError for gold answers that change when they are parsed and written again.
+    Turns are sorted by number. decaNLP 2018 sorted ids as strings, which gives the same order for up to
+    10 turns. Raises MetricError for gold answers that don't survive being parsed and written back.
     """
     require_gold(references, _find_fault)
     current, state, gold_state = "", _Goal(), _Goal()
@@ -214,14 +220,14 @@ def joint_goal_em(
 ) -> Score:
     """Compute joint goal EM, the percentage of turns whose accumulated goal is right.
 
-    The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids (such as `en_12_3`)
-    in `turns`, or lists that contain a single [id, answer] pair. `details` also has turn_goal_em, turn_request_em and
-    avg_dialogue, the mean of joint goal and turn request. As in decaNLP 2018, turn_request_em
-    distinguishes a turn without requests (`food: thai;`) from a turn that changes nothing (`none`).
-    turn_request_em_corrected treats them as equal.
+    The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids
+    (such as `en_12_3`) in `turns`, or lists that contain a single [id, answer] pair. `details` also has
+    turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request. As in
+    decaNLP 2018, turn_request_em distinguishes a turn without requests (`food: thai;`) from a turn that
+    changes nothing (`none`). turn_request_em_corrected treats them as equal.
 
-    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that change when they are
-    parsed and written again. Values can't contain a colon, a comma or a semicolon.
+    Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that don't
+    survive being parsed and written back. Values can't contain a colon, a comma or a semicolon.
     """
     return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
 

@@ -34,7 +34,7 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""The tuple (column, operator, value). Only a misread text has conditions of another length."""
+"""The tuple (column, operator, value). Its length differs only if a query was misread."""
 
 
 class LogicalForm(NamedTuple):
@@ -45,7 +45,7 @@ class LogicalForm(NamedTuple):
     aggregator: int
     """An index into AGGREGATORS."""
     conditions: tuple[_Condition, ...]
-    """The conditions in the order of the text."""
+    """The conditions, in the order in which the query lists them."""
 
     @classmethod
     def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
@@ -116,7 +116,10 @@ _MARKS = {operator: f"Cond{index}" for index, operator in enumerate(OPERATORS)}
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """Return a value without its final `and`. Marks such as `Col2` and `Cond0` become the original words again."""
+    """Return a value without its final `and`.
+
+    Placeholders such as `Col2` and `Cond0` are replaced with the original words.
+    """
     words = text.split()
     if words[-1] == "and":
         words.pop()
@@ -328,7 +331,7 @@ _NAMES = "|".join(filter(None, AGGREGATORS))
 
 @cache  # compiled on first use
 def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """Return pairs of patterns, in the order to try: the text before a selected column, and the text after it.
+    """Return pairs of patterns for the text before and after a selected column, in the order to try them.
 
     The first pattern of each pair has a group for the aggregator.
     """
@@ -341,7 +344,7 @@ def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
 
 _FROM = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?"
 _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
-"""The ways of writing an operator, with its name in OPERATORS."""
+"""The ways to write an operator before a value, each with the operator's name in OPERATORS."""
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
@@ -356,7 +359,10 @@ def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
 
 
 def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each column whose name may begin at `start`, with or without quotes, and the end of the name."""
+    """Yield (column, end index) for each column whose name may begin at `start`.
+
+    The name may be in quotes.
+    """
     for inner in (start + 1, start) if text.startswith(_OPENING, start) else (start,):
         for name in names:
             if text.startswith(name, inner):
@@ -387,7 +393,7 @@ def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def _find_value_end(text: str, begin: int, bracket: int, names: Sequence[str]) -> tuple[int, int] | None:
-    """Return the end of a value and the start of the next condition.
+    """Return the index at which a value ends, and the index at which the next condition starts.
 
     A value ends at the first `and` that is followed by a condition, or at the end of the text.
     """

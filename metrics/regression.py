@@ -14,14 +14,17 @@ from typing import Any
 from .base import Metric, Reference, Row, Scores, Totals, bounded, percent, ratio, require_gold, where
 
 _LIMIT = 1e100
-"""Numbers of at least this size count as unreadable, because their squares could overflow."""
+"""Numbers whose absolute value is at least this large count as unreadable, because their squares could
+overflow.
+"""
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse a number, or return None if the text isn't a finite number below `_LIMIT`.
+    """Parse a number, or return None if the string isn't one.
 
-    Two kinds of text that Python's `float` accepts are not numbers, because C's strtod, R and JSON reject them: `3_5`
-    (35 in Python), and non-ASCII digits such as Arabic digits.
+    The number must be finite, with an absolute value below `_LIMIT`. Two kinds of strings that Python's
+    `float` accepts don't count as numbers, because C's strtod, R and JSON reject them: `3_5` (35 in
+    Python), and non-ASCII digits such as Arabic digits.
     """
     text = text.strip()
     try:
@@ -34,10 +37,11 @@ def _parse_number(text: str) -> float | None:
 def _read_pairs(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> tuple[list[float], list[float], list[float]]:
-    """Return the predicted numbers, the gold numbers, and for each prediction, 1 if it is unreadable and 0 if not.
+    """Return the predicted numbers, the gold numbers, and a flag for each prediction.
 
-    An unreadable prediction is replaced with the end of the gold range that is farther from its gold value. This is the
-    worst answer within the range, so leaving answers empty is no advantage.
+    The flag is 1 if the prediction is unreadable and 0 if not. An unreadable prediction is replaced
+    with the end of the gold range that is farther from its gold value. This is the worst possible
+    answer within the range, so nothing is gained by leaving answers empty.
     """
     gold = [number for reference in references if (number := _parse_number(reference.answers[0])) is not None]
     if len(gold) < len(references):

@@ -27,7 +27,10 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return 1 and the precision, recall and F of each kind, with counts summed over the references (`-f A`)."""
+    """Return an example count of 1, then the precision, recall and F of each kind of ROUGE.
+
+    Counts are first summed over the references (`-f A`).
+    """
     from . import _rouge155 as perl  # slow to import
 
     values: Row = (1.0,)

@@ -24,7 +24,7 @@ class CaseResult:
     name: str
     """The name of the case, such as `squad`."""
     scorer: str
-    """The scorer that produced the expected score, and the rows that it scored."""
+    """A description of the scorer that produced the expected score and of the rows that it scored."""
     score: str
     """The name of the score, such as `nf1`."""
     expected: float

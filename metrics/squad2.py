@@ -6,7 +6,7 @@ from .base import Metric, Reference, Row, Scores, Totals, per_example, percent
 from .nf1 import normalize, token_f1
 
 _NULL = "unanswerable"
-"""The answer to an unanswerable question. An empty text would look like a missing answer."""
+"""The answer to an unanswerable question. An empty string would look like a missing answer."""
 
 
 def _read(text: str) -> str:

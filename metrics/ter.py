@@ -9,15 +9,15 @@ from .base import Metric, Reference, Row, Scores, Totals, percent, where
 from .bleu import load_scorer
 
 _SHORT = 150
-"""Answers of up to this many words are always searched for shifts."""
+"""Answers of up to this many words are always compared with shifts."""
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     """Return the smallest number of edits and the mean length of the references, for each segment.
 
-    sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard. Answers with
-    more than 150 words and more than twice the words of their longest reference are compared without shifts, which
-    takes milliseconds. Their rate is above 100 in any case.
+    sacrebleu takes a minute for an answer of 2,000 words, so one submission could block a leaderboard.
+    Answers that have more than 150 words and are more than twice as long as their longest reference are
+    compared without shifts, which takes milliseconds. Their rate is above 100 either way.
     """
     scorer = load_scorer("TER")()
     rows: list[Row] = []

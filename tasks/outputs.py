@@ -1,7 +1,7 @@
 """The types of answers: text, labels, tags, dependency trees and numbers.
 
-A gold answer must stay the same when it is parsed and written again. `find_fault` explains why an answer
-changes.
+A gold answer must survive being parsed and written back. `find_fault` explains why an answer would
+change.
 """
 
 from __future__ import annotations
@@ -179,9 +179,10 @@ def _listed(names: Sequence[str]) -> str:
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
     """Explain why a gold answer of an example would be read differently from what was written.
 
-    An answer is faulty if it changes when it is parsed and written again. Differences that the metric ignores, such as
-    case and spaces, don't count. Returns an empty string if there is no fault. `metrics` lists the task's metrics,
-    headline metric first. Raises MetricError if a metric needs data that the example lacks.
+    An answer is faulty if it would change when parsed and written back. Differences that the metric
+    ignores, such as case and spaces, don't count. Returns an empty string if there is no fault.
+    `metrics` lists the task's metrics, headline metric first. Raises MetricError if a metric needs data
+    that the example lacks.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:
@@ -229,7 +230,10 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Describe spaces or decomposed accents in an answer. Models never write them, but the metric counts them."""
+    """Describe leading or trailing spaces, or decomposed accents, in an answer.
+
+    Models never write them, but the metric counts them.
+    """
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
         return f"The answer {answer[:60]!r} begins or ends with spaces, which {metric} counts. Remove the spaces."
@@ -244,7 +248,7 @@ def _find_text_fault(answer: str, metric: str) -> str:
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""Matches accents that are separate characters. Other scripts are not checked, because NFC is often not used there."""
+"""Matches combining accents. Other scripts are not checked, because their text is often not in NFC."""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
@@ -324,9 +328,9 @@ def _find_tree_fault(items: Sequence[str], relations: Sequence[str]) -> str:
 
 
 def find_lost_word(heads: Sequence[int]) -> int:
-    """Return the number of a word in a loop of heads, or 0 if every word reaches the root.
+    """Return the 1-based index of a word on a cycle of heads, or 0 if every word reaches the root.
 
-    If a head is not a word of the sentence, the number of the last word is returned.
+    If a head is not a word of the sentence, the index of the last word is returned.
     """
     seen = [0] * (len(heads) + 1)  # for each word, the word where the walk that first reached it started
     seen[0] = -1

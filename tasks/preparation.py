@@ -301,7 +301,7 @@ class _Due:
     altered: tuple[str, ...] = ()
     """The splits that must be prepared only because their prepared files were changed or deleted."""
     mirrors: Mapping[str, str] = field(default_factory=dict)
-    """The mirrors that altered splits came from, if the request names no source."""
+    """The mirror that each altered split came from, by split, if the request names no source."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:
@@ -548,7 +548,7 @@ def _places_path(store: Store, task: Task) -> Path:
 
 
 def _read_places(store: Store, task: Task) -> dict[str, str]:
-    """Return the `place` of the request that each split was prepared for."""
+    """Return a mapping from split to the `place` that it was prepared from."""
     try:
         return read_json(_places_path(store, task))
     except (OSError, ValueError):

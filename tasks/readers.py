@@ -1,4 +1,4 @@
-"""Helpers for the readers in `datasets/`: records whose errors name their position, and URLs of pinned files."""
+"""Helpers for readers in `datasets/`: records whose errors state their position, and pinned URLs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Record:
     """A line, row or JSON value of a published file."""
 
     value: Any
-    """The content: text, a list of cells, or an object."""
+    """The content: a string, a list of cells, or an object."""
     file: str
     """The name of the file."""
     position: str
@@ -43,25 +43,25 @@ class Record:
         return found
 
     def text(self, key: str) -> str:
-        """Return a text field. Raises DataError if it is missing or has another type."""
+        """Return a string field. Raises DataError if it is missing or has another type."""
         return self.field(key, str)
 
     def texts(self, key: str) -> list[str]:
-        """Return a field that is a list of texts. Raises DataError if it is anything else."""
+        """Return a field that is a list of strings. Raises DataError if it is anything else."""
         found = self.field(key, list)
         if not all(isinstance(item, str) for item in found):
             raise self.fault(f"{key!r} must contain only strings")
         return found
 
     def integer(self, key: str, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`. Raises DataError for any other value."""
+        """Return an integer field from `low` to `high`. Raises DataError for any other value."""
         found = self.value.get(key) if isinstance(self.value, Mapping) else None
         if type(found) is not int or not low <= found <= high:
             raise self.fault(f"{key!r} must be a whole number from {low} to {high}, not {kind_of(found)}")
         return found
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """Return a text field that is one of the allowed values. Raises DataError for any other value."""
+        """Return a string field that has one of the allowed values. Raises DataError for any other value."""
         found = self.field(key, str)
         if found not in allowed:
             raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {found[:40]!r}")
@@ -113,7 +113,8 @@ def text_lines(path: Path) -> Iterator[Record]:
 def line_blocks(path: Path, closed: bool = False, separator: str = " ") -> Iterator[list[Record]]:
     """Yield the blocks of lines between empty lines. A line of spaces and separators counts as empty.
 
-    If `closed` is set, a last block without an empty line after it is left out. Some datasets are counted this way.
+    If `closed` is set, a last block without an empty line after it is left out. Some datasets are
+    commonly split without that block.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:

@@ -117,7 +117,7 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
-    """Return the given tasks, looking up tasks that are given by name. Raises UnknownNameError for an unknown name."""
+    """Return the given tasks, looking up names. Raises UnknownNameError for an unknown name."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 
@@ -133,10 +133,11 @@ def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
 
 
 def choose_tasks(given: Iterable[str], suite: str | None = None, include: Paths = ()) -> list[str] | None:
-    """Return the task names in comma-separated lists, or None for all tasks. They are limited to a suite's tasks.
+    """Parse comma-separated lists of task names, or return None for all tasks.
 
-    Raises UnknownNameError for an unknown task or suite, and DecabenchError if the lists are empty or contain a task
-    outside the suite.
+    With `suite`, only the suite's tasks can be chosen, and all tasks means all of the suite's tasks.
+    Raises UnknownNameError for an unknown task or suite, and DecabenchError if the lists are empty or
+    contain a task outside the suite.
     """
     given = list(given)
     names = [name.strip() for value in given for name in value.split(",") if name.strip()]

@@ -86,7 +86,9 @@ class SplitRecord:
     units_digest: str = ""
     """The digest of the units in order, as `sha256:…`. The fingerprint covers only the innermost units."""
     salt: str = ""
-    """Secret text that is hashed into a hidden split's fingerprint, so that it doesn't confirm guessed labels."""
+    """A secret string that is hashed into a hidden split's fingerprint, so that the fingerprint can't be
+    used to confirm guessed labels.
+    """
     questions: str = ""
     """The digest of a hidden split's ids, questions and contexts in order, as `sha256:…`."""
     labelled: bool = True
@@ -104,7 +106,7 @@ class SplitRecord:
 
     @property
     def stated(self) -> str:
-        """The digest by which submissions and id lists name the data. It doesn't depend on hidden labels."""
+        """The digest that identifies the data in submissions and id lists. It doesn't depend on hidden labels."""
         return self.questions or self.fingerprint
 
 
@@ -123,9 +125,10 @@ def _digest(path: Path, *trace: int) -> str:
 
 
 def _fingerprint_line(example: Example, context: str, meta: str) -> bytes:
-    """Return an example as a line of the text that is hashed into the fingerprint. `context` and `meta` are JSON.
+    """Return an example as a line of the text that is hashed into the fingerprint.
 
-    Only the innermost unit is included, so that adding outer units to a task doesn't change its fingerprints.
+    `context` and `meta` are already encoded as JSON. Only the innermost unit is included, so that
+    adding outer units to a task doesn't change its fingerprints.
     """
     before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
     return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n".encode()
@@ -387,7 +390,10 @@ class References(Sequence[Item]):
         return found
 
     def unit_numbers(self) -> NDArray[Any]:
-        """Return the unit numbers of each example, shape (examples, levels), as in `number_units`."""
+        """Return the index of each example's unit at each level, as in `number_units`.
+
+        The array has shape (examples, levels).
+        """
         import numpy as np
         import pyarrow as pa
 
@@ -425,9 +431,10 @@ class References(Sequence[Item]):
 
 
 def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number the units of each level from 0, in order of first occurrence. Returns an array, (examples, levels).
+    """Number the units of each level from 0, in order of first occurrence.
 
-    Equal inner units in different outer units get different numbers. If there are no units, each row is its own unit.
+    Equal inner units in different outer units get different numbers. If there are no units, each row is
+    its own unit. Returns an array of shape (examples, levels).
     """
     import numpy as np
 
@@ -441,10 +448,10 @@ def number_units(units: Sequence[Sequence[str]]) -> Array:
 
 
 def nest_units(labels: Array) -> Iterator[Array]:
-    """Yield the unit numbers of each level, outermost first, as in `number_units`. Each array has shape (examples,).
+    """Yield the index of each example's unit, level by level, outermost first, as in `number_units`.
 
-    `labels` are integers of shape (examples, levels). Inner labels only have to be distinct within an
-    outer unit.
+    Each array has shape (examples,). `labels` is an integer array of shape (examples, levels). Inner
+    labels only have to be distinct within an outer unit.
     """
     import numpy as np
 
@@ -471,7 +478,8 @@ def _make_items(table: pa.Table) -> Iterator[Item]:
 def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
     """Convert a column of lists to tuples.
 
-    All texts are converted at once and then split up, because pyarrow is slow at converting single lists.
+    All strings are converted at once and then split up, because pyarrow is slow at converting single
+    lists.
     """
     texts: list[str] = column.flatten().to_pylist()
     ends: list[int] = column.offsets.to_pylist()
@@ -575,10 +583,10 @@ def _find_fault(example: Example, is_bare: bool) -> str:
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises
-    MissingDataError if the split is not prepared, UnknownNameError if the task is neither known nor prepared,
-    DataError for damaged data, and DecabenchError if the package `datasets` (extra `datasets`) is not
-    installed.
+    Columns: id, question, context, answers (a list), units (a list), meta (a JSON string). Raises
+    MissingDataError if the split is not prepared, UnknownNameError if the task is neither known nor
+    prepared, DataError for damaged data, and DecabenchError if the package `datasets` (extra
+    `datasets`) is not installed.
     """
     require_package("decabench.load", "datasets", "datasets")
     import datasets

@@ -22,19 +22,24 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Matches valid names of tasks and suites. They are also used as file and folder names."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-"""Matches texts in the form of BCP 47 language codes, such as `pt-BR`. Whether the code exists is not checked."""
+"""Matches strings in the form of BCP 47 language codes, such as `pt-BR`. Whether the code exists is
+not checked.
+"""
 
 NAME_LENGTH = 80
 """The maximum length of a task name in characters, because file names contain it."""
 
 
 def is_task_name(name: str) -> bool:
-    """Whether a text is a valid task name, and so safe to use in a path."""
+    """Whether a string is a valid task name, and therefore safe to use in a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
 
 def name_fault(name: str) -> str:
-    """Explain why a text can't be the name of a task or suite. Returns an empty string for a valid name."""
+    """Explain why a string can't be the name of a task or suite.
+
+    Returns an empty string for a valid name.
+    """
     if is_task_name(name):
         return ""
     return (

@@ -369,7 +369,7 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
 
 
 _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.DOTALL)
-"""Matches a list of texts or an object, as pandas and `datasets` write it into a CSV cell."""
+"""Matches a list of strings or an object, as pandas and `datasets` write it into a CSV cell."""
 
 
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:

@@ -14,12 +14,18 @@ from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 # How to find an answer in a language model's text
 
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]
-"""The form of an answer in a model's text.
+"""The form of an answer in a model's output.
 
-raw: the whole text, unchanged. span: words on one line. line: a sentence on one line. text: all lines.
-label: one of a few labels. sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or
-None. tags: a line for each word, with its number, the word and its tag. tree: a line for each word, with its
-number, the word and `head:relation`. number: a number, alone or in a sentence.
+- raw: the whole text, unchanged
+- span: words on one line
+- line: a sentence on one line
+- text: all lines
+- label: one of a few labels
+- sql: a SELECT statement
+- state: `slot: value, slot: value; request, request`, or None
+- tags: a line for each word, with its number, the word and its tag
+- tree: a line for each word, with its number, the word and `head:relation`
+- number: a number, alone or in a sentence
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -48,7 +54,9 @@ class AnswerForm:
     marks.
     """
     stop: tuple[str, ...] = ()
-    """Texts that begin an example that the model invents after its answer. They are copied from the prompt."""
+    """Strings that begin another example, which the model invents after its answer. Copied from the
+    prompt.
+    """
     scale: tuple[float, float] | None = None
     """The lowest and the highest answer of the kind `number`. They are copied from the task's output."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()
@@ -102,7 +110,7 @@ class PromptTemplate:
     max_new_tokens: int | None = None
     """The maximum number of tokens in an answer. None means `max_tokens` of the task's output."""
     stop: tuple[str, ...] = ()
-    """Texts that end a plain-text answer, so that the model doesn't continue with an invented example."""
+    """Stop strings for plain-text answers, so that the model doesn't continue with an invented example."""
     form: AnswerForm | None = None
     """The form of the answer. None means that it is derived from the task's output."""
 

@@ -296,7 +296,10 @@ def _frame_rows(table: _Table, columns: Sequence[Sequence[Any]], numbers: bool) 
 
 
 def _as_number(value: Any) -> str | None:
-    """Return a finite number as the shortest text that parses back to the same number."""
+    """Return a finite number as the shortest string that parses back to the same number.
+
+    Returns None for any other value.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -66,7 +66,7 @@ class ForeignAnswer(NamedTuple):
     columns: tuple[str, ...] = ()
     """The names of the table's columns, without the id and answer columns."""
     cells: tuple[str, ...] = ()
-    """The row's texts in `columns`."""
+    """The row's value in each of `columns`, as a string."""
     ids_in_quotes: tuple[str, ...] = ()
     """Ids of rows that a stray quotation mark may have merged into this row."""
 
@@ -176,7 +176,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers.
+    """Yield each line of a file with its line number.
 
     Raises SubmissionError for a damaged file or a line that is too long.
     """

@@ -59,9 +59,9 @@ def lm_eval_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
 
 
 def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each sample with its number. A sample that isn't JSON is replaced by a ValueError.
+    """Yield each sample with its line number. A sample that isn't JSON is replaced by a ValueError.
 
-    In lm-eval 0.4.2 and earlier, the file is a single JSON array.
+    In lm-eval 0.4.2 and earlier, the file is a single JSON array, whose samples are numbered from 1.
     """
     lines = lines_of(path)
     for number, raw in lines:
@@ -132,7 +132,7 @@ def _lm_eval_row(number: int, record: Mapping[str, Any], places: Places) -> Fore
 
 
 _NO_MATCH = "[invalid]"
-"""The text that lm-eval's filters return if they find no answer."""
+"""The string that lm-eval's filters return if they find no answer."""
 
 
 def _requests(arguments: Any) -> list[Sequence[Any]]:
@@ -218,8 +218,9 @@ def _score(given: Any) -> float | None:
 def _options(doc: Mapping[str, Any], letters: list[str]) -> list[str]:
     """Return the text of each option, in the order of the letters.
 
-    The options are the only list in a sample's `doc` that contains as many texts as there are letters. If there is
-    no such list, or more than one, the options are unknown and the result is empty.
+    The options are the only list in a sample's `doc` that contains as many strings as there are
+    letters. If there is no such list, or more than one, the options are unknown and the result is
+    empty.
     """
     inner = [value for value in doc.values() if isinstance(value, Mapping)]
     lists = [value for values in (doc, *inner) for value in values.values() if isinstance(value, list)]

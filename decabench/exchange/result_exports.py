@@ -22,8 +22,9 @@ from decabench.text import well_formed
 def find_results(path: str | Path, split: str = "validation") -> Results:
     """Read a submission's results on a split, or a `results.json`.
 
-    Scores are returned as stated in the file. Raises MissingDataError if the submission has no results,
-    DataError if it has none or several on the split, and DecabenchError for any other kind of file.
+    Scores are returned as stated in the file. Raises MissingDataError if the submission has no
+    results at all, DataError if it has none or several on the split, and DecabenchError for any other
+    kind of file.
     """
     path = Path(path)
     if path.name.endswith(".json"):

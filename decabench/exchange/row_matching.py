@@ -64,9 +64,11 @@ class Examples:
 
     @cached_property
     def upstream(self) -> Mapping[str, int]:
-        """Example numbers by upstream id, for datasets whose upstream ids were replaced because they reveal the answer.
+        """Maps each upstream id to the index of its example, for datasets whose upstream ids were replaced
+        because they reveal the answer.
 
-        Empty if the answers are hidden, because accepting an upstream id would then confirm a guessed answer.
+        Empty if the answers are hidden, because accepting an upstream id would then confirm a guessed
+        answer.
         """
         if self._is_hidden:
             return {}
@@ -102,7 +104,7 @@ class Examples:
         return TextMatcher(self.texts)
 
     def find(self, id_: str | None) -> int | None:
-        """Return the number of the example with this id or upstream id, or None if no example has it."""
+        """Return the index of the example with this id or upstream id, or None if there is none."""
         if id_ is None or id_ in self.at:
             return self.at[id_] if id_ is not None else None
         return self.upstream.get(id_)

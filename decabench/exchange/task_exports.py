@@ -398,7 +398,7 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str, bool], dict[str, str]]] =
     "lm-eval": _write_lm_eval,
     "inspect": _write_inspect,
 }
-"""Supported harnesses, each with a function that returns the text of its files by file name."""
+"""Maps each supported harness to a function that returns the content of its files by file name."""
 
 
 _COMMANDS = {

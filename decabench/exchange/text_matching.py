@@ -49,13 +49,13 @@ class Difference:
     """A row whose text differs from its example."""
 
     row: int
-    """The row number, counted from 0."""
+    """The row's index, counted from 0."""
     says: str
     """The row's longest text."""
     expected: str
     """The example's longest text."""
     other: int | None
-    """The number of the example with the row's text, counted from 0; None if no example has it."""
+    """The index of an example that has the row's text, counted from 0; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class TextMatcher:
         return found
 
     def compare(self, rows: Mapping[int, RowTexts], places: Mapping[int, int]) -> ComparedTexts:
-        """Compare rows with their examples. `places` maps row numbers to example numbers."""
+        """Compare rows with their examples. `places` maps each row's index to its example's index."""
         found = self.find(rows)
         fits = {number: self._fits(texts, places[number]) for number, texts in rows.items()}
         are_copies = 2 * sum(fits.values()) > len(fits)

@@ -36,7 +36,7 @@ class Tracker(Protocol):
         """Start a run, or resume the run with the identifier `earlier`, and return the run's identifier."""
 
     def log(self, numbers: Mapping[str, float], step: int | None) -> None:
-        """Log numbers by name at a training step, or for the whole run if `step` is None."""
+        """Log named values at a training step, or for the whole run if `step` is None."""
 
     def finish(self, failed: bool) -> None:
         """End the run."""
@@ -84,7 +84,7 @@ class Trackers:
             )
 
     def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
-        """Log numbers to every tracker."""
+        """Log named values to every tracker."""
         given = {key: float(value) for key, value in numbers.items()}
         self._each("log", lambda which, tracker: tracker.log(given, step))
 

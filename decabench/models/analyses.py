@@ -109,7 +109,8 @@ SOURCES = ("vocabulary", "context", "question")
 def trace_answers(model: MQAN, batch: MQANBatch) -> tuple[GeneratedWords, Decoded, Tensor]:
     """Answer a batch greedily, and return the answers and the decoder's output at every step.
 
-    Also returns the weights of the sources in SOURCES, (B, n, 3), for n steps.
+    Also returns the weights of the sources in SOURCES, of shape (B, n, 3), where n is the number of
+    steps.
     """
     found, decoder, encoded = model.decode(batch), model.decoder, model.encoder(batch)
     # The decoder reads the generated answers again, all steps together.
@@ -128,10 +129,13 @@ class PointerShares:
     words: int
     """The number of words in the answers."""
     chosen: Mapping[str, float]
-    """Maps each source in SOURCES to the share of words, 0–1, for which it had the largest weight (Figure 3)."""
+    """Maps each source in SOURCES to the proportion of words, from 0 to 1, for which it had the largest
+    weight (Figure 3).
+    """
     weight: Mapping[str, float]
-    """Maps each source in SOURCES to its mean weight, 0–1. The weights are gamma, (1 - gamma) lambda and (1 - gamma)
-    (1 - lambda), where gamma and lambda are the switches of the paper."""
+    """Maps each source in SOURCES to its mean weight, from 0 to 1. The weights are gamma, (1 - gamma)
+    lambda and (1 - gamma) (1 - lambda), where gamma and lambda are the switches of the paper.
+    """
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
@@ -172,7 +176,7 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 class AttentionMap:
     """A model's attention at each step of one answer.
 
-    In shapes, n counts steps, l context tokens and m question tokens.
+    In shapes, n is the number of steps, l of context tokens and m of question tokens.
     """
 
     context: Sequence[str]
@@ -182,9 +186,11 @@ class AttentionMap:
     answer: Sequence[str]
     """The tokens of the answer, including <eos> if the model generated it."""
     context_attention: Sequence[Sequence[float]]
-    """The attention over the context at each step, (n, l). Each row sums to 1."""
+    """The attention over the context at each step, of shape (n, l). Each row sums to 1."""
     question_attention: Sequence[Sequence[float]]
-    """The attention over the question at each step, (n, m); empty if the model has no question pointer."""
+    """The attention over the question at each step, of shape (n, m); empty if the model has no question
+    pointer.
+    """
     weights: Sequence[Mapping[str, float]]
     """The weight of each source in SOURCES, for each token of the answer."""
 

@@ -130,7 +130,7 @@ class TextReader:
             )
 
     def labels(self, names: Iterable[str]) -> Ids:
-        """Encode labels as numbers.
+        """Encode labels as integer ids.
 
         If the task lists no labels, new labels are added. Otherwise an unlisted label raises DataError.
         """
@@ -148,7 +148,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels of the encoded answers, in the order of their numbers; empty if the task lists its labels."""
+        """The labels of the encoded answers, in the order of their ids; empty if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
 
@@ -192,9 +192,10 @@ def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
 
 
 def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]:
-    """Pad arrays at the end with zeros (PAD) and stack them, (B, length of the longest).
+    """Pad arrays at the end with zeros (PAD) and stack them.
 
-    Also returns the length of each array, (B,).
+    Returns the stacked array, of shape (B, length of the longest), and the length of each array, of
+    shape (B,).
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     kind = np.int64 if arrays[0].dtype.kind == "i" else np.float32
@@ -221,13 +222,15 @@ class ColumnBatch:
     task: str
     """The task's name, which selects the head."""
     words: Tensor
-    """(U,) The lexicon numbers of the batch's distinct words. Row 0 is padding."""
+    """The lexicon ids of the batch's distinct words, of shape (U,). Row 0 is padding."""
     vectors: Tensor | None
-    """(U, demb) The vectors of those words, or None if the network has its own table."""
+    """The vectors of those words, of shape (U, demb), or None if the network has its own table."""
     columns: Mapping[str, Tensor]
-    """(B, T) The values of each column. Columns with words contain indexes into `words`, and 0 is padding."""
+    """The values of each column, of shape (B, T). Columns with words contain indexes into `words`, and 0
+    is padding.
+    """
     lengths: Mapping[str, Tensor]
-    """(B,) The lengths of each column's rows. Kept on the CPU, where packing needs them."""
+    """The lengths of each column's rows, of shape (B,). Kept on the CPU, where packing needs them."""
 
     @classmethod
     def of(

@@ -100,8 +100,8 @@ class TrainedModel:
         """Return the answers to a task's questions, in order.
 
         `limit` is the maximum number of tokens in an answer. A batch has at most `batch_tokens` tokens,
-        including padding. If `beam` is above 1, each hypothesis counts as a row. Raises DecabenchError if the
-        model has no head for the task.
+        including padding. In beam search, a question's tokens count once for each of its `beam`
+        hypotheses. Raises DecabenchError if the model has no head for the task.
         """
         self.check_task(task)
         reader = self._reader(task)
@@ -135,11 +135,12 @@ def _count_words(item: Item) -> int:
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Yield batches of row numbers, grouping rows of similar length.
+    """Yield batches of row indexes, grouping rows of similar length.
 
-    The number of rows in a batch times the length of its longest row is at most `batch_tokens`, unless a single row is
-    longer. A row's length covers all its texts, so texts that are padded separately can need more padding than is
-    counted here. The longest rows come first, so that a batch that is too large for memory fails immediately.
+    The number of rows in a batch times the length of its longest row is at most `batch_tokens`,
+    unless a single row is longer. A row's length covers all its texts, so texts that are padded
+    separately can need more padding than is counted here. The longest rows come first, so that a
+    batch that is too large for memory fails immediately.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -272,7 +273,8 @@ def _output_from_record(record: Mapping[str, Any]) -> Output:
 def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, Output]:
     """Return the outputs in a record, in the order of `tasks`.
 
-    A record lists outputs by name, but a network may number the tasks in the order of training.
+    A record sorts the outputs by task name, but the order matters to networks that number the tasks
+    in the order of training.
     """
     known = [task for task in dict.fromkeys((*tasks, *records)) if task in records]
     return {task: _output_from_record(records[task]) for task in known}

@@ -18,7 +18,10 @@ class Past(Protocol):
     """A model's cache for the partly generated answers, with a row for each example or hypothesis."""
 
     def step(self, last: Tensor) -> Tensor:
-        """Append each row's last word, (rows,), and return the probabilities of its next word, (rows, words)."""
+        """Append each row's last word, and return the probabilities of its next word.
+
+        `last` has the shape (rows,), and the result has the shape (rows, words).
+        """
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
         """Keep the given rows, in the given order.
@@ -33,8 +36,9 @@ class GeneratedWords:
     """The generated answers to a batch."""
 
     outputs: Tensor
-    """(B, n) The output number of each generated word, on the CPU. An answer ends with <eos>, which also fills the
-    rest of its row."""
+    """The output id of each generated word, of shape (B, n), on the CPU. An answer ends with <eos>,
+    which also fills the rest of its row.
+    """
     finished: list[bool]
     """Whether each answer reached <eos> within the limit."""
 
@@ -111,8 +115,8 @@ class _Beam:
     def extend(self, p: Tensor, step: int) -> Tensor:
         """Extend the hypotheses with the most likely words.
 
-        `p` contains the probabilities of the next words, (B, width, words). Returns, for each new hypothesis, the
-        number of the old hypothesis that it extends, (B, width).
+        `p` contains the probabilities of the next words, of shape (B, width, words). Returns the index of
+        the old hypothesis that each new hypothesis extends, of shape (B, width).
         """
         size = p.shape[-1]
         # A finished answer can only continue with <eos>, at no cost.

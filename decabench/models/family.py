@@ -125,10 +125,10 @@ class MultitaskNetwork(nn.Module):
     """
 
     def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
-        """Return the row numbers of other tables, such as a table of n-grams.
+        """Return the row index of each key in other tables, such as a table of n-grams.
 
-        The result maps each table's parameter name to a mapping from keys, such as n-grams, to rows. With `--init`, the
-        rows whose keys are in both networks are copied.
+        The result maps each table's parameter name to a mapping from keys, such as n-grams, to row
+        indexes. With `--init`, the rows whose keys are in both networks are copied.
         """
         return {}
 
@@ -189,7 +189,7 @@ class Family:
     config: type[Any]
     """The class of the `[model]` table, a dataclass that follows ModelConfig."""
     columns: Mapping[str, Literal["words", "labels", "numbers"]]
-    """The content of each column: lexicon numbers, label numbers of the task, or other numbers."""
+    """What each column contains: lexicon ids, ids of the task's labels, or other numbers."""
     outputs: tuple[type[Any], ...]
     """The supported kinds of output, out of Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]
@@ -203,20 +203,23 @@ class Family:
     losses: tuple[str, ...] = ("loss",)
     """The names of the losses. If there is only one, it is logged as `loss`."""
     measures: tuple[str, ...] = ()
-    """The names of losses that are logged but not added to the total, such as the share of open gates."""
+    """The names of losses that are logged but not added to the total, such as the proportion of open
+    gates.
+    """
     marks: int = 0
     """The number of marks, such as <init> and <eos>, that `encode` adds to each text. By default, they don't
     count toward a batch's size."""
     size: Callable[[Lengths], Integers] | None = None
-    """Returns each example's share of a batch's capacity. If None, the share is its number of words."""
+    """Returns how much of a batch's capacity each example uses. If None, this is its number of words."""
     padded: Callable[[Lengths], Integers] | None = None
     """Returns the length used by `batch_rule = "padded"`. If None, `size` is used."""
     order: Callable[[Lengths, bool], Sequence[Integers]] | None = None
     """Returns sort keys for grouping similar examples, primary key last. The second argument is whether the setting
     `grouping` is `answers`. If `order` is None, `size` is used."""
     pool_share: float = 1.0
-    """The largest share of a pass that `grouping = "lengths"` sorts together. Smaller shares make batches
-    vary more between passes."""
+    """The largest proportion of a pass's examples that `grouping = "lengths"` sorts together. With
+    smaller values, batches vary more between passes.
+    """
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), and "contextual"
     (vectors that depend on the whole text, which `collate` looks up)."""
@@ -233,7 +236,7 @@ class Family:
         return ColumnBatch.of(task, items, words, self.columns, vectors=self.has_fixed_vectors(config))
 
     def sizes(self, lengths: Lengths) -> Integers:
-        """Return each example's share of a batch's capacity."""
+        """Return how much of a batch's capacity each example uses."""
         if self.size is not None:
             return self.size(lengths)
         words = [lengths[name] for name in lengths if self.columns[name] == "words"]

@@ -1,10 +1,10 @@
 """Heads, which turn a network's states into answers. There is a class for each kind of output.
 
-A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an answer as
-columns of an item (TARGETS), `losses` compares states with those columns, and `answers` returns texts.
-`HeadedNetwork` calls `losses` and `answers`.
+A head is built from a task's `Output` once all of its labels are known. `with_target` encodes an
+answer as columns of an item (TARGETS), `losses` compares states with those columns, and `answers`
+returns strings. `HeadedNetwork` calls `losses` and `answers`.
 
-In shapes, B counts examples, T tokens and C labels; d is the width of the states.
+In shapes, B is the number of examples, T of tokens and C of labels; d is the width of the states.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class Head(nn.Module):
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the losses of a batch, given its states and target columns.
 
-        `lengths`, (B,), contains the numbers of tokens and is on the CPU.
+        `lengths`, of shape (B,), contains each example's number of tokens and is on the CPU.
         """
         raise NotImplementedError
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the answer to each example, as text."""
+        """Return the answer to each example, as a string."""
         raise NotImplementedError
 
 
@@ -156,9 +156,10 @@ class HeadedNetwork(MultitaskNetwork):
     heads: TaskHeads
 
     def head_input(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return the input of the task's head, (B, d) or (B, T, d), and the lengths of the texts, (B,).
+        """Return the input of the task's head and the lengths of the texts.
 
-        If examples have two texts, the lengths are (2B,), with all first texts before all second texts.
+        The input has the shape (B, d) or (B, T, d), and the lengths have the shape (B,). If examples have
+        two texts, the lengths have the shape (2B,), with all first texts before all second texts.
         """
         raise NotImplementedError
 
@@ -185,7 +186,7 @@ class _NamesHead(Head):
 
 
 class ClassifierHead(_NamesHead):
-    """A softmax over a task's labels, from one state per example, (B, d)."""
+    """A softmax over a task's labels, from states of shape (B, d), one for each example."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over examples."""
@@ -197,7 +198,7 @@ class ClassifierHead(_NamesHead):
 
 
 class RegressorHead(Head):
-    """A linear map from one state per example, (B, d), to a number."""
+    """A linear map to a number from states of shape (B, d), one for each example."""
 
     def __init__(self, width: int, output: Number) -> None:
         super().__init__()
@@ -209,13 +210,16 @@ class RegressorHead(Head):
         return {"number": (F.mse_loss(self.score(x), targets["number"], reduction="sum"), len(x))}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the numbers, clamped to the scale, with four decimals."""
+        """Return the numbers, clamped to the scale and rounded to four decimal places."""
         values = self.score(x)[:, 0].clamp(self.output.low, self.output.high)
         return [f"{value:.4f}" for value in values.tolist()]
 
 
 class SoftmaxHead(_NamesHead):
-    """A softmax over the tags of each token, from states (B, T, d). Each tag is chosen independently."""
+    """A softmax over the tags of each token, from states of shape (B, T, d).
+
+    Each tag is chosen independently.
+    """
 
     by_token = True
 
@@ -231,7 +235,7 @@ class SoftmaxHead(_NamesHead):
 
 
 class CrfHead(_NamesHead):
-    """A linear-chain CRF that chooses the tags of a whole sequence, from states (B, T, d)."""
+    """A linear-chain CRF that chooses the tags of a whole sequence, from states of shape (B, T, d)."""
 
     by_token = True
 
@@ -268,9 +272,10 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(torch.empty(labels, labels).uniform_(-0.1, 0.1))  # (from, to)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Return the log-probability of each example's labels, (B,).
+        """Return the log-probability of each example's labels, of shape (B,).
 
-        `scores` is (B, T, C), `labels` is (B, T), and `mask`, (B, T), is True at tokens.
+        `scores` has the shape (B, T, C), and `labels` has the shape (B, T). `mask`, of shape (B, T), is
+        True at tokens.
         """
         own = (scores.gather(2, labels[..., None]).squeeze(2) * mask).sum(1)
         moves = (self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]).sum(1)
@@ -283,7 +288,7 @@ class CRF(nn.Module):
         return (path - (total + self.end).logsumexp(1)) * mask[:, 0]
 
     def decode(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """Return the most likely labels of each example, (B, T), found by Viterbi.
+        """Return the most likely labels of each example, of shape (B, T), found by the Viterbi algorithm.
 
         The values at padding are meaningless.
         """
@@ -300,11 +305,12 @@ class CRF(nn.Module):
 
 
 class ParserHead(Head):
-    """A dependency parser that predicts a head and a relation for each token, from states (B, T, d).
+    """A dependency parser that predicts each token's head and relation, from states of shape (B, T, d).
 
-    It follows Hashimoto et al. 2017, section 2.4: m(t, j) = h_t' W h_j scores j as the head of t, with a
-    learned vector for the root. The relation is classified from [h_t; h_head], using the correct heads in
-    training. Each token's head is chosen independently, so the heads may not form a tree.
+    It follows Hashimoto et al. 2017, section 2.4: m(t, j) = h_t' W h_j scores j as the head of t,
+    with a learned vector for the root. The relation is classified from [h_t; h_head], using the
+    correct heads in training. Each token's head is chosen independently, so the heads may not form a
+    tree.
     """
 
     by_token = True
@@ -338,9 +344,10 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the score of every candidate for the head of every token, (B, T, T + 1), and the candidates.
+        """Return each candidate's score as the head of each token, and the candidates.
 
-        The candidates are the root and then all tokens, (B, T + 1, d).
+        The candidates are the root and then all tokens, of shape (B, T + 1, d). The scores have the shape
+        (B, T, T + 1).
         """
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)

@@ -1,13 +1,13 @@
-"""The Joint Many-Task model of Hashimoto et al. (2017), a stack of BiLSTMs with one layer for each task.
+"""The Joint Many-Task model (Hashimoto et al. 2017), a stack of BiLSTMs with a layer for each task.
 
-Equation and section numbers refer to "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP
-Tasks". In shapes, B counts examples, T tokens, U distinct words and C labels; H is the width of one direction.
-Each setting names its source: (paper), (code) for the first author's later public code, or (guess) if no source
-states it.
+Equation and section numbers refer to "A Joint Many-Task Model: Growing a Neural Network for
+Multiple NLP Tasks". In shapes, B is the number of examples, T of tokens, U of distinct words and
+C of labels; H is the width of one direction. Each setting names its source: (paper), (code) for
+the first author's later public code, or (guess) if no source states it.
 
-Simpler tasks use lower layers. A task's role in the paper follows from its output: tags (POS tagging, or
-chunking for IOB2 tags), a tree (parsing), a number (relatedness) or a label (entailment). Tasks with numbers
-and labels compare two sentences.
+Simpler tasks use lower layers. A task's role in the paper follows from its output: tags (POS
+tagging, or chunking for IOB2 tags), a tree (parsing), a number (relatedness) or a label
+(entailment). Tasks with numbers and labels compare two sentences.
 """
 
 from __future__ import annotations
@@ -218,14 +218,15 @@ class WordParts:
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
     def rows(self, numbers: Integers) -> Tensor:
-        """Return the rows of words in the table of words, (U,), given their numbers in the lexicon."""
+        """Return the rows of words in the table of words, of shape (U,), given their lexicon ids."""
         self._fill()
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
     def ngram_rows(self, numbers: Integers) -> tuple[Tensor, Tensor]:
-        """Return the rows of all words' distinct n-grams, and the position where each word's n-grams start, (U,).
+        """Return the rows of all words' distinct n-grams, and the position where each word's n-grams start.
 
-        The rows of all words are in a single tensor, one word after the other.
+        The rows of all words are in a single tensor, one word after the other. The positions have the
+        shape (U,).
         """
         self._fill()
         found = [self._grams[number] for number in numbers.tolist()]
@@ -265,7 +266,10 @@ class WordRepresentation(nn.Module):
         self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
 
     def forward(self, batch: ColumnBatch, columns: Tensor) -> Tensor:
-        """Return the representations, (B, T, d), of words given as indexes into the batch's words, (B, T)."""
+        """Return the representations of words, of shape (B, T, d).
+
+        `columns`, of shape (B, T), contains the words as indexes into the batch's distinct words.
+        """
         numbers, device = batch.words.cpu().numpy(), columns.device
         distinct = self.parts.rows(numbers).to(device)
         rows = distinct[columns]
@@ -418,7 +422,10 @@ class HiddenHead(Head):
 
 
 class TagHead(HiddenHead):
-    """A softmax over each token's tags, on top of a ReLU layer, from states (B, T, d) (section 2.2)."""
+    """A softmax over each token's tags, on top of a ReLU layer (section 2.2).
+
+    The input states have the shape (B, T, d).
+    """
 
     by_token = True
 
@@ -433,7 +440,7 @@ class TagHead(HiddenHead):
         return cast(Tensor, self.hidden(x)).relu()
 
     def probabilities(self, x: Tensor) -> Tensor:
-        """Return the probabilities of the tags at each token, (B, T, C)."""
+        """Return the probabilities of the tags at each token, of shape (B, T, C)."""
         return cast(Tensor, self.softmax.score(self.hide(x))).softmax(2)
 
 
@@ -463,7 +470,7 @@ class ChunkHead(TagHead):
         ]
 
     def spell(self, tags: Tensor, mask: Tensor) -> Tensor:
-        """Convert the numbers of IOB2 tags to numbers of IOBES tags, (B, T).
+        """Convert the ids of IOB2 tags to ids of IOBES tags, of shape (B, T).
 
         In the result, 0 is O, followed by B, I, E and S of each kind.
         """
@@ -476,10 +483,11 @@ class ChunkHead(TagHead):
 
 
 class RatingHead(Head):
-    """A number, computed from (B, d) as the expected value of evenly spaced ratings (sections 2.5 and 3.5).
+    """A number, computed from features of shape (B, d) as the expected value of evenly spaced ratings
+    (sections 2.5 and 3.5).
 
-    In training, a number y becomes a distribution whose mean is y. Only the two ratings nearest to y have a probability
-    above 0 (Tai et al. 2015).
+    In training, a number y becomes a distribution whose mean is y. Only the two ratings nearest to y
+    have a probability above 0 (Tai et al. 2015).
     """
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
@@ -491,7 +499,7 @@ class RatingHead(Head):
         _init_softmax(self.score)
 
     def log_probabilities(self, x: Tensor) -> Tensor:
-        """Return the log-probabilities of the ratings, (B, C)."""
+        """Return the log-probabilities of the ratings, of shape (B, C)."""
         return cast(Tensor, self.score(self.hidden(x))).log_softmax(1)
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
@@ -500,20 +508,26 @@ class RatingHead(Head):
         return {"number": (F.kl_div(self.log_probabilities(x), target, reduction="sum"), len(x))}
 
     def distribute(self, numbers: Tensor) -> Tensor:
-        """Return the target distributions over ratings, (B, C), for the correct numbers, (B,)."""
+        """Return the target distributions over ratings, of shape (B, C).
+
+        `numbers`, of shape (B,), contains the correct numbers.
+        """
         place = ((numbers - self.low) / self.step).clamp(0, self.classes - 1)
         grid = torch.arange(self.classes, device=place.device, dtype=place.dtype)
         return (1 - (place[:, None] - grid).abs()).clamp_min(0)
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the expected values, with four decimals."""
+        """Return the expected values, rounded to four decimal places."""
         p = self.log_probabilities(x).exp()
         grid = self.low + self.step * torch.arange(self.classes, device=p.device, dtype=p.dtype)
         return [f"{value:.4f}" for value in (p @ grid).tolist()]
 
 
 class MaxoutHead(HiddenHead):
-    """A softmax over the labels, on top of three Maxout layers, from features (B, d) (section 2.6)."""
+    """A softmax over the labels, on top of three Maxout layers (section 2.6).
+
+    The input features have the shape (B, d).
+    """
 
     def __init__(self, width: int, output: Label, pieces: int) -> None:
         super().__init__()
@@ -598,7 +612,10 @@ class JointManyTask(HeadedNetwork):
     # How tasks build on each other
 
     def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
-        """Return the tasks of a kind in lower layers, if layers read predicted labels."""
+        """Return the tasks in layers below `level` whose output is of the class `kind`.
+
+        The result is empty if layers don't read predicted labels.
+        """
         below = [task for task, own in self.levels.items() if own < level and self.config.label_embeddings]
         return [task for task in below if isinstance(self.outputs[task], kind)]
 
@@ -660,9 +677,10 @@ class JointManyTask(HeadedNetwork):
         return sorted({top, *(self.levels[other] for other in self._read_by(task))})
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
-        """Return the states of each layer that a task needs, (B, T, 2H) by layer number.
+        """Return the states of each layer that a task needs, as a mapping from layer numbers.
 
-        `x` contains the representations of the words, (B, T, d).
+        The states of a layer have the shape (B, T, 2H). `x` contains the representations of the words, of
+        shape (B, T, d).
         """
         config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
         reads = self._read_by(task)
@@ -715,7 +733,10 @@ class JointManyTask(HeadedNetwork):
         return self._drop(features, self.config.classifier_dropout), lengths
 
     def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
-        """Return the features d_1 of sentence pairs (Eq. 5), (B, 4H), from the sentences' states, (2B, T, 2H)."""
+        """Return the features d_1 of sentence pairs (Eq. 5), of shape (B, 4H).
+
+        They are computed from the sentences' states, of shape (2B, T, 2H).
+        """
         s, other = max_over_time(states, lengths).chunk(2)
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
@@ -730,7 +751,7 @@ class JointManyTask(HeadedNetwork):
     # The other terms of Eq. 6-10
 
     def _list_penalties(self, task: str) -> Iterator[tuple[str, tuple[float, float]]]:
-        """Yield the name of each parameter with a penalty while a task is trained, and its lambda and delta."""
+        """Yield the name, lambda and delta of each parameter that is penalized when a task is trained."""
         config, level, reads = self.config, self.levels[task], self._read_by(task)
         used, owners = self._used_levels(task), {part_name(own): own for own in self.levels}
         lower = max((own for own in self.levels.values() if own < level), default=0)

@@ -1,8 +1,9 @@
 """Layers shared by several models.
 
-Equation numbers refer to "The Natural Language Decathlon". As in the authors' code from 2018, linear maps have
-biases, although the equations omit them; only the maps inside attention (Eq. 8 and 23) have none. In shapes, B
-counts examples, T tokens, U distinct words and p heads; d is the width and f the inner width.
+Equation numbers refer to "The Natural Language Decathlon". As in the authors' code from 2018,
+linear maps have biases, although the equations omit them; only the maps inside attention (Eq. 8
+and 23) have none. In shapes, B is the number of examples, T of tokens, U of distinct words and p
+of heads; d is the width and f the inner width.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from decabench.vectors import PAD, UNKNOWN, WordTable
 _SHUT = 1e4  # a logit whose sigmoid is exactly 1; the sigmoid of -1e4 is exactly 0
 
 KeysValues = tuple[Tensor, Tensor]
-"""The keys and values of all heads, each (B, p, T, d)."""
+"""The keys and values of all heads, each of shape (B, p, T, d)."""
 
 
 class WordEmbedding(nn.Module):
@@ -60,12 +61,12 @@ class WordEmbedding(nn.Module):
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def draw(self, reach: float) -> None:
-        """Draw the trainable table again, including <unk>, uniformly from [-reach, reach]."""
+        """Reinitialize the trainable table, including the row of <unk>, uniformly from [-reach, reach]."""
         nn.init.uniform_(self.table.weight, -reach, reach)
         self.table.weight.data[PAD] = 0
 
     def forward(self, batch: ColumnBatch, column: str) -> Tensor:
-        """Return the embeddings of a column of words, (B, T, demb)."""
+        """Return the embeddings of a column of words, of shape (B, T, demb)."""
         return F.embedding(batch.columns[column], self._look_up(batch))
 
     def _look_up(self, batch: ColumnBatch) -> Tensor:
@@ -80,9 +81,9 @@ class WordEmbedding(nn.Module):
 
 
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
-    """Return a mask, (B, T), that is True at tokens and False at padding.
+    """Return a mask of shape (B, T) that is True at tokens and False at padding.
 
-    T and the device are taken from `like`, (B, T, ...).
+    T and the device are taken from `like`, of shape (B, T, ...).
     """
     return (
         torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
@@ -90,15 +91,19 @@ def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
 
 
 def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
-    """Return the maximum over each example's tokens, (B, T, d) -> (B, d); zeros if there are no tokens."""
+    """Return the maximum over each example's tokens, or zeros if it has no tokens.
+
+    `x` has the shape (B, T, d), and the result has the shape (B, d).
+    """
     largest = x.masked_fill(~token_mask(lengths, x)[..., None], -torch.inf).amax(1)
     return largest.masked_fill(largest.isinf(), 0.0)
 
 
 def positions(length: int, dimension: int) -> Tensor:
-    """Return the encodings PE of the first `length` positions, (length, d), as defined before Eq. 3.
+    """Return the encodings PE of the first `length` positions, as defined before Eq. 3.
 
-    PE[t, k] is sin(t / 10000^(k/2d)) for even k and cos(t / 10000^((k-1)/2d)) for odd k.
+    The result has the shape (length, d). PE[t, k] is sin(t / 10000^(k/2d)) for even k and
+    cos(t / 10000^((k-1)/2d)) for odd k.
     """
     k = torch.arange(dimension)
     even = (k - k % 2).to(torch.float64)
@@ -119,11 +124,11 @@ class Dropout(nn.Module):
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Set values to zero with probability `rate`, and scale the other values so that the expected mean is the same.
+    """Zero values with probability `rate`, and scale the others so that the expected value is unchanged.
 
-    On a CPU, dropout spends most of its time drawing random numbers. This function draws 64 bits for every four
-    values, which takes a quarter of the time of `torch.nn.functional.dropout`. The probability is accurate to
-    1 / 65,536.
+    On a CPU, dropout spends most of its time drawing random numbers. This function draws 64 bits for
+    every four values, which takes a quarter of the time of `torch.nn.functional.dropout`. The
+    probability is accurate to 1 / 65,536.
     """
     if not rate:
         return x
@@ -143,7 +148,7 @@ class LoopMatrix:
     """
 
     def __init__(self, matrix: Tensor) -> None:
-        """Prepare a matrix, (..., p, q), for the steps of one loop."""
+        """Prepare a matrix of shape (..., p, q) for the steps of one loop."""
         self._steps: list[
             tuple[Tensor, Tensor]
         ] = []  # the input of each step, and the gradient of its result
@@ -193,9 +198,9 @@ def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
 def run_lstm(
     x: Tensor, weights: list[Tensor], training: bool, bidirectional: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run a single-layer LSTM over (B, T, d), starting from zero states.
+    """Run a single-layer LSTM over an input of shape (B, T, d), starting from zero states.
 
-    Returns the states, (B, T, h), and the last hidden state and cell state.
+    Returns the states, of shape (B, T, h), the last hidden state and the last cell state.
     """
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
     return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
@@ -212,11 +217,12 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states of all tokens, the last hidden state, and the last cell state.
 
-        The input `x` is (B, T, d_in), and `lengths`, (B,), is on the CPU. The states are (B, T, d), with zeros at
-        padding. The last states are (B, d) each, with both directions concatenated.
+        The input `x` has the shape (B, T, d_in), and `lengths`, of shape (B,), is on the CPU. The states
+        have the shape (B, T, d), with zeros at padding. The last states have the shape (B, d) each, with
+        both directions concatenated.
 
-        Padding does not change the state, so the backward direction starts at each example's last token. On GPUs this
-        is done with packed sequences, which are three times slower on a CPU.
+        Padding does not change the state, so the backward direction starts at each example's last token.
+        On GPUs this is done with packed sequences, which are three times slower on a CPU.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
@@ -266,16 +272,19 @@ class MultiHead(nn.Module):
         self.dropout = Dropout(dropout)
 
     def keys_values(self, y: Tensor) -> KeysValues:
-        """Return the keys Y W^Y and the values Y W^Z of all heads, each (B, p, T, d), for `y`, (B, T, d)."""
+        """Return the keys Y W^Y and the values Y W^Z of all heads, each of shape (B, p, T, d).
+
+        `y` has the shape (B, T, d).
+        """
         return self._split(self.key(y)), self._split(self.value(y))
 
     def attend(
         self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Return the results of attention for S queries, (B, S, d).
+        """Return the results of attention for S queries, of shape (B, S, d).
 
-        The queries are computed from `x`, (B, S, d). `known` contains the keys and values of T tokens. `mask` is True
-        where attention is allowed.
+        The queries are computed from `x`, of shape (B, S, d). `known` contains the keys and values of T
+        tokens. `mask` is True where attention is allowed.
         """
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
@@ -329,7 +338,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Apply the layer, (B, T, d) -> (B, T, d).
 
-        `mask`, (B, 1, 1, T), is True at tokens.
+        `mask`, of shape (B, 1, 1, T), is True at tokens.
         """
         attended = self.attention.attend(x, self.attention.keys_values(x), mask)
         return cast(Tensor, self.feed_forward(x + attended))

@@ -1,8 +1,8 @@
 """Meta-LSTM and the models it is compared with in Chen et al. 2018, "Meta Multi-Task Learning".
 
-The recurrent networks are in `recurrent_cells.py`. Equation numbers refer to the paper. Every task has its
-own network (`heads.TASK`, with a recurrent network and an output layer). All tasks share the embeddings and
-the networks listed in MODELS:
+The recurrent networks are in `recurrent_cells.py`. Equation numbers refer to the paper. Every
+task has its own network (`heads.TASK`, with a recurrent network and an output layer). All tasks
+share the embeddings and the networks listed in MODELS:
 
  | model | shared | each task's own |
  |---|---|---|
@@ -14,9 +14,9 @@ the networks listed in MODELS:
  | ssp-mtl | LSTM | LSTM on top of the shared one |
  | asp-mtl | LSTM | LSTM in parallel, with losses that keep the two apart |
 
-A text is represented by its last state, and a token by its own state. With `bidirectional`, the states of both
-directions are concatenated. In shapes, B counts examples and T tokens; d is the width of the word vectors, and h
-the width of the states.
+A text is represented by its last state, and a token by its own state. With `bidirectional`, the
+states of both directions are concatenated. In shapes, B is the number of examples and T of
+tokens; d is the width of the word vectors, and h the width of the states.
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ class MetaLSTMConfig(TextConfig):
 
 
 def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
-    """Return the states of one network, (B, T, h), or of two networks, (B, T, 2h), for words x, (B, T, d).
+    """Return the states of all words, of shape (B, T, h) for one network or (B, T, 2h) for two networks.
 
-    The second network reads the words backwards.
+    `x` contains the word vectors, of shape (B, T, d). The second network reads the words backwards.
     """
     states = networks[0](x)
     if len(networks) == 1:
@@ -174,10 +174,10 @@ class MetaLSTM(TextNetwork):
             self.draw_weights(config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
-        """Return a list with the states of all tokens, (B, T, h or 2h).
+        """Return the states of all tokens as a list of tensors of shape (B, T, h) or (B, T, 2h).
 
-        If a task reads the shared network and its own network in parallel, the list contains the states of both, in
-        this order.
+        If a task reads the shared network and its own network in parallel, the list contains the states of
+        both, in this order. Otherwise it has a single tensor.
         """
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
@@ -196,7 +196,10 @@ class MetaLSTM(TextNetwork):
         return last_states(states, batch.lengths["text"], self.config.directions)
 
     def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
-        """Return the representations of texts, (B, width), or tokens, (B, T, width), for a task."""
+        """Return the representations of texts or tokens for a task.
+
+        Their shape is (B, width) for texts and (B, T, width) for tokens.
+        """
         if not self.heads[batch.task].by_token:
             states = [self._last(part, batch) for part in states]
         return cast(Tensor, self.dropout(torch.cat(states, -1)))

@@ -66,17 +66,19 @@ class Encoding:
     """The encoder's output."""
 
     context: Tensor
-    """The final encoding of the context, C_fin, (B, l, d)."""
+    """The final encoding of the context, C_fin, of shape (B, l, d)."""
     context_mask: Tensor
-    """A mask of the context, (B, l), which is True at tokens."""
+    """A boolean mask of shape (B, l), True at the context's tokens and False at padding."""
     question: Tensor | None
-    """The final encoding of the question, Q_fin, (B, m, d); None if the model has no question pointer."""
+    """The final encoding of the question, Q_fin, of shape (B, m, d); None if the model has no question
+    pointer.
+    """
     question_mask: Tensor
-    """A mask of the question, (B, m), which is True at tokens."""
+    """A boolean mask of shape (B, m), True at the question's tokens and False at padding."""
     state: DecoderState
     """The decoder's first state: the last states of the context's final BiLSTM, and zeros for the context state."""
     layers: tuple[Tensor, ...] = ()
-    """The encoder states that each layer of the decoder attends to, each (B, l, d)."""
+    """The encoder states that each layer of the decoder attends to, as tensors of shape (B, l, d)."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +86,26 @@ class Decoded:
     """The decoder's output for all steps."""
 
     context: Tensor
-    """The context states c~, (B, n, d), which are the input of the softmax over the vocabulary."""
+    """The context states c~, of shape (B, n, d), which are the input of the softmax over the vocabulary."""
     context_attention: Tensor
-    """The attention over the context, alpha^C, (B, n, l)."""
+    """The attention over the context, alpha^C, of shape (B, n, l)."""
     question_attention: Tensor | None
-    """The attention over the question, alpha^Q, (B, n, m); None if the model has no question pointer."""
+    """The attention over the question, alpha^Q, of shape (B, n, m); None if the model has no question
+    pointer.
+    """
     vocabulary_gate: Tensor
-    """The logit of the switch gamma, the weight of the vocabulary, (B, n)."""
+    """The logits of the switch gamma, the weight of the vocabulary, of shape (B, n)."""
     context_gate: Tensor | None
-    """The logit of the switch lambda, the weight of the context pointer, (B, n); None without a question pointer."""
+    """The logits of the switch lambda, the weight of the context pointer, of shape (B, n); None if the
+    model has no question pointer.
+    """
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """The weights of the context pointer and the question pointer, lambda and 1 - lambda, (B, n) each."""
+        """The weights of the context pointer and the question pointer.
+
+        These are lambda and 1 - lambda, each of shape (B, n).
+        """
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
@@ -115,9 +124,11 @@ class Coattention(nn.Module):
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d) and Q_coa (B, m, d), in this order.
+        """Return C_sum, Q_sum, C_coa and Q_coa, in this order.
 
-        `c` and `q` are the independent encodings of context and question, C_ind (B, l, d) and Q_ind (B, m, d).
+        C_sum and Q_coa have shape (B, m, d), and Q_sum and C_coa have shape (B, l, d). `c` and `q` are the
+        independent encodings of the context and question: C_ind, of shape (B, l, d), and Q_ind, of shape
+        (B, m, d).
         """
         # A token without a counterpart can align with the dummy at position 0.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
@@ -260,9 +271,10 @@ class Decoder(nn.Module):
         self.register_buffer("positions", table, persistent=False)
 
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """Return the input A_ppr of the decoder's layers, (B, n, d), for the answer's word vectors, (B, n, demb).
+        """Return the input of the decoder's layers, A_ppr, of shape (B, n, d).
 
-        A model with self-attention adds position encodings to the projected vectors. `start` is the position of the
+        `vectors` contains the word vectors of the answer, of shape (B, n, demb). A model with
+        self-attention adds position encodings to the projected vectors. `start` is the position of the
         first vector in the answer.
         """
         x = cast(Tensor, self.dropout(self.project(vectors)))  # Eq. 2: A_proj
@@ -288,9 +300,10 @@ class Decoder(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
         """Run the decoder's loop over n tokens of the answer (Eq. 7-9).
 
-        The loop starts from `state`, or from the first state if it is None. `a_self` is (B, n, d). Returns the hidden
-        states h (B, n, d), the context states c~ (B, n, d), the attention over the context alpha^C (B, n, l), and the
-        state after the last token.
+        The loop starts from `state`, or from the first state if it is None. `a_self` has shape (B, n, d).
+
+        Returns the hidden states h, of shape (B, n, d); the context states c~, of shape (B, n, d); the
+        attention over the context alpha^C, of shape (B, n, l); and the state after the last token.
         """
         h, c, context = state or encoded.state
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
@@ -420,9 +433,10 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """Return the vectors of generated words, (..., demb), which are the decoder's next input.
+        """Return the vectors of generated words, which are the decoder's next input.
 
-        `outputs`, (...), contains the output numbers of the words.
+        `outputs` contains the output ids of the words, in any shape. The result has the same shape with an
+        additional last dimension of size demb.
         """
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
@@ -443,7 +457,7 @@ class MQAN(MultitaskNetwork):
             return greedy(past, len(batch), steps, device)
 
     def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
-        """Return each answer as a list of lexicon numbers."""
+        """Return each answer as a list of lexicon ids."""
         table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
         return cast("list[list[int]]", table[found.outputs].tolist())
 
@@ -466,7 +480,8 @@ class MQAN(MultitaskNetwork):
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
     """Add pointer weights to the probabilities of words, `p` (Eq. 10).
 
-    `weights`, (B, n, T), contains the weights of a text's T tokens, and `numbers`, (B, T), their output numbers.
+    `weights` has shape (B, n, T) and contains the weight of each of a text's T tokens at each step.
+    `numbers` has shape (B, T) and contains the tokens' output ids.
     """
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
@@ -491,9 +506,10 @@ class DecoderPast:
         self.length = 0  # the number of steps stored in `said`
 
     def step(self, last: Tensor) -> Tensor:
-        """Return the probabilities of the next words, (B, v + o), given the last words, (B,).
+        """Return the probabilities of the next words, of shape (B, v + o).
 
-        Words that can't occur in an answer have probability zero.
+        `last` contains the output ids of the previous words, of shape (B,). Words that can't occur in an
+        answer have probability zero.
         """
         decoder, at = self.model.decoder, self.length
         x = decoder.represent(self.model.words(last[:, None], self.batch), at)  # (B, 1, d)

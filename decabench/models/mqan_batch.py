@@ -42,7 +42,7 @@ MODELS: dict[str, Parts] = {
     "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
     "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
 }
-"""The parts of each model. Every model has one part more than the model before it."""
+"""The parts of each model. Each model adds one part to the previous model."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,10 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def batch_size(lengths: Mapping[str, Integers]) -> Integers:
-    """Return each example's share of a batch's capacity: context + question + 5 x answer (Appendix D)."""
+    """Return how much of a batch's capacity each example uses (Appendix D).
+
+    This is context + question + 5 x answer, counted in tokens.
+    """
     return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
 
 
@@ -149,24 +152,25 @@ class MQANBatch:
     vectors: Tensor
     """(U, demb) The vectors of the distinct words; row 0 is padding."""
     context: Tensor
-    """(B, l) The words of the contexts, as rows of `vectors`."""
+    """(B, l) The words of the contexts, as row indices of `vectors`."""
     question: Tensor
-    """(B, m) The words of the questions, as rows of `vectors`."""
+    """(B, m) The words of the questions, as row indices of `vectors`."""
     answer: Tensor
-    """(B, n) The decoder's input, which begins with <init>, as rows of `vectors`."""
+    """(B, n) The decoder's input, which begins with <init>, as row indices of `vectors`."""
     context_output: Tensor
-    """(B, l) The words of the contexts, as output numbers below v + o."""
+    """(B, l) The words of the contexts, as output ids below v + o."""
     question_output: Tensor
-    """(B, m) The words of the questions, as output numbers below v + o."""
+    """(B, m) The words of the questions, as output ids below v + o."""
     target: Tensor
-    """(B, n) The decoder's target, which ends with <eos>, as output numbers below v + o; 0 is padding."""
+    """(B, n) The decoder's target, which ends with <eos>, as output ids below v + o; 0 is padding."""
     target_at: Tensor
-    """(2, T) The example and step of each target token. They are computed on the CPU, because a GPU
-    would have to wait until the number of tokens is known."""
+    """(2, T) The example index and step of each target token. Computed on the CPU, because on a GPU this
+    would force a wait until the number of tokens is known.
+    """
     others: Tensor
-    """(o,) The words outside the vocabulary, as rows of `vectors`."""
+    """(o,) The words outside the vocabulary, as row indices of `vectors`."""
     other_words: Tensor
-    """(o,) The same words as lexicon numbers, on the CPU."""
+    """(o,) The same words as lexicon ids, on the CPU."""
     context_lengths: Tensor
     """(B,) The lengths of contexts. Kept on the CPU, where packing needs them."""
     question_lengths: Tensor

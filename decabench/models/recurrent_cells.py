@@ -24,7 +24,7 @@ def _uniform(*shape: int, bound: float) -> nn.Parameter:
 
 
 def _glorot(rows: int, columns: int) -> nn.Parameter:
-    """Return a matrix drawn uniformly from +-sqrt(6 / (rows + columns)), TensorFlow's default."""
+    """Return a matrix drawn uniformly from [-r, r], with r = sqrt(6 / (rows + columns)) as in TensorFlow."""
     return _uniform(rows, columns, bound=(6 / (rows + columns)) ** 0.5)
 
 
@@ -162,16 +162,17 @@ class BasicLSTM(nn.Module):
 
 
 class MetaRecurrence(torch.autograd.Function):
-    """All steps of Eq. 31 with an explicit gradient, returning h (T, B, h).
+    """All steps of Eq. 31 with an explicit gradient. Returns the states h, of shape (T, B, h).
 
-    Autograd would add to the gradients of the weights at every step. Here, the backward loop computes only the
-    gradient of the states. The gradients of the weights are computed after the loop, in one product for all
-    steps.
+    Autograd would add to the gradients of the weights at every step. Here, the backward loop computes
+    only the gradient of the states. The gradients of the weights are computed after the loop, in one
+    product for all steps.
 
     The arguments are:
 
     - `given`, (T, B, 4m + 4z): the products of W_m and Q with the word vectors, plus b_m
-    - `recurrent`, (4m + 4z, h + m): the columns of W_m and Q for h and for the state of the meta-network
+    - `recurrent`, (4m + 4z, h + m): the columns of W_m and Q for h and for the state of the
+      meta-network
     - `project`, (z, m): the matrix W_z
     - `generate`, (4, h, 2z): the matrices P and B of each gate, side by side
     """
@@ -254,9 +255,10 @@ class MetaRecurrence(torch.autograd.Function):
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
-    """Return views of the meta-network's gates, (T, B, 4, m), and of Q [x; h], (T, 4, B, z).
+    """Return views of the meta-network's gates and of Q [x; h].
 
-    `made` contains both, (T, B, 4m + 4z).
+    The gates have shape (T, B, 4, m), and Q [x; h] has shape (T, 4, B, z). `made` contains both, as a
+    tensor of shape (T, B, 4m + 4z).
     """
     gates, query = made.tensor_split((4 * m,), 2)
     return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)

@@ -94,9 +94,9 @@ class RecurrentModulesConfig(TextConfig):
     decoder_sparsity: Amount = 1.0
     """The weight lambda_2 of the penalty on open connections to the decoders, Eq. 11 (paper)."""
     encoder_open: Share = 0.75
-    """The share of connections in the encoder that can be open without a penalty, gamma_1 (paper)."""
+    """The proportion of connections in the encoder that can be open without a penalty, gamma_1 (paper)."""
     decoder_open: Share = 0.75
-    """The share of connections to a decoder that can be open without a penalty, gamma_2 (paper)."""
+    """The proportion of connections to a decoder that can be open without a penalty, gamma_2 (paper)."""
     mean_penalty: bool = True
     """Whether penalties are divided by the number of possible connections (guess; otherwise, all connections
     soon close)."""
@@ -206,11 +206,11 @@ class GIRNet(TaskEncoder):
 
 
 class InterleavedRecurrence(torch.autograd.Function):
-    """The composite states of GIRNet with an explicit gradient, returning h (T, B, h).
+    """The composite states of GIRNet with an explicit gradient. Returns h, of shape (T, B, h).
 
-    Autograd would add to the gradient of the weights at every step. Here, the backward loop computes only the
-    gradient of the composite state. The gradients of the weights and gates are computed after the loop, for all
-    steps at once.
+    Autograd would add to the gradient of the weights at every step. Here, the backward loop computes
+    only the gradient of the composite state. The gradients of the weights and gates are computed after
+    the loop, for all steps at once.
 
     The arguments are:
 
@@ -278,9 +278,10 @@ class DirectMessages(nn.Module):
         self.score = nn.Linear(h, 1, bias=False)
 
     def forward(self, states: Tensor, sent: Tensor) -> Tensor:
-        """Return the messages to N states, (N, h).
+        """Return the messages to N states, of shape (N, h).
 
-        `states` is (N, h), and `sent` contains the states of the other tasks, (N, K - 1, h).
+        `states` has shape (N, h), and `sent` contains the states of the other tasks, of shape (N, K - 1,
+        h).
         """
         pairs = torch.cat([states[:, None].expand_as(sent), sent], 2)
         shares = self.score(self.query(pairs).tanh()).softmax(1)
@@ -315,9 +316,9 @@ class Routes:
     """Decisions about connections, each 0 (closed) or 1 (open)."""
 
     chosen: Tensor
-    """The decisions that are used, (N, ...) for N tokens."""
+    """The decisions that are used, of shape (N, ...) for N tokens."""
     likely: Tensor
-    """The decisions that would have been made without noise, in the same shape."""
+    """The decisions that would have been made without noise, of the same shape."""
 
 
 class Router(nn.Module):
@@ -335,8 +336,8 @@ class Router(nn.Module):
     def forward(self, scores: Tensor) -> Routes:
         """Open each connection if its score for opening is higher than its score for closing (Eq. 9).
 
-        `scores` contains the score for closing and the score for opening, (..., 2). In training, Gumbel noise is added
-        to the scores, and gradients are computed as for a softmax.
+        `scores` has shape (..., 2), with the score for closing before the score for opening. In training,
+        Gumbel noise is added to the scores, and gradients are computed as for a softmax.
         """
         likely = (scores[..., 1] > scores[..., 0]).to(scores)
         if not self.training:
@@ -348,17 +349,21 @@ class Router(nn.Module):
         return Routes(straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid()), likely)
 
     def draw(self, shares: Tensor, count: int) -> Routes:
-        """Decide at each of `count` tokens which connections are open, (N, ...).
+        """Decide which connections are open at each of `count` tokens.
 
-        `shares` contains the fixed probabilities that connections are open, (...). In training, the decisions are drawn
-        at random; otherwise they are the more likely ones.
+        `shares` contains the fixed probability that each connection is open. The decisions have its shape,
+        with an additional first dimension of size `count`. In training, they are drawn at random; otherwise
+        they are the more likely ones.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)
 
 
 def _glorot(*shape: int) -> nn.Parameter:
-    """Return matrices, (..., from, to), with uniform random values from +-sqrt(6 / (from + to))."""
+    """Return random matrices of shape (..., from, to).
+
+    Their values are drawn uniformly from [-r, r] with r = sqrt(6 / (from + to)).
+    """
     bound = math.sqrt(6 / (shape[-2] + shape[-1]))
     return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
 
@@ -399,7 +404,8 @@ class Policies(nn.Module):
     def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
         """Return the scores for closing and opening the connection from each input to each reader.
 
-        The inputs `u` are (N, n, r), and the scores are (N, n, readers, 2). `more`, (N, q), is appended to each input.
+        The inputs `u` have shape (N, n, r), and the scores have shape (N, n, readers, 2). `more`, of shape
+        (N, q), is appended to each input.
         """
         first = self.first.transpose(0, 1).flatten(1)  # (r + q, readers p)
         width = u.shape[2]
@@ -411,18 +417,20 @@ class Policies(nn.Module):
 
 
 def _average(opened: Tensor, u: Tensor) -> Tensor:
-    """Return the mean of each reader's connected inputs (Eq. 4), (..., readers, r); zeros without a connection.
+    """Return the mean of each reader's connected inputs (Eq. 4), or zeros if no input is connected.
 
-    `opened` contains the decisions, (..., readers, n), and `u` the inputs, (..., n, r).
+    `opened` contains the decisions, of shape (..., readers, n), and `u` the inputs, of shape (..., n,
+    r). The result has shape (..., readers, r).
     """
     return (opened / opened.sum(-1, keepdim=True).clamp_min(1)) @ u
 
 
 def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
-    """Return the fixed probability that each connection is open, (read, readers), or None if gates are learned.
+    """Return the fixed probability that each connection is open, or None if gates are learned.
 
-    With `random`, each probability is 0 or 1. If all connections of a reader were drawn as closed, one is opened,
-    because otherwise the reader would never read anything.
+    The result has shape (read, readers), where `read` is the number of inputs. With `random`, each
+    probability is 0 or 1. If all connections of a reader were drawn as closed, one is opened, because
+    otherwise the reader would never read anything.
     """
     if config.gates == "learned":
         return None
@@ -450,9 +458,9 @@ class SubEncoders(nn.Module):
         self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
 
     def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """Return the sub-encoders' outputs, (N, n, r), and the decisions about their connections.
+        """Return the sub-encoders' outputs, of shape (N, n, r), and the decisions about their connections.
 
-        `u` contains the outputs of the layer below, (N, n below, r).
+        `u` contains the outputs of the layer below, of shape (N, inputs, r).
         """
         if self.policies is not None:
             routes = router(self.policies(u))
@@ -478,9 +486,10 @@ class ModularEncoder(nn.Module):
         self.possible = sum(width * n for width in widths)  # C_1
 
     def forward(self, u: Tensor) -> tuple[list[Tensor], Routes]:
-        """Return the outputs of each layer of sub-encoders, (N, n, r) each, and the decisions about connections.
+        """Return the outputs of each layer of sub-encoders and the decisions about connections.
 
-        `u` contains the states of the cells, (N, c, r).
+        The outputs of each layer have shape (N, n, r). `u` contains the states of the cells, of shape (N,
+        c, r).
         """
         outputs, routes = [], list[Routes]()
         for time in range(self.times):
@@ -513,10 +522,11 @@ class TaskDecoder(nn.Module):
         self.width = self.layers * r
 
     def forward(self, outputs: list[Tensor], states: Tensor, router: Router) -> tuple[Tensor, Routes]:
-        """Return the concatenated outputs of the sub-decoders, (N, (m - 1) r), and the decisions about connections.
+        """Return the concatenated outputs of the sub-decoders and the decisions about connections.
 
-        `outputs` contains the outputs of each layer of sub-encoders, (N, n, r) each, and `states` the states of the
-        task's encoder, (N, h).
+        The concatenated outputs have shape (N, (m - 1) r). `outputs` contains a tensor of shape (N, n, r)
+        for each layer of sub-encoders, and `states` contains the states of the task's encoder, of shape (N,
+        h).
         """
         stacked = torch.stack(outputs, 1)  # (N, m - 1, n, r)
         if self.policy is None or self.transform is None:
@@ -557,9 +567,13 @@ class Represented:
     x: Tensor
     """The representation, (B, width) for labels or (B, T, width) for tags."""
     encoder: Routes | None
-    """The connections in the shared encoder, (N, C_1) at N tokens, or None without a modular network."""
+    """The decisions about connections in the shared encoder at N tokens, of shape (N, C_1), or None
+    without a modular network.
+    """
     decoder: Routes | None
-    """The connections to the task's decoder, (N, m - 1, n), or None without a modular network."""
+    """The decisions about connections to the task's decoder at N tokens, of shape (N, m - 1, n), or None
+    without a modular network.
+    """
 
 
 class RecurrentModules(TextNetwork):
@@ -620,7 +634,7 @@ class RecurrentModules(TextNetwork):
         mask = token_mask(lengths, x)
 
         def select(states: Tensor) -> Tensor:
-            """Return the states at which an output is computed: at each token for tags, or the last for labels."""
+            """Return the states of all tokens for tags, or the last state of each text for labels."""
             return states[mask] if part.by_token else last_states(states, lengths)
 
         h = select(states)

@@ -156,7 +156,10 @@ class _Memory:
         torch.bmm(self.attention[t], self.turned[at], out=out)
 
     def write(self, t: int, state: Tensor) -> None:
-        """Emit vectors from a state, (G, B, n), and write them to the memory at step t (Eq. 5 and 9)."""
+        """Emit vectors from a state and write them to the memory at step t (Eq. 5 and 9).
+
+        `state` has shape (G, B, n).
+        """
         torch.baddbmm(self.weights.bias, state, self.weights.weight, out=self.emissions[t + 1])
         self.key[t + 1].tanh_()
         self.add[t + 1].tanh_()
@@ -168,9 +171,9 @@ class _Memory:
 
 
 def _vectors(emitted: Tensor, width: int) -> tuple[Tensor, ...]:
-    """Return views of the emitted keys, add vectors and erase vectors, (T, N, 1, M) each.
+    """Return views of the emitted keys, add vectors and erase vectors, each of shape (T, N, 1, M).
 
-    `emitted` contains all three, (T, G, B, 3M).
+    `emitted` contains all three, as a tensor of shape (T, G, B, 3M).
     """
     return torch.split(emitted.flatten(1, 2).unsqueeze(2), width, 3)
 
@@ -225,16 +228,19 @@ class _MemoryGradient:
         self.d_attention = self.no_attention
 
     def weights(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of MemoryWeights, given the states that wrote to the memory, (T, G, B, n)."""
+        """Return the gradients of MemoryWeights.
+
+        `states` contains the states that wrote to the memory, of shape (T, G, B, n).
+        """
         tasks = states.shape[1]
         initial = self.d_content.view(tasks, -1, *self.d_content.shape[1:]).sum(1).transpose(1, 2)
         return initial, _products(states, self.d_emitted), self.d_emitted.sum((0, 2))[:, None]
 
 
 def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
-    """Return each task's outer products of inputs and gradients, summed over steps and texts, (G, n, k).
+    """Return each task's outer products of inputs and gradients, summed over steps and texts.
 
-    The inputs are (T, G, B, n), and the gradients are (T, G, B, k).
+    The inputs have shape (T, G, B, n), the gradients (T, G, B, k) and the result (G, n, k).
     """
     return torch.bmm(
         inputs.transpose(0, 1).flatten(1, 2).transpose(1, 2), gradients.transpose(0, 1).flatten(1, 2)
@@ -242,10 +248,11 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 
 
 class MemoryRecurrence(torch.autograd.Function):
-    """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), returning h and g, (T, G, B, d) each.
+    """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19).
 
-    ME-LSTM and ARC-I have one memory, ARC-II has two. g is the fusion gate. It is returned only for inspection and
-    has no gradient. The arguments are:
+    Returns the states h and the fusion gates g, each of shape (T, G, B, d). The gates are returned only
+    for inspection and have no gradient. ME-LSTM and ARC-I have one memory, and ARC-II has two. The
+    arguments are:
 
     - `given`, (T, G, B, 4d): the product of W_p with the word vectors, plus b_p
     - `recurrent`, (G, d, 4d): the columns of W_p for h, transposed
@@ -371,9 +378,10 @@ class MemoryRecurrence(torch.autograd.Function):
 
 
 def _sources(reads: str) -> tuple[tuple[int, int], ...]:
-    """Return the reads that enter h_t in ARC-II, as pairs of the memory's number and the read's age.
+    """Return the reads that enter h_t in ARC-II, as pairs of a memory's index and the read's age.
 
-    Memory 0 is local and memory 1 is global. An age of 0 means the latest read, and an age of 1 the read before it.
+    Memory 0 is local and memory 1 is global. An age of 0 means the latest read, and an age of 1 the
+    read before it.
     """
     return {"both": ((0, 0), (1, 0)), "global": ((1, 0),), "late": ((0, 0), (1, 1))}[reads]
 
@@ -387,7 +395,7 @@ def unroll(
     memories: tuple[MemoryWeights, ...],
     reads: MemoryReads = "both",
 ) -> tuple[Tensor, Tensor]:
-    """Return the states and fusion gates of the words of G tasks, (G, B, T, d) each.
+    """Return the states and fusion gates of the words of G tasks, each of shape (G, B, T, d).
 
     The arguments are:
 
@@ -479,7 +487,10 @@ class TaskLayers(LayeredHead):
 
 
 class TextClassifier(TextNetwork):
-    """Base class of all models, which compute a vector for each text and classify it with the task's head."""
+    """Base class of all models.
+
+    A model computes a vector for each text and classifies it with the task's head.
+    """
 
     config: SharedMemoryConfig
 
@@ -577,9 +588,9 @@ class MemoryNetwork(TextClassifier):
         return [cast(nn.ModuleList, place[name])[way] for place in places]
 
     def _read(self, x: Tensor, way: int, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return the states and fusion gates of all tasks' words in one direction, (G, B, T, d) each.
+        """Return the states and fusion gates of all tasks' words in one direction, each of shape (G, B, T, d).
 
-        `x` is (G, B, T, m). `way` is 0 for the forward direction and 1 for the backward direction.
+        `x` has shape (G, B, T, m). `way` is 0 for the forward direction and 1 for the backward direction.
         """
 
         def join(name: str, weight: str) -> Tensor:
@@ -604,7 +615,7 @@ class MemoryNetwork(TextClassifier):
         return run(x, *weights, memories, self.config.reads)
 
     def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
-        """Return the states and fusion gates of one batch per task, (B, T, d or 2d) each."""
+        """Return the states and fusion gates of one batch per task, each of shape (B, T, d) or (B, T, 2d)."""
         texts = [self.dropout(self.embed(batch, "text")) for batch in batches]
         rows, longest = max(map(len, texts)), max(x.shape[1] for x in texts)
         x = torch.stack([F.pad(x, (0, 0, 0, longest - x.shape[1], 0, rows - len(x))) for x in texts])
@@ -623,7 +634,7 @@ class MemoryNetwork(TextClassifier):
         ]
 
     def trace(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
-        """Return the state and fusion gate of every word, (B, T, d or 2d) each."""
+        """Return the state and fusion gate of every word, each of shape (B, T, d) or (B, T, 2d)."""
         ((states, gates),) = self.read([batch])
         return states, gates
 

@@ -1,6 +1,7 @@
-"""The parts that several families for labels and tags share: their settings, encoding, embeddings and last states.
+"""Parts shared by several model families for labels and tags.
 
-In shapes, B counts examples and T tokens; d is the width of the word vectors, and h the width of the states.
+These are their settings, encoding, embeddings and last states. In shapes, B counts examples and T
+tokens; d is the width of the word vectors, and h the width of the states.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def reverse(x: Tensor, lengths: Tensor) -> Tensor:
-    """Reverse the order of each example's tokens, (B, T, d), leaving padding at the end.
+    """Reverse the order of each example's tokens, leaving padding at the end.
 
-    `lengths` is on the CPU.
+    `x` has shape (B, T, d). `lengths` must be on the CPU.
     """
     at = torch.arange(x.shape[1])
     rows = torch.where(at < lengths[:, None], lengths[:, None] - 1 - at, at).to(x.device)
@@ -112,9 +113,10 @@ def reverse(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def last_states(states: Tensor, lengths: Tensor, directions: int = 1) -> Tensor:
-    """Return the state of each direction after the last word it reads, (B, T, h) -> (B, h); zeros for empty texts.
+    """Return the state of each direction after the last word it reads, or zeros for empty texts.
 
-    With two directions, the first half of each state is from the forward direction.
+    `states` has shape (B, T, h), and the result has shape (B, h). With two directions, the first half
+    of each state is from the forward direction.
     """
     rows = torch.arange(len(states), device=states.device)
     ends = (lengths - 1).clamp_min(0).to(states.device)

@@ -154,9 +154,9 @@ class CommandPredictor:
     arguments: tuple[str, ...]
     """The program and its arguments."""
     setting: Setting
-    """The task, split and seed, which the program is told."""
+    """The task, split and seed, which are passed to the program."""
     options: ModelOptions
-    """The options, of which the timeout and the environment variables to pass on are used."""
+    """The options. Only the timeout and the environment variables to pass on are used."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive.

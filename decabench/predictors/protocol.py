@@ -79,7 +79,9 @@ class Answer:
     finish: Finish = "stop"
     """How the answer ended."""
     context_kept: tuple[int, int] | None = None
-    """The part of the context in the prompt, as offsets [start, end); None for the whole context."""
+    """The part of the context in the prompt, as character offsets [start, end); None for the whole
+    context.
+    """
     prompt_tokens: int | None = None
     """The number of prompt tokens in all requests for this answer; None if unknown."""
     completion_tokens: int | None = None
@@ -169,10 +171,10 @@ class Backend(Protocol):
 
     - `label`: a name for the submission, if the name on the command line is unsuitable.
     - `gpus`: the number of GPUs for each copy of the model.
-    - `is_chat`: whether the model gets chat messages instead of a text to continue.
+    - `is_chat`: whether the model gets chat messages instead of plain text to continue.
     - `learns`: whether the predictor uses training answers.
-    - `token_counter()`: returns a function that takes the prompting and a question, and counts the tokens of
-      the prompt.
+    - `token_counter()`: returns a function that takes the prompting and a question, and counts the
+      tokens in the prompt.
     - `check(tasks)`: raises DecabenchError if the model can't answer one of the tasks.
     """
 
@@ -240,10 +242,10 @@ def validate_outcome(outcome: object) -> Outcome:
 
 
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
-    """Create an Answer from a text and the other fields of a record.
+    """Create an Answer from its text and the other fields of a record.
 
-    Reasoning, its token count and the model's name are dropped if they are invalid, because they are only informative.
-    Raises ValueError for the first invalid value of any other field.
+    Reasoning, its token count and the model's name are dropped if they are invalid, because they
+    are only informational. Raises ValueError for the first invalid value of any other field.
     """
     if not isinstance(text, str):
         raise ValueError(f"the answer must be a string, not {_shown(text)}")
@@ -380,7 +382,10 @@ OMITTED = ("temperature", "seed", "stop", "top_p", "max_tokens")
 
 
 def parse_batch_size(text: str) -> int | None:
-    """Parse a batch size: a positive number, or `auto`, which becomes None. Raises ValueError for any other text."""
+    """Parse a batch size: a positive number, or `auto`, which becomes None.
+
+    Raises ValueError for any other string.
+    """
     if text == "auto":
         return None
     if text.isdecimal() and int(text) > 0:
@@ -410,7 +415,10 @@ def parse_header(text: str) -> Header:
 
 
 def parse_body(text: str) -> str:
-    """Parse a JSON object and return its canonical text. Raises ValueError for any other text."""
+    """Parse a JSON object and return it as canonical JSON.
+
+    Raises ValueError if the string isn't a JSON object.
+    """
     example = """such as '{"top_k": 1}'"""
     try:
         value = parse_json(text)

@@ -1,4 +1,4 @@
-"""Formats in which answers may be written by mistake, such as subwords, HTML or JSON, and how to decode them."""
+"""Formats that answers may be in by mistake, such as subwords, HTML or JSON, and how to decode them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ class Format(NamedTuple):
     advice: str
     """Advice on how to avoid the format."""
     decode: Callable[[str], str]
-    """Decodes a text, or removes the format's markup. Returns a text in any other format unchanged."""
+    """Decodes a string, or removes the format's markup. Strings in any other format are returned
+    unchanged.
+    """
     is_style: bool = False
     """Whether the format may be intended. Such a format is a mistake only if decoding raises the score."""
     looks: Callable[[str], bool] | None = None
-    """Returns whether a text is in the format. If None, a text is in the format if `decode` changes it."""
+    """Returns whether a string is in the format. If None, a string is in the format if `decode`
+    changes it.
+    """
 
     def is_seen(self, text: str) -> bool:
         """Whether a text is in this format."""

@@ -57,7 +57,7 @@ def _query_pattern(context: str) -> str | None:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for a regular expression in a way that all servers understand."""
+    """Escape a string for use in a regular expression, in a way that all servers understand."""
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
@@ -104,9 +104,10 @@ def write_json(answer: str, kind: Kind) -> str:
 
 
 def read_json(text: str, kind: Kind) -> str | None:
-    """Convert a JSON answer to the task's own form. Returns None for any other text.
+    """Convert a JSON answer to the task's own form.
 
-    Numbers keep their digits, so `1.50` isn't changed to `1.5`.
+    Returns None if the string isn't a JSON answer in the expected form. Numbers keep their digits,
+    so `1.50` isn't changed to `1.5`.
     """
     try:
         value = json.loads(

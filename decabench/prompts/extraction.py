@@ -66,11 +66,12 @@ def extract(
     protocol: Protocol = "prose",
     is_opened: bool = False,
 ) -> Extracted:
-    """Extract the answer from a raw text. Never raises an error, and always gives the same answer for the same input.
+    """Extract the answer from a model's raw output. Deterministic, and never raises an error.
 
-    `finish` is how the output ended: `stop`, `length` or `refused`. A `refused` answer becomes empty, because a
-    filter might cut a text off right after a correct word. Tags and heads are aligned with the words of the
-    context. `is_opened` is true if the prompt ended with the opening tag of the `tag` protocol.
+    `finish` is how the output ended: `stop`, `length` or `refused`. A `refused` answer becomes
+    empty, because a filter might cut the output off right after a correct word. Tags and heads are
+    aligned with the words of the context. `is_opened` is true if the prompt ended with the opening
+    tag of the `tag` protocol.
     """
     if finish == "refused":
         return Extracted("", "refused")

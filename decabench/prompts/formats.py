@@ -1,9 +1,11 @@
-"""Detect mistakes that affect a whole answer file, such as a wrong format, a wrong order or swapped labels.
+"""Detect mistakes that affect a whole answer file, such as a wrong format, a wrong order or
+swapped labels.
 
-With such a mistake, a score near 0 tells little about the model. These checks explain low scores and never change
-them. A format is reported if many answers are in it, the gold answers are not, and the metric scores the answers
-higher after both are decoded. Without gold answers, a format is reported only if most answers are in it and it is
-never intended.
+With such a mistake, a score near 0 says little about the model. These checks explain low
+scores and never change them. A format is reported if it is common in the answers but not in
+the gold answers, and the metric gives the answers a higher score after both are decoded.
+Without gold answers, a format is reported only if most answers are in it and it is never
+intended.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
 _SAMPLE = 200
-"""The maximum number of answers to check. After a format is found in them, it is counted in all answers."""
+"""The maximum number of answers to check for formats. If a format is found, it is counted in all
+answers.
+"""
 _SCAN = 20_000
 """The maximum number of answers to check for mistakes that affect only a part of the file."""
 _FEWEST = 5
@@ -104,7 +108,7 @@ class _Sample:
     given: GivenAnswers
     """All answers in the file."""
     places: Sequence[int]
-    """Positions of the sampled answers."""
+    """The indices of the sampled answers."""
     found: tuple[Format, ...] = ()
     """Formats to decode. Gold answers in these formats are decoded too."""
 
@@ -274,7 +278,9 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the prefix shared by more than 95% of the texts or, if there is none, by more than half of them."""
+    """Return the prefix shared by more than 95% of the strings or, failing that, by more than half of
+    them.
+    """
     if not texts:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
@@ -298,7 +304,11 @@ def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
 
 
 def _copies(sample: _Sample) -> str:
-    """Detect wrong answers that are or begin with their question or context, and ids before most answers."""
+    """Detect answers that begin with a copy of their question or context, although the gold answers
+    don't.
+
+    Ids at the beginning are also detected if more than half of the answers start with them.
+    """
     theirs = {"id": [item.id for item in sample.items or ()]}
     for which, name in enumerate(("question", "context")):
         theirs[name] = [source[which] for source in sample.sources]
@@ -334,9 +344,9 @@ def _columns(sample: _Sample) -> str:
 
 
 def _cut_in_word(sample: _Sample) -> str:
-    """Detect answers that end in the middle of a word from their example.
+    """Detect answers that were cut off in the middle of a word that occurs in their example.
 
-    The second-last words and the gold answers show how often this happens by chance.
+    The second-to-last words and the gold answers show how often this happens by chance.
     """
     if not sample.is_worded or not sample.items:
         return ""
@@ -372,8 +382,9 @@ def _ends_in_word(text: str, known: str) -> bool:
 def _shift(sample: _Sample) -> str:
     """Detect shifted answers, which resemble the gold answers of their neighbors more than their own.
 
-    Only a part of the answers may be shifted, for example after a missing line. The resemblance must be too strong to
-    be due to chance, judging by its deviation or by the gold answers of more distant examples.
+    Only some of the answers may be shifted, for example after a missing line. The resemblance must
+    be too strong to be due to chance, judging by its standard deviation or by the resemblance to
+    the gold answers of more distant examples.
     """
     references, read = sample.given.references or (), cache(sample.read)
     texts, golds = list(map(read, sample.texts)), [read(item.answers[0]) for item in references]

@@ -56,7 +56,7 @@ class GivenAnswers:
     read_form: Callable[[], AnswerForm] = AnswerForm
     """Returns the form of the task's answers, which may include special words such as `None`."""
     questions: Mapping[str, str] = field(default_factory=dict)
-    """The question for each of `places`; empty unless questions name the labels."""
+    """Maps each of `places` to its question; empty unless the questions name the labels."""
 
 
 @dataclass
@@ -76,7 +76,9 @@ class FormCounts:
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
     others: dict[str, list[str]] = field(default_factory=dict)
-    """The answers with each of the other faults, such as `a number outside the scale`, as phrases that quote them."""
+    """Maps each of the other faults, such as `a number outside the scale`, to phrases that quote the
+    answers with this fault.
+    """
     more: list[str] = field(default_factory=list)
     """Additional sentences for the description of the answers."""
     strays: str = ""
@@ -226,9 +228,10 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
 
     @cache
     def reads(text: str, number: str) -> bool:
-        """Whether the metric treats a text like the number. True if the metric fails.
+        """Whether the metric scores the text the same as the number. Also true if the metric fails.
 
-        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an example.
+        Metrics reject numbers with hundreds of digits, and custom metrics may need other fields of an
+        example.
         """
         # The references differ because some metrics need a range of gold answers.
         references = [Item((number,)), Item(("-1000000",))]

@@ -16,12 +16,12 @@ _MOST_EXTRA = 100
 
 
 def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] = ()) -> str | None:
-    """Return the items that a text assigns to the words, in order and separated by spaces.
+    """Return the items that a text assigns to the words, in word order and separated by spaces.
 
-    Items are tags or, for the kind `tree`, heads with relations. They are assigned to words by the number or word
-    before them, or by their order. Words without an item get `_`. Items after
-    the last word and items that aren't in `names` are kept, so that the metric counts them. Returns None if the
-    text isn't a sequence of items or the alignment is ambiguous.
+    Items are tags or, for the kind `tree`, heads with relations. They are assigned to words by the
+    number or word before them, or by their order. Words without an item get `_`. Items after the
+    last word and items that aren't in `names` are kept, so that the metric counts them. Returns
+    None if the text isn't a sequence of items or the alignment is ambiguous.
     """
     reading = _Reading(kind, names, words)
     value = find_json(text)
@@ -39,7 +39,7 @@ def find_items(text: str, kind: str, names: Sequence[str], words: Sequence[str] 
 
 
 _Items = dict[int, str]
-"""Items by word number."""
+"""Maps the number of a word, counting from 1, to its item."""
 
 _NUMBERED = re.compile(r"[\s|*_`(\[-]*(\d{1,6})[.):\]*_`]{0,3}(?:\s*\|\s*|\s+)(\S.*)")
 """A line that starts with a number, such as `1 From ADP`, `1. From: ADP` or `| 1 | From | ADP |`."""
@@ -136,7 +136,7 @@ class _Reading:
         return found if self._are_mostly_known([*found.values()]) else None
 
     def _first(self, numbers: Iterable[int]) -> int:
-        """Return the number of the first word, which may be 0 or 1. In trees, 0 is always the root."""
+        """Return the number of the first word, 0 or 1. In trees, it is always 1, because 0 is the root."""
         return int(self.is_tree or 0 not in numbers)
 
     def item(self, rest: str, number: int) -> str | None:

@@ -68,9 +68,11 @@ For example, 3 doesn't match in `3.5`, `3,000` or `3/10`, but it matches `3.0`.
 
 @lru_cache(256)
 def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return a pattern that matches any of the labels, and the label of each group in the pattern.
+    """Return a pattern that matches any of the labels, and the labels in the order of the pattern's
+    groups.
 
-    Labels that differ from another label only in case are left out, because the pattern ignores case.
+    Labels that differ from another label only in case are left out, because the pattern ignores
+    case.
     """
     counts = Counter(label.casefold() for label in labels)
     names = sorted((label for label in labels if counts[label.casefold()] == 1), key=len, reverse=True)

@@ -79,9 +79,9 @@ def repeats_key(text: str) -> bool:
 
 
 def find_json(text: str) -> Any:
-    """Return the JSON object or list that fills a text, a line or a code block, or None if there is none.
+    """Return the JSON object or list that makes up an entire text, line or code block.
 
-    Python literals with single quotes are accepted too.
+    Returns None if there is none. Python literals with single quotes are accepted too.
     """
     decoder = json.JSONDecoder(object_pairs_hook=consistent_keys)
     places = [match.end() for match in islice(_BEFORE_JSON.finditer(text), _MOST_TRIES)]

@@ -98,9 +98,9 @@ class Prompting:
 
     @property
     def form(self) -> AnswerForm:
-        """The form of an answer, including texts from the prompt that may surround it.
+        """The form of an answer, including strings from the prompt that may appear before or after it.
 
-        Models may repeat such a text before an answer, or continue with another example after it.
+        Models may repeat such a string before an answer, or continue with another example after it.
         """
         form, own = self.template.form or AnswerForm(), self.template.answer
         markers = form.markers if not own or own in form.markers else (*form.markers, own)
@@ -189,7 +189,7 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting contexts into a model's window
 
 NEAR = 64
-"""Only a word of more than about this many characters may be cut in the middle."""
+"""Only words longer than about this many characters may be cut in the middle."""
 
 _WORD = re.compile(r"\S+")
 

@@ -30,7 +30,7 @@ from decabench.text import bare
 def find_in_prose(
     text: str, form: AnswerForm, question: str = "", context: str = "", is_finished: bool = True
 ) -> tuple[str, list[str]]:
-    """Return the answer in a text without reasoning, and the rules that found it.
+    """Return the answer in a text whose reasoning has been removed, and the rules that found it.
 
     The last rule is `unparseable` or `refused` if no answer was found.
     """
@@ -95,7 +95,10 @@ _TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.D
 
 
 def _without_tags(text: str) -> str:
-    """Return the content of the last non-empty tag, such as `<answer>…</answer>`, or the whole text without a tag."""
+    """Return the content of the last non-empty tag, such as `<answer>…</answer>`.
+
+    Returns the whole text if there is no such tag.
+    """
     found = [inner.strip() for _, inner in _TAGGED.findall(text) if inner.strip()]
     return found[-1] if found else text
 
@@ -228,7 +231,11 @@ def _first_line(text: str, form: AnswerForm) -> str:
 
 
 def _free_text(text: str, form: AnswerForm) -> str:
-    """Return the first line, the only bold line or the items of a list for a span, and all lines for a text."""
+    """Return the answer in free text.
+
+    For a text, it is all lines, joined. For a span, it is the items of a list, the only bold line
+    or, failing that, the first line.
+    """
     lines = _answer_lines(text)
     is_list = len(lines) > 1 and all(map(BULLET.match, lines))
     items = [BULLET.sub("", line) for line in lines] if is_list else lines

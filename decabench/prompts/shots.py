@@ -74,8 +74,8 @@ class _Evaluated:
     def has(self, question: str, context: str) -> bool:
         """Whether the split contains this example.
 
-        In a split with several contexts, an example also counts as contained if its context is in the split and has
-        at least SHARED_CONTEXT bytes.
+        If the split has several contexts, this is also true if one of them is the example's context
+        and has at least SHARED_CONTEXT bytes.
         """
         digest, length = _digest_context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:

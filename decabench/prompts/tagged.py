@@ -1,7 +1,9 @@
-"""Read answers inside the tag that the prompt asked for, or texts that contain nothing but an answer.
+"""Read answers inside the tag that the prompt asked for, or output that consists only of an
+answer.
 
-Prose isn't searched. All other texts are unparseable, and the answer is then empty, because a guess would be worse.
-Examples are several tags with different answers, and free text with markup, an introduction or a remark around it.
+Prose isn't searched. Any other output is unparseable and results in an empty answer, because a
+guess would be worse. This includes output with several tags that contain different answers,
+and free text with markup, an introduction or a remark around it.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ _TAKES_BACK = re.compile(
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
 """Matches the end of a clause."""
 _COLON = re.compile(r"[:\u2013\u2014-][\s*_`\"'(]*\Z")
-"""Matches a colon or dash directly before a tag. A condition may end in it, as in `Only if it rains: <answer>…`."""
+"""Matches a colon or dash directly before a tag. It may come after a condition, as in `Only if it
+rains: <answer>…`.
+"""
 _CONDITION = r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\bunless\b"
 _NEGATION = (
     r"\b(?:not|no(?! doubt)|never|n?either|nor|cannot|hardly|far from|(?:instead|other|rather) (?:of|than)|anything but"
@@ -103,11 +107,11 @@ _SAYS_LABEL = re.compile(
 def read_tagged(
     text: str, form: AnswerForm, question: str, context: str, is_finished: bool, is_opened: bool
 ) -> tuple[str, str]:
-    """Return the answer in a text without reasoning, and the rule that found it.
+    """Return the answer in a text whose reasoning has been removed, and the rule that found it.
 
-    The last tag is used. An unclosed tag extends to the end of a finished text, but has no answer in a text that was
-    cut off. If the prompt ended with an opening tag (`is_opened`), the text begins inside this tag. JSON in the task's
-    schema is accepted too.
+    The last tag is used. An unclosed tag extends to the end of the text, but its content is not an
+    answer if the text was cut off. If the prompt ended with an opening tag (`is_opened`), the text
+    begins inside this tag. JSON in the task's schema is accepted too.
     """
 
     def read(text: str, is_tagged: bool = True) -> str | None:
@@ -343,7 +347,7 @@ _QUERY_REMARK = re.compile(
 
 
 def _statement(text: str, context: str) -> str | None:
-    """Return the query that a text consists of, as a single line, or None for any other text.
+    """Return the query, as a single line, if the text consists only of a query, or None otherwise.
 
     A text with a remark is rejected, because the remark would be read as part of the query.
     """
@@ -368,9 +372,10 @@ NO_VALUE = re.compile(
 
 
 def read_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return a state change in canonical form, `slot: value, slot: value; slot`, or None for any other text.
+    """Return a state change in canonical form, `slot: value, slot: value; slot`.
 
-    Without `slots`, any name is accepted as a slot. Words such as `yes` or `not mentioned` are not values.
+    Returns None if the text isn't a state change. Without `slots`, any name is accepted as a slot.
+    Words such as `yes` or `not mentioned` are not values.
     """
     if match_label(text, (NO_CHANGE,)):
         return NO_CHANGE

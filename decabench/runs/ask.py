@@ -62,7 +62,7 @@ class Tally:
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
-    """Empty answers for none of the other reasons."""
+    """Answers that are empty for any reason not counted in another field."""
     cut_reasoning: int = 0
     """Empty answers that reached the token limit, usually during reasoning."""
     only_reasoning: int = 0

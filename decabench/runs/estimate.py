@@ -14,7 +14,7 @@ from decabench.tasks import Question
 from decabench.untrusted import read_json
 
 CHARACTERS_A_TOKEN = 4
-"""A rough estimate for English text, used for models without a tokenizer."""
+"""The approximate number of characters per token in English text, for models without a tokenizer."""
 
 _SAMPLE = 500
 """The maximum number of examples per task whose tokens are counted."""

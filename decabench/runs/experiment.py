@@ -73,7 +73,7 @@ class EvaluateSettings:
     """Options of `decabench evaluate` that affect scores."""
 
     answers: Literal["extracted", "raw"] = "extracted"
-    """Which text to score."""
+    """Whether to score the extracted answers or the raw output."""
 
 
 @dataclass(frozen=True)
@@ -521,7 +521,7 @@ def _jobs(experiment: Experiment) -> int:
 
 
 def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
-    """Return the suite and the tasks, after checking the names and places in the experiment."""
+    """Return the suite and the tasks, after checking the names and paths in the experiment."""
     _require_places(experiment)
     suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
     if not experiment.tasks:

@@ -39,7 +39,8 @@ OLD = ".old"
 _SYNC_SECONDS = 1.0
 """Seconds between syncs.
 
-If the process is killed, no written lines are lost. In a power cut, lines written since the last sync may be lost.
+If the process is killed, no written lines are lost. In a power failure, lines written since
+the last sync may be lost.
 """
 
 

@@ -284,11 +284,11 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""The value of `variant` for all variants."""
+"""The value of `variant` that selects all variants."""
 
 
 def parse_variant(text: str) -> int:
-    """Parse a variant number or `all`. Raises ValueError for any other text."""
+    """Parse a variant number or `all`. Raises ValueError for any other string."""
     if text == "all":
         return ALL_VARIANTS
     if text.isdecimal():
@@ -771,9 +771,10 @@ def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Pro
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Return facts that identify a variant by its questions and labels.
+    """Return a variant's name, a digest of its questions, and its labels.
 
-    Its text may change while its name stays the same.
+    The name alone doesn't identify a variant, because its text may change while its name stays the
+    same.
     """
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):

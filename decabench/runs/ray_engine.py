@@ -290,7 +290,9 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Add a worker once it has loaded the model. If it could not load the model, the other workers do its share."""
+        """Add a worker once it has loaded the model. If loading fails, the other workers take over its
+        work.
+        """
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
         try:

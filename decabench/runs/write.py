@@ -101,7 +101,10 @@ NOT_IN_CONTEXT = "not-in-context"
 """Extraction rule for an answer to an extractive task that doesn't occur in its context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml. If a server reports more names, they aren't model names."""
+"""The maximum number of models per task in submission.toml.
+
+If a server reports more names than this, they are assumed not to be model names.
+"""
 
 _ERROR_LENGTH = 500
 """The maximum length of an error in submission.toml, in characters."""
@@ -333,7 +336,10 @@ def _remove_stale_results(
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """Return the number of the answers' folder: the variant if all wordings are run, or 0 for answers to be scored."""
+    """Return the number of the variant's folder, or 0 if the answers belong in the main folder.
+
+    Variants have their own folders only if all wordings are run.
+    """
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -420,9 +426,9 @@ _AS_IT_IS = Reading()
 def make_line(question: Question, answer: Answer, reading: Reading = _AS_IT_IS) -> dict[str, Any]:
     """Return a line of `predictions/<task>.<split>.jsonl`.
 
-    If `reading` has a form, the answer is extracted from the text. If it has a wording, the wording's labels are
-    replaced by the dataset's. A refused answer becomes empty because a filter might cut a text off right after a
-    correct word.
+    If `reading` has a form, the answer is extracted from the text. If it has a wording, the
+    wording's labels are replaced by the dataset's. A refused answer becomes empty because a filter
+    might cut the text off right after a correct word.
     """
     form, wording = reading.form, reading.wording
     text, rules = answer.text, []
@@ -545,9 +551,10 @@ def _usage(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
 
 
 def _time(run: Run, group: Sequence[_Answered]) -> dict[str, float]:
-    """Return the answering time in seconds and the number of answers, or nothing if a journal lacks times.
+    """Return a dict with the answering time in seconds and the number of answers.
 
-    Baselines record no time, so that their submissions are always the same.
+    The dict is empty if a journal lacks times. It is also empty for baselines, so that their
+    submissions are always the same.
     """
     seconds = [done.journal.seconds for done in group if done.journal.seconds is not None]
     answers = sum(isinstance(each, Answer) for done in group for each in done.journal.outcomes.values())

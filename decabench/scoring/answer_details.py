@@ -21,7 +21,10 @@ from decabench.tasks import Tags, Tree
 def count_item_faults(
     output: Tags | Tree, texts: Sequence[str], golds: Sequence[str], known: Iterable[str]
 ) -> dict[str, int]:
-    """Count malformed items of tags and trees; see `TaskResult.answers`. Tags in the texts of `known` are valid."""
+    """Count malformed items of tags and trees; see `TaskResult.answers`.
+
+    Tags that occur in any string of `known` are valid.
+    """
     tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
     faults = [astuple(count_faults(text, gold, tags)) for text, gold in zip(texts, golds, strict=True)]
     kinds = ("missing_items", "extra_items", "unknown_items", "outside_heads")
@@ -114,7 +117,7 @@ _SMALLEST = 1e-15
 def calibrate(lines: Mapping[int, AnswerLine], references: Sequence[Item]) -> Calibration | None:
     """Return the calibration of label probabilities, or None if no line has probabilities.
 
-    `lines` maps the position of an example in `references` to the line with its answer.
+    `lines` maps the index of an example in `references` to the line with its answer.
     """
     briers, losses = [], []
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]

@@ -44,7 +44,7 @@ class Inspected:
     texts: Sequence[Mapping[str, str]]
     """The `question` and the `context` of each row."""
     courses: Mapping[int, Course]
-    """The compared dialogue states, by row number, for metrics that compare states instead of answers."""
+    """The compared dialogue states, by row index, for metrics that compare states instead of answers."""
     result: TaskResult
     """The task's result, with its score, counts of answers, samples and calibration."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Inspected:
 
     @property
     def digits(self) -> int:
-        """The number of decimals to print for scores: 2, or 3 if the scale is narrow or unbounded."""
+        """The number of decimal places to print for scores: 2, or 3 if the scale is narrow or unbounded."""
         return score_digits(self.head.task, self.head.metric, least=2)
 
 
@@ -127,11 +127,15 @@ class Chosen:
     right: bool | None = None
     """True for right answers only, False for wrong answers only, None for all examples."""
     flags: tuple[str, ...] = ()
-    """Flags to look for, of which an answer to any wording must have at least one; empty for all examples."""
+    """The flags to look for. An example matches if its answer to any wording has at least one of
+    them. Empty for all examples.
+    """
     ids: tuple[str, ...] = ()
     """The ids to look for; empty for all examples."""
     search: str = ""
-    """A text that must occur in the question, context, references or answer, ignoring case; empty for all examples."""
+    """A string that must occur in the question, context, references or answer, ignoring case; empty
+    for all examples.
+    """
     order: Order = "data"
     """The sort order."""
 
@@ -157,15 +161,19 @@ class Browsed:
     before: tuple[str, ...] = ()
     """The contexts of earlier examples in the group, such as earlier turns of a dialogue, in order."""
     parted: str = ""
-    """A description of the answer that made the state diverge from the gold state; `here` for this example's answer."""
+    """A description of the answer that made the state diverge from the gold state, or `here` if it is
+    this example's own answer.
+    """
 
 
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
     """Return the examples that match `chosen`, sorted.
 
-    If `other` is given, returns only examples that exactly one of the two submissions got right. `chosen.right` selects
-    the examples that `shown` got right (True) or wrong (False). Raises UnknownNameError for an unknown id, DataError if
-    the submissions were scored on different data.
+    If `other` is given, only examples that exactly one of the two submissions got right are
+    returned. `chosen.right` selects the examples that `shown` got right (True) or wrong (False).
+
+    Raises UnknownNameError for an unknown id, and DataError if the submissions were scored on
+    different data or with different metrics.
     """
     others: dict[str, ScoredExample] | None = None
     if other is not None:

@@ -52,7 +52,9 @@ _NOTHING = 1e-9
 """Changes by less than this many points are treated as rounding errors."""
 
 _MOST_ROWS = 1_000_000
-"""The maximum number of rows to compute when answers are swapped one by one. Each row takes a few microseconds."""
+"""The maximum number of rows to compute when swapping answers one at a time. Each row takes a few
+microseconds.
+"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Compared:
     same: bool = False
     """Whether A and B are equal on every sampled unit, so that no difference can be estimated."""
     digits: int = 2
-    """The number of decimals to print: 2, or 3 if the scale is narrow or unbounded."""
+    """The number of decimal places to print: 2, or 3 if the scale is narrow or unbounded."""
     hidden: bool = False
     """Whether the task's labels are hidden, so that no example is shown."""
     of: int | None = None
@@ -373,10 +375,10 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return the points that A's score gains if one of A's answers is replaced with B's, by example: (examples,).
+    """Return the points that A's score gains from each swap of a single answer for B's.
 
-    If the rows of examples depend on each other, as with ranks, every swap is scored separately. Returns None if there
-    are too many swaps.
+    The array has shape (examples,). If the rows of examples depend on each other, as with ranks,
+    every swap is scored separately. Returns None if there are too many swaps.
     """
     import numpy as np
 
@@ -500,7 +502,7 @@ class Lineup:
     of: Mapping[str, int]
     """The number of examples in the split, for tasks with answers to only some of the examples."""
     digits: Mapping[str, int]
-    """The number of decimals to print, by task."""
+    """The number of decimal places to print, by task."""
     not_compared: Mapping[str, str]
     """The reasons why tasks were left out, by task."""
     seed: int
@@ -547,10 +549,11 @@ def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[st
 
 
 def system_and_seed(predictor: object) -> tuple[str, str] | None:
-    """Return a key that runs share if they differ only in their seeds, and the seed of this run.
+    """Return a key shared by runs that differ only in their seeds, and the seed of this run.
 
-    For a model trained with `decabench train`, the seed is the training seed, because its answers are not sampled.
-    Returns None if the predictor's record doesn't say which model answered.
+    For a model trained with `decabench train`, the seed is the training seed, because its
+    answers are not sampled. Returns None if the predictor's record doesn't say which model
+    answered.
     """
     record = _model_record(predictor)
     if record is None:
@@ -567,7 +570,10 @@ def system_and_seed(predictor: object) -> tuple[str, str] | None:
 
 
 def mean_sample(samples: Sequence[Sample]) -> Sample:
-    """Return the mean of the samples of several runs, which must have the same units."""
+    """Return a sample with the mean score and mean effects of several runs' samples.
+
+    All samples must have the same units.
+    """
     import numpy as np
 
     if len(samples) == 1:
@@ -671,7 +677,10 @@ def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str,
 
 
 def _correct(tests: Mapping[str, PairTests]) -> dict[tuple[str, int, int], float]:
-    """Return the p-value of every tested pair, (name, a, b), corrected for all of them together."""
+    """Return the corrected p-value of every tested pair, by (name, a, b).
+
+    Holm's method is applied to all pairs and names together.
+    """
     return holm(
         {
             (name, a, b): float(test.p[a, b])

@@ -324,10 +324,11 @@ def _find_jobs(
 
 
 def _look_up(job: Job, ledger: Ledger, submission: str | Path, options: ScoringOptions) -> ScoredTask | None:
-    """Return a job's result from the ledger, whose answers are read only when needed.
+    """Return a job's result from the ledger. Its answers are read only when needed.
 
-    Returns None if there is no result or `again` is set. Also returns None if the data file doesn't match its record:
-    the answers are then scored again, which checks every row of the data.
+    Returns None if there is no result or `again` is set. Also returns None if the data file
+    doesn't match its record: the answers are then scored again, which checks every row of the
+    data.
     """
     if options.again or (found := ledger.find(job)) is None:
         return None
@@ -641,7 +642,7 @@ def _rows_with_scores(
 
 
 def _shortest(column: Array) -> list[float]:
-    """Return a column's numbers, with whole floats as integers."""
+    """Return a column's numbers, with integer-valued floats converted to integers."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):

@@ -1,11 +1,12 @@
 """Significance tests for all pairs of systems, based on one set of resamples that all systems share.
 
-A resample flips the signs of units' contributions to the differences, in the same way for all systems (the wild
-cluster bootstrap with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard
-error, in the data and in every resample. A pair's p-value is the share of resamples in which this ratio is at least as
-large as in the data. Its adjusted p-value is the share of resamples in which the ratio of any pair is that large
-(Westfall and Young 1993), and is valid for all pairs of a leaderboard together. docs/statistics.md explains the method
-and its error rates.
+A resample flips the signs of units' contributions to the differences, in the same way for
+all systems (the wild cluster bootstrap with the null imposed: Cameron, Gelbach and Miller
+2008). A difference is divided by its own standard error, in the data and in every resample.
+A pair's p-value is the proportion of resamples in which this ratio is at least as large as
+in the data. Its adjusted p-value is the proportion of resamples in which the ratio of any
+pair is that large (Westfall and Young 1993), and is simultaneously valid for all pairs of a
+leaderboard. docs/statistics.md explains the method and its error rates.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ LEVEL = 0.05
 POWER = 0.8
 
 _FEWEST = 6
-"""The smallest number of units that can give a p-value below LEVEL: 2 / 2^6 if all units favor the same system."""
+"""The smallest number of units that can give a p-value below LEVEL. If all six units favor the
+same system, the p-value is 2 / 2^6, or about 0.03.
+"""
 
 _NORMAL = 1.96
 """The two-sided quantile of the normal distribution at LEVEL."""
@@ -111,10 +114,11 @@ class FlippedTask:
     scores: Array
     """(systems,): the scores; NaN for a system without statistics."""
     layouts: Array
-    """(systems,): the number of each system's layout, which is the same for systems scored on the same units; -1 for a
-    system without statistics."""
+    """(systems,): the index of each system's layout; systems scored on the same units have the same
+    layout. -1 for a system without statistics.
+    """
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
-    """The systems and the blocks of units for each layout."""
+    """For each layout, by index: the indexes of its systems, and its blocks of units."""
     squares: Array
     """(systems, systems): the sum of the squared contributions of units to a difference; NaN if the layouts differ."""
     fourths: Array
@@ -158,7 +162,8 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
 def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
     """Return a block for each stratum.
 
-    `effects`, (systems, units), are the effects for all systems with the same units as `first`.
+    `effects` has shape (systems, units) and contains the effects for all systems with the same
+    units as `first`.
     """
     import numpy as np
 
@@ -241,7 +246,10 @@ def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array
 
 
 def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
-    """Yield blocks of signs, (resamples, units). They are seeded by the task's name, so tasks are independent."""
+    """Yield blocks of signs, each of shape (resamples, units).
+
+    The signs are seeded by the task's name, so tasks are independent.
+    """
     import numpy as np
 
     generator = np.random.Generator(_source(seed, name))
@@ -347,9 +355,10 @@ def compare_pairs(
 ) -> PairTests:
     """Test all pairs of systems on one task, or on the sum or mean of several tasks.
 
-    `family` contains the indexes of the systems to adjust p-values for, by default all systems. A pair within the
-    family is adjusted for all pairs of the family. Any other pair is adjusted for these pairs and itself.
-    Intervals take half of the time, and are computed only if `intervals` is true.
+    `family` contains the indexes of the systems to adjust p-values for, by default all systems.
+    A pair within the family is adjusted for all pairs of the family. Any other pair is adjusted
+    for these pairs and itself. Intervals are computed only if `intervals` is true, because they
+    account for half of the running time.
     """
     import numpy as np
 
@@ -490,12 +499,14 @@ def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
 ) -> tuple[Array, Array]:
-    """Return each pair's squared ratio in every resample, (pairs, resamples), and each pair's variance.
+    """Return each pair's squared ratio in every resample, and each pair's variance.
 
-    Differences are divided by the pairs' powers of two, and variances by the squares of these powers. To impose the
-    null hypothesis, a difference is divided among blocks by their variances, and among the units of a block by their
-    sizes. On a single task with units of equal size, each unit keeps exactly its own difference. The squared ratios are
-    at most `_SURE`, and are overwritten by the next call with the same memory.
+    The squared ratios have shape (pairs, resamples). They are at most `_SURE`, and are
+    overwritten by the next call with the same memory. Differences are divided by the pairs'
+    powers of two, and variances by the squares of these powers. To impose the null hypothesis, a
+    difference is divided among blocks by their variances, and among the units of a block by
+    their sizes. On a single task with units of equal size, each unit keeps exactly its own
+    difference.
     """
     import numpy as np
 
@@ -587,7 +598,10 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
 
 
 def _share(reached: Array, observed: Array) -> Array:
-    """Return the share of resamples with at least the observed value, counting the data as a resample."""
+    """Return the proportion of resamples with at least the observed value.
+
+    The data itself counts as one of the resamples.
+    """
     import numpy as np
 
     # row by row, because numpy counts faster in flat arrays than along an axis

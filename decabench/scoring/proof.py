@@ -110,9 +110,11 @@ def _check_texts(task: Task, split: str, examples: Sequence[Example]) -> Iterato
 
 
 def _reread(task: Task, examples: Sequence[Example]) -> ProofStep:
-    """Check that gold answers stay the same when the metric reads them, and when they are extracted from a text.
+    """Check that reading or extracting gold answers doesn't change them.
 
-    If the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may change.
+    Gold answers are read by the metric, and also extracted as if they were a model's output. If
+    the official scorer rejects some gold answers (`Task.gold_score`), one in a thousand may
+    change.
     """
     form = settle_form(task.answer_form, task.output)
     lost: dict[str, str] = {}

@@ -123,7 +123,7 @@ class ConfidenceBin:
     confidence: float
     """The mean of the answers' highest label probabilities."""
     accuracy: float
-    """The share of right answers, 0–1."""
+    """The proportion of right answers, 0–1."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,9 @@ class TaskResult:
     score: float | None = None
     """The headline score, 0–100 unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The 95% interval of the headline score, from Student's t over the sampled units, on log-odds."""
+    """The 95% interval of the headline score, computed on the log-odds scale with Student's t over
+    the sampled units.
+    """
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -196,11 +198,12 @@ class TaskResult:
     answers: Mapping[str, int] = field(default_factory=dict)
     """The number of answers with each problem; zeros are left out.
 
-    Keys: `unparseable` (which includes `reasoning_only`, `cut_in_reasoning` and `tool_call`), `truncated`, `refused`,
-    `not_in_context` (for extractive tasks), `template` (the answer contains tokens of a chat template), `context_cut`
-    (the context was truncated) and `other_label` (the answer is not one of the question's labels). Tags and trees also
-    have the number of `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has, or unreadable
-    words of trees) and `outside_heads`.
+    Keys: `unparseable` (which includes `reasoning_only`, `cut_in_reasoning` and `tool_call`),
+    `truncated`, `refused`, `not_in_context` (for extractive tasks), `template` (the answer
+    contains tokens of a chat template), `context_cut` (the context was truncated) and
+    `other_label` (the answer is not one of the question's labels). For tags and trees, the keys
+    also include `missing_items`, `extra_items`, `unknown_items` (tags that no gold answer has,
+    or unreadable words of trees) and `outside_heads`.
     """
     ceiling: float | None = None
     """The percentage of examples whose gold answer is still in the context, if contexts were truncated."""
@@ -229,7 +232,7 @@ class SuiteTotal:
     complete: bool
     """Whether all of the suite's tasks are scored."""
     text: str
-    """The total as text: `590.5`, `412.3 of 700 (7 of 10 tasks)` or `81.2 (mean of 16)`."""
+    """The total as a string: `590.5`, `412.3 of 700 (7 of 10 tasks)` or `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
     """The suite's tasks without an answer file."""
     failed: tuple[str, ...]
@@ -259,7 +262,9 @@ class Results:
     suite: Suite = DECATHLON
     """The suite that the total is computed for."""
     source: Source | None = field(default=None, compare=False)
-    """A function that returns the scored examples of a task; None if the results were parsed from text."""
+    """A function that returns the scored examples of a task; None if the results were parsed from a
+    string.
+    """
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
     """A function that writes new results with their statistics and examples; None for results from a file."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
@@ -307,7 +312,7 @@ class Results:
 
     @property
     def total_digits(self) -> int:
-        """The number of decimals to print for the total."""
+        """The number of decimal places to print for the total."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
         return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
 
@@ -407,7 +412,10 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Parse the output of `to_json`. Raises InvalidResultsError, which mentions `name`, if the text is invalid."""
+        """Parse the output of `to_json`.
+
+        Raises InvalidResultsError if the string is invalid; the message mentions `name`.
+        """
         return parse_results(text, name)[1]
 
 
@@ -437,16 +445,20 @@ def plain_record(value: Any, omitted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def score_digits(task: str, metric: str, least: int = 1) -> int:
-    """Return the number of decimals to print for a score: 3 if the scale is narrow or unbounded, else `least`."""
+    """Return the number of decimal places to print for a score.
+
+    The number is 3 if the scale is narrow or unbounded, and `least` otherwise.
+    """
     low, high = _score_range(task, metric)
     return least if 20 <= high - low < math.inf else 3
 
 
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
-    """Return the number of decimals to keep in scores on hidden labels, because exact scores would reveal labels.
+    """Return the number of decimal places to keep in scores on hidden labels.
 
-    On an unbounded scale, the largest value keeps only four digits. Otherwise, an answer such as 1e9 would reveal its
-    label.
+    Scores are rounded because exact scores would reveal labels. On an unbounded scale, the
+    largest value keeps at most four significant digits; otherwise, an answer such as 1e9 would
+    reveal its label.
     """
     low, high = span
     if 20 <= high - low < math.inf:

@@ -1,10 +1,12 @@
 """Confidence intervals for scores, from statistics that are summed by sampled unit.
 
-Intervals show how scores would vary with another sample of units. The units are the outermost groups of examples, such
-as SQuAD's articles rather than their paragraphs, if there are at least ten such groups. If there are fewer, such as six
-relations, the outer groups become strata, the units inside them are resampled, and the interval applies only to these
-strata. The spread of a score is computed by the jackknife over units, and its interval by Student's t on the log-odds
-of the metric's range. docs/statistics.md explains the method.
+Intervals show how scores would vary with another sample of units. The units are the
+outermost groups of examples, such as SQuAD's articles rather than their paragraphs, if there
+are at least ten such groups. If there are fewer, such as six relations, the outer groups
+become strata, the units inside them are resampled, and the interval applies only to these
+strata. The spread of a score is estimated with the jackknife over units, and its interval is
+computed with Student's t on the log-odds scale over the metric's range. docs/statistics.md
+explains the method.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Layout:
     """The grouping of a split's examples into sampled units. It is the same for all systems."""
 
     unit: Array
-    """(examples,): the number of each example's unit."""
+    """(examples,): the index of each example's unit."""
     sizes: Array
     """(units,): the number of examples in each unit."""
     strata: Array
@@ -52,10 +54,10 @@ class Layout:
 
     @classmethod
     def of(cls, levels: Array) -> Layout:
-        """Choose the units to resample, given each example's unit numbers, (examples, levels).
+        """Choose the units to resample, given unit indexes of shape (examples, levels).
 
-        The level is the outermost level with at least ENOUGH units, or else the innermost level. A unit is identified
-        by its own label and its labels on all outer levels.
+        The level is the outermost level with at least ENOUGH units, or else the innermost level. A
+        unit is identified by its index on its own level and on all outer levels.
         """
         import numpy as np
 
@@ -79,13 +81,15 @@ class Sample:
     metric: Metric
     """The metric that turns statistics into scores."""
     rows: Array
-    """(units, columns): the sums of the examples' rows."""
+    """(units, columns): for each unit, the sum of its examples' rows."""
     sizes: Array
     """(units,): the number of examples in each unit."""
     strata: Array
     """(units,): each unit's stratum. Units are resampled within strata. All 0 if there is a single stratum."""
     name: str = ""
-    """The task's name, which seeds its resamples so that they are independent of other tasks."""
+    """The task's name, which seeds its resamples so that they are independent of those of other
+    tasks.
+    """
     level: int = 0
     """The level of the units; 0 is outermost."""
     fixed: int = 0
@@ -95,15 +99,16 @@ class Sample:
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
-        """Return a sample of statistics, (examples, columns), given the examples' unit numbers, (examples, levels).
+        """Return a sample of statistics, which are summed by unit.
 
-        `decabench.tasks.number_units` numbers the units of examples.
+        `rows` contains statistics of shape (examples, columns), and `levels` contains unit indexes
+        of shape (examples, levels), as returned by `decabench.tasks.number_units`.
         """
         return cls.of_layout(metric, rows, Layout.of(levels), name)
 
     @classmethod
     def of_layout(cls, metric: Metric, rows: Array, layout: Layout, name: str = "") -> Sample:
-        """Return a sample of statistics, (examples, columns), which are summed by unit."""
+        """Return a sample of statistics of shape (examples, columns), which are summed by unit."""
         import numpy as np
 
         unit, count = layout.unit, len(layout.sizes)
@@ -123,7 +128,10 @@ class Sample:
         return found
 
     def headline(self, totals: Array) -> Array:
-        """Compute the headline score, (...), from sums of rows, (..., columns)."""
+        """Compute the headline score from sums of rows.
+
+        `totals` has shape (..., columns), and the result has shape (...).
+        """
         columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
         return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
 
@@ -295,7 +303,8 @@ class Interval:
     def ends(self) -> tuple[float, float]:
         """Both ends, rounded, because sums differ slightly between libraries.
 
-        Rounds to four decimals, or to three significant digits of the width if the interval is narrower than 0.01.
+        Rounds to four decimal places, or to three significant digits of the width if the interval is
+        narrower than 0.01.
         """
         width = self.high - self.low
         is_point = width <= 1e-9 * max(abs(self.low), abs(self.high))  # equal up to rounding
@@ -397,9 +406,10 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 def _t_distribution(freedom: float) -> tuple[Array, Array]:
-    """Tabulate Student's t distribution, as angles and the share of absolute values below each angle.
+    """Tabulate Student's t distribution, as angles and the probability of |t| below each angle.
 
-    With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
+    With t = sqrt(freedom) tan(angle), the density of the angle is proportional to
+    cos(angle)^(freedom - 1).
     """
     import numpy as np
 
@@ -447,10 +457,12 @@ def _plural(noun: str) -> str:
 
 
 def write_statistics(path: Path, metric: Metric, units: Array, rows: Array, about: Mapping[str, str]) -> None:
-    """Write a row for each example, with the columns `unit_1` (the outermost unit), `unit_2`, …, and the statistics.
+    """Write a row for each example, with its units and statistics.
 
-    `units` are numbers with the shape (examples, levels), `rows` are statistics with the shape (examples, columns), and
-    `about` becomes the file's metadata. Raises StorageError if the file can't be written.
+    The columns are `unit_1` (the outermost unit), `unit_2`, …, followed by the statistics.
+    `units` contains unit indexes of shape (examples, levels), `rows` contains statistics of
+    shape (examples, columns), and `about` becomes the file's metadata. Raises StorageError if
+    the file can't be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -484,11 +496,11 @@ _MOST_COLUMNS = 4_000
 
 
 def read_statistics(path: Path, metric: Metric) -> tuple[Metric, Array, Array]:
-    """Read a statistics file, and return its metric, the units of its examples, and their statistics.
+    """Read a statistics file, and return its metric, unit indexes and statistics.
 
-    The metric has the classes that the file was written for. The units are numbers with the shape (examples, levels),
-    and the statistics have the shape (examples, columns). Raises DataError if the file is damaged or empty,
-    or lacks a column.
+    The metric has the classes that the file was written for. The unit indexes have shape
+    (examples, levels), and the statistics have shape (examples, columns). Raises DataError if
+    the file is damaged or empty, or lacks a column.
     """
     import numpy as np
     import pyarrow as pa

@@ -273,7 +273,7 @@ class ScoredTask:
     rows: Any = ()
     """(examples, columns): the statistics of each example."""
     units: Any = None
-    """(examples, levels): the numbers of each example's units; None if the task failed."""
+    """(examples, levels): the index of each example's unit on every level; None if the task failed."""
     read: Callable[[], ReadAnswers] = ReadAnswers
     """A function that returns the answers. They are read on its first call if the result is from the ledger."""
     variant_rows: Mapping[int, Any] = field(default_factory=dict)
@@ -281,7 +281,9 @@ class ScoredTask:
     files: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each answer file, including files for other wordings, by path in the submission."""
     hidden: bool = False
-    """Whether the labels are hidden, so that nothing about single examples can be written or shown."""
+    """Whether the labels are hidden, so that nothing about individual examples can be written or
+    shown.
+    """
     key: str = ""
     """The name of the entry in the ledger; empty if there is no entry."""
 
@@ -474,7 +476,9 @@ class TaskScores:
     signatures: Mapping[str, str]
     """The signatures by metric name."""
     statistics: Mapping[str, Any]
-    """The statistics by metric name, (examples, columns), starting with the main metric."""
+    """The statistics by metric name, starting with the main metric. Each array has shape (examples,
+    columns).
+    """
 
     @property
     def rows(self) -> Any:
@@ -483,7 +487,10 @@ class TaskScores:
 
     @classmethod
     def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
-        """Compute scores from each metric's rows. If metrics share the name of a score, the first metric is used."""
+        """Compute scores from each metric's rows.
+
+        If several metrics have a score of the same name, the first metric's score is used.
+        """
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
         for name, rows in statistics.items():
@@ -625,7 +632,7 @@ def ids_of(references: Sequence[Item]) -> list[str]:
 
 
 def unit_numbers(references: Sequence[Item]) -> Any:
-    """Return the numbers of the units that each reference belongs to, (examples, levels)."""
+    """Return the index of each reference's unit on every level, of shape (examples, levels)."""
     if isinstance(references, References):
         return references.unit_numbers()
     return number_units([item.units for item in references])

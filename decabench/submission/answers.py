@@ -181,7 +181,9 @@ class AnswerLine(NamedTuple):
     finish: str = "stop"
     """The reason why the answer ended, from `FINISHES`."""
     context_kept: tuple[int, int] | None = None
-    """The part of the context that the model was shown, as characters [start, end); None for the whole context."""
+    """The part of the context that the model was shown, as character offsets [start, end); None for
+    the whole context.
+    """
     probabilities: Mapping[str, float] | None = None
     """The probability of each label, if the model chose among labels by their likelihood."""
     samples: tuple[str | None, ...] = ()
@@ -339,7 +341,7 @@ def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple
 
 
 def describe_surrogate(error: UnicodeEncodeError) -> str:
-    """Return a phrase for the half of a surrogate pair that can't be encoded."""
+    """Return a phrase that describes an unpaired surrogate, which can't be encoded."""
     return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is not a character"
 
 
@@ -624,13 +626,17 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
-"""Matches characters that JSON texts can't contain, and the ends of lines on Windows."""
+"""Matches control characters that JSON strings can't contain, except newlines. They include the
+carriage returns of Windows line endings.
+"""
 _MOST_PLAIN = 1 << 26
 _LONGEST_PLAIN = _LIMITS.line_bytes // 8
 """If an answer has more characters than this, the size of its line in bytes is checked."""
 
 _MOST_SHARED = 10_000
-"""The maximum number of texts to store for reuse. In tasks with more distinct answers, few answers are repeated."""
+"""The maximum number of distinct strings to store for reuse. In tasks with more distinct
+answers, few answers are repeated.
+"""
 
 
 @dataclass(frozen=True)
@@ -722,7 +728,7 @@ class AlignedAnswers:
 
     @property
     def series(self) -> list[list[str]]:
-        """The answers of each sample, (samples, examples), with REFUSED for refused answers."""
+        """The answers as lists of shape (samples, examples), with REFUSED for refused answers."""
         first = list(self.answers)
         for place in self.refused:
             first[place] = REFUSED

@@ -172,7 +172,7 @@ class CheckReport:
         return sum(count for (_, code), count in self.totals.items() if code in WARNINGS)
 
     def to_json(self) -> str:
-        """Return the report as JSON. The same submission and ids always give the same text."""
+        """Return the report as JSON. The same submission and ids always give the same string."""
         record = {
             "format": self.FORMAT,
             "submission": self.submission,

@@ -55,7 +55,9 @@ from decabench.untrusted import parse_toml
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 TIME = "time"
-"""The key in a predictor's record for the time in `seconds` and the number of `answers`, by `<task>.<split>`."""
+"""The key of the answering times in a predictor's record: the time in `seconds` and the number
+of `answers`, by `<task>.<split>`.
+"""
 METADATA_LIMIT = 1 << 16
 """The maximum size of submission.toml, in bytes."""
 
@@ -77,7 +79,7 @@ class SubmissionInfo:
     training_data: str = ""
     """The data that the model was trained on."""
     date: str = ""
-    """The date when the answers were made, as YYYY-MM-DD."""
+    """The date on which the answers were generated, as YYYY-MM-DD."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the predictor (name, version, seed, ...). They must be JSON values."""
     data: Mapping[str, str] = field(default_factory=dict)
@@ -287,7 +289,9 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """A check for each field of submission.toml, and a description of valid values."""
 
 _MARKS = {"partial": ("answered", "chosen", 0), "incomplete": ("failed", "error", 1)}
-"""For each table about missing answers: the key of its count, the key of its text, and the smallest valid count."""
+"""For each table about missing answers: the key of its count, the key of its description (a
+string), and the smallest valid count.
+"""
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,7 @@
-"""Schedules, the encoding of data, the training loop, and the exact resumption of runs. Requires the extra `train`.
+"""Schedules, data encoding, the training loop, and exact resumption. Requires the `train` extra.
 
-The public names are listed in `__init__.pyi` and loaded on first use, because most of them need torch.
+The public names are listed in `__init__.pyi` and loaded on first use, because most of them
+need torch.
 """
 
 from decabench.lazy import lazy_names

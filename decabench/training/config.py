@@ -112,11 +112,15 @@ class TrainConfig:
     validation_words: bool = False
     """Whether words of the validation examples are also counted for the vocabulary, as in the authors' code."""
     minimum_count: Count = 1
-    """The minimum number of times that a word of the vocabulary occurs in the training examples. With 2, words that
-    occur only once are replaced by the unknown word, so that the model can learn its vector."""
+    """The minimum number of times that a word must occur in the training examples to be part of the
+    vocabulary. With 2, words that occur only once are replaced by the unknown-word token, so
+    that the model can learn its vector.
+    """
     cut_context: Mapping[str, Count] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
-    """The number of tokens to which contexts are truncated in training and prediction, by task. Models that tag or
-    parse every token, or that compare two sentences, ignore this setting."""
+    """The maximum number of context tokens in training and prediction, by task. Longer contexts are
+    truncated. Models that tag or parse every token, or that compare two sentences, ignore this
+    setting.
+    """
     optimizer: Literal["adam", "adagrad", "sgd"] = "adam"
     """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: Rate = 0.9
@@ -247,7 +251,8 @@ def to_toml(config: TrainConfig) -> str:
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Return settings such as `model.dimension=100` as nested tables, as in a TOML file.
 
-    Text values are parsed as TOML if possible. Raises DecabenchError if a setting is malformed or set in two ways.
+    If a setting is a `KEY=VALUE` string, its value is parsed as TOML if possible, and is kept as a
+    string otherwise. Raises DecabenchError if a setting is malformed or conflicts with another one.
     """
     content: dict[str, Any] = {}
     for path, value in read_settings(settings, "model.dimension=100"):

@@ -1,4 +1,4 @@
-"""Training data, encoded as numbers and split into batches of similar length.
+"""Training data, encoded as integer ids and split into batches of similar length.
 
 Encoded data is cached in the home folder and shared by all runs.
 """
@@ -261,7 +261,7 @@ def _add_validation(
 
 
 def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:
-    """Renumber words by descending frequency. The first `limit` words become the vocabulary."""
+    """Reassign word ids by descending frequency. The first `limit` words become the vocabulary."""
     words, first = data.lexicon.words, len(SPECIALS)
     order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
     lexicon = Lexicon([words[number] for number in order[:limit]])
@@ -416,7 +416,7 @@ class BatchStream:
     """An endless stream of a task's batches, which can be resumed from its position."""
 
     def __init__(self, data: TaskData, config: TrainConfig, position: Sequence[int] = (0, 0)) -> None:
-        """Start at `position`, which is a pass and the number of a batch in that pass, both counted from 0."""
+        """Start at `position`, a pair of 0-based indexes: the pass, and the batch within that pass."""
         self._data, self._config = data, config
         self.epoch, self.batch = position
         self._batches = cut_batches(data, config, self.epoch)
@@ -428,7 +428,7 @@ class BatchStream:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The pass and the number of the next batch."""
+        """The 0-based indexes of the current pass and of the next batch in it."""
         return self.epoch, self.batch
 
     @property

@@ -54,7 +54,8 @@ class TrainingLog:
     ) -> None:
         """Open the logs.
 
-        Each of `losses` gets a column `loss.NAME`. The same numbers are sent to `trackers`.
+        Each of `losses` gets a column `loss.NAME`. Losses, gradient norms, learning rates and scores are
+        also sent to `trackers`.
         """
         self._output, self._trackers = output, trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}

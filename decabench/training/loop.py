@@ -335,8 +335,9 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
-        Returns None if the batches must be built later. A validation or checkpoint that comes first needs the current
-        words and stream positions, and batches of custom families may draw random numbers.
+        Returns None if the batches must be built later. If a validation or checkpoint is due first, it
+        needs the lexicon and stream positions as they are now. Batches of custom families may draw
+        random numbers, so they are never built ahead.
         """
         step = self.state.step + 1
         if self.interruption.signal:

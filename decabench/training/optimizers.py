@@ -134,7 +134,7 @@ def is_within(name: str, parts: tuple[str, ...]) -> bool:
 def require_part(part: str, names: Iterable[str], what: str) -> None:
     """Raise DecabenchError if a network with these parameter names has no such part.
 
-    `what` is the purpose of the part in the message, such as `to freeze`.
+    `what` completes the message "There is no part NAME", for example with `to freeze`.
     """
     names = list(names)
     if not any(is_within(name, (part,)) for name in names):

@@ -38,7 +38,7 @@ from decabench.training.schedule import Schedule
 from decabench.vectors import WordTable
 
 TRACKED = "tracked.json"
-"""The file in a run's folder with the identifiers that trackers gave to the run, for use when it is resumed."""
+"""The file in a run's folder that stores the ids assigned by trackers, for resuming the run."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """A pattern for the names of the folders that decabench creates in a run's folder of checkpoints."""
@@ -120,7 +120,7 @@ class RunState:
     scores: dict[str, float] = field(default_factory=dict)
     """The scores of the last validation, by task."""
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The pass and batch number of each task's next batch."""
+    """The 0-based indexes of the pass and batch to train on next, by task."""
     unvalidated: bool = False
     """Whether a validation was due after this step but could not be completed."""
 

@@ -134,13 +134,19 @@ class Schedule:
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
 
     def stretch_at(self, step: int) -> Stretch:
-        """Return the stretch that contains the step with this index (from 0). Raises IndexError after the last step."""
+        """Return the stretch that contains the step with the given 0-based index.
+
+        Raises IndexError if there is no such step.
+        """
         if not 0 <= step < self.steps:
             raise IndexError(step)
         return self.stretches[bisect_right(self._starts, step) - 1]
 
     def tasks_at(self, step: int) -> tuple[str, ...]:
-        """Return the tasks trained at a step, counted from 0. There is one task, unless tasks are trained together."""
+        """Return the tasks trained at the step with the given 0-based index.
+
+        There is only one task unless tasks are trained together.
+        """
         stretch = self.stretch_at(step)
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:

@@ -1,6 +1,7 @@
-"""A tokenizer, a lexicon of numbered words, and word vectors from files, character n-grams and encoders.
+"""A tokenizer, a lexicon that assigns ids to words, and word vectors.
 
-Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use.
+Word vectors come from files, character n-grams and encoders. Requires the extra `models`. The
+public names are listed in `__init__.pyi` and loaded on first use.
 """
 
 from decabench.lazy import lazy_names

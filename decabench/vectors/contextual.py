@@ -40,21 +40,25 @@ _NORM = 5.5
 _KEPT_BYTES = 1 << 30
 """The size of the cache for the vectors of recent texts. With 768 dimensions, the texts of SST fill a quarter of it."""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""A test text that an encoder has to read when it is opened. Most tokenizers don't know one of its characters."""
+"""The words of a probe that an encoder must be able to read when it is opened.
+
+They include a character that most tokenizers don't know.
+"""
 
 
 class ContextualVectors:
-    """Vectors of words that depend on the rest of the text, computed by an encoder that is not trained.
+    """Vectors of words that depend on the rest of the text, computed by a frozen encoder.
 
-    Each text is encoded separately, so that its vectors do not depend on earlier texts and a resumed run ends
-    with the same weights. If a text has more pieces than the encoder has positions, it is read in parts.
+    Each text is encoded separately, so its vectors do not depend on earlier texts, and a resumed run
+    ends with the same weights. A text with more subword pieces than the encoder has positions is
+    encoded in parts.
     """
 
     def __init__(self, name: str, encoder: Any, tokenizer: Any, longest: int, digest: str) -> None:
         """Create vectors from a transformers model and its fast tokenizer.
 
-        `longest` is the maximum number of pieces, including special tokens. Raises DataError if the encoder can't
-        read a text.
+        `longest` is the maximum number of subword pieces in an input, including special tokens. Raises
+        DataError if the encoder can't read a probe text.
         """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""
@@ -74,11 +78,11 @@ class ContextualVectors:
             self._read(_PROBE)
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of one text's words, (words, dimension), with the accuracy of half precision.
+        """Return the vectors of one text's words, of shape (words, dimension).
 
-        <init> and <eos> get the mean vector of the special tokens that the encoder's tokenizer adds at the start or end
-        of a text, or zeros if it adds none. Words without any piece also get zeros. Raises DataError if the encoder
-        can't read the text.
+        Values are rounded to half precision. <init> and <eos> get the mean vector of the special tokens
+        that the encoder's tokenizer adds at the start or end of a text, or zeros if it adds none. Words
+        without any subword pieces also get zeros. Raises DataError if the encoder can't read the text.
         """
         key = tuple(words)
         with self._lock:

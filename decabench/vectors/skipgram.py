@@ -22,12 +22,12 @@ from decabench.vectors.word_vectors import NgramVectors, ngrams
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts encoded as numbers."""
+    """Texts encoded as word ids."""
 
     lexicon: Lexicon
     """The words of the texts."""
     text: Ids
-    """All texts in order, each between <init> and <eos>."""
+    """The word ids of all texts, concatenated in order, with each text between <init> and <eos>."""
 
     @property
     def size(self) -> int:
@@ -97,9 +97,12 @@ class NgramTraining:
     negatives: int = 5
     """The number of random words drawn as negative examples for each pair."""
     frequent: float = 1e-4
-    """Occurrences of words with a larger share of the text than this are skipped at random, because punctuation and
-    articles would dominate otherwise. The more frequent a word is, the more often it is skipped. Use 0 to keep all
-    words, for example for texts with few distinct words."""
+    """The proportion of the text above which a word counts as frequent.
+
+    Occurrences of frequent words are skipped at random, because punctuation and articles would
+    dominate otherwise. The more frequent a word is, the more often it is skipped. Use 0 to keep all
+    words, for example for texts with few distinct words.
+    """
     minimum: int = 2
     """The minimum number of distinct words in which an n-gram must occur to get a vector."""
     learning_rate: float = 0.01
@@ -160,9 +163,10 @@ def train_ngrams(
 
 
 def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: np.random.Generator) -> Ids:
-    """Drop occurrences of frequent words.
+    """Drop occurrences of frequent words at random.
 
-    Each occurrence is kept with probability sqrt(frequent / the word's share).
+    Each occurrence is kept with probability sqrt(frequent / p), where p is the proportion of the text
+    that the word makes up, or always if this exceeds 1.
     """
     if not frequent:
         return text
@@ -173,9 +177,10 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Return a batch of words, (batch,), and the words to compare them with, (batch, 1 + negatives).
+    """Return a batch of word ids and the ids of the words to compare them with.
 
-    Each word is compared with a nearby word, which is in the first column, and with random words.
+    Their shapes are (batch,) and (batch, 1 + negatives). Each word is compared with a nearby word,
+    which is in the first column, and with random words.
     """
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
@@ -184,9 +189,9 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Return the row of each n-gram, and the rows of the n-grams of all words, one word after the other.
+    """Return the row index of each n-gram, and the row indexes of every word's n-grams, concatenated.
 
-    Also returns the position where each word's rows start.
+    Also returns the offset at which each word's row indexes start.
     """
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}

@@ -119,7 +119,7 @@ def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
 
 
 def hash_strings(words: Sequence[str], seed: int = 1) -> Hashes:
-    """Return the MurmurHash64A of each word in UTF-8. The default seed is spaCy's."""
+    """Return the MurmurHash64A of each word's UTF-8 encoding. The default seed is spaCy's."""
     encoded = [word.encode() for word in words]
     lengths = np.array([len(word) for word in encoded])
     made = np.zeros(len(words), dtype=np.uint64)

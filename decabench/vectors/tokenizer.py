@@ -1,4 +1,4 @@
-"""A reversible tokenizer and a lexicon of numbered words."""
+"""A reversible tokenizer, and a lexicon that assigns ids to words."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def detokenize(tokens: Iterable[str]) -> str:
 
 
 Ids = npt.NDArray[np.int32]
-"""Word numbers, in the order of the text."""
+"""An array of word ids, in the order of the text."""
 
 SPECIALS = ("<pad>", "<unk>", "<init>", "<eos>")
 """Words that can't occur in a text, because the tokenizer would split each of them into three tokens."""
@@ -100,9 +100,10 @@ brackets in it."""
 
 
 class Lexicon:
-    """A growing list of numbered words, which begins with the model's vocabulary.
+    """A growing list of words and their ids, which begins with the model's vocabulary.
 
-    The first `size` words are the vocabulary (v in Eq. 11). The number of a word never changes.
+    The first `size` words are the vocabulary (v in Eq. 11). The id of a word is its index in the list
+    and never changes.
     """
 
     def __init__(self, vocabulary: Sequence[str] = ()) -> None:
@@ -119,7 +120,7 @@ class Lexicon:
         return len(self.words)
 
     def number(self, words: Iterable[str]) -> array[int]:
-        """Return the number assigned to each word, adding new words to the lexicon."""
+        """Return the id of each word, adding new words to the lexicon."""
         numbers, found = self._numbers, array("i")
         for word in words:
             number = numbers.get(word)
@@ -130,7 +131,7 @@ class Lexicon:
         return found
 
     def encode(self, text: str, limit: int | None = None) -> Ids:
-        """Return the numbers of <init>, the lower-cased text's tokens (at most `limit`) and <eos>.
+        """Return the ids of <init>, the lower-cased text's tokens (at most `limit`) and <eos>.
 
         New words are added to the lexicon.
         """
@@ -140,7 +141,7 @@ class Lexicon:
         return np.frombuffer(found, dtype=np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Return the text of the words with these numbers, up to the first <eos> and without special words."""
+        """Decode word ids to text, up to the first <eos> and without special words."""
         kept: list[str] = []
         for number in numbers:
             if number == EOS:

@@ -26,7 +26,10 @@ def is_contextual(name: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Split a name into the prefix `contextual:`, or an empty string for other vectors, and the rest."""
+    """Split a name into its prefix and the rest.
+
+    The prefix is `contextual:`, or an empty string for other vectors.
+    """
     prefix = CONTEXTUAL if is_contextual(name) else ""
     return prefix, name.removeprefix(prefix)
 
@@ -43,13 +46,13 @@ class Vectors(Protocol):
         """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of words, (words, dimension). Words without a vector get zeros."""
+        """Return the vectors of words, of shape (words, dimension). Words without a vector get zeros."""
 
 
 @dataclass(frozen=True)
 class _IndexedRows:
     matrix: Matrix
-    """The matrix, (rows, dimension), in memory or mapped from a file."""
+    """The matrix of shape (rows, dimension), in memory or mapped from a file."""
     index: Mapping[str, int]
     """Maps each word or n-gram to its row."""
     digest: str
@@ -64,7 +67,7 @@ class WordVectors(_IndexedRows):
     """Vectors with a row for each word in a list."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of words, (words, dimension), ignoring half-spaces.
+        """Return the vectors of words, of shape (words, dimension), ignoring half-spaces.
 
         Words are looked up as written, then in lower case. Words without a vector get zeros.
         """
@@ -85,7 +88,10 @@ class NgramVectors(_IndexedRows):
     """
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the mean of the vectors of each word's known n-grams, (words, dimension); zeros if it has none."""
+        """Return the mean vector of each word's known n-grams, of shape (words, dimension).
+
+        Words without any known n-gram get zeros.
+        """
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
@@ -117,7 +123,7 @@ class NoVectors:
         return f"none:{self.dimension}"
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return vectors with standard normal entries, (words, dimension)."""
+        """Return vectors with standard normal entries, of shape (words, dimension)."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             made[at] = _draw(word, self.dimension)
@@ -143,7 +149,7 @@ class JoinedVectors:
         return "+".join(part.digest for part in (*self.parts, *self.contextual))
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Return the vectors of words, (words, sum of dimensions).
+        """Return the vectors of words, of shape (words, sum of the sources' dimensions).
 
         Special words get random vectors, except <pad>, which gets zeros. The paper gives no vectors for
         <init> and <eos>, and zeros would make them look like unknown words.
@@ -180,7 +186,7 @@ class WordTable:
         return sum(part.dimension for part in self.vectors.contextual)
 
     def contextual(self, texts: Sequence[Ids], length: int) -> Matrix:
-        """Return the contextual vectors of texts, (texts, length, contextual dimension).
+        """Return the contextual vectors of texts, of shape (texts, length, contextual dimension).
 
         Vectors after the end of a text are zero.
         """
@@ -195,7 +201,7 @@ class WordTable:
         return self._rows[numbers]
 
     def vocabulary(self) -> Matrix:
-        """Return a copy of the vocabulary's vectors, (v, dimension)."""
+        """Return a copy of the vocabulary's vectors, of shape (v, dimension)."""
         self._fill()
         return self._rows[: self.lexicon.size].copy()
 

@@ -34,7 +34,10 @@ def _multinli_example(id: str, premise: str, hypothesis: str, label: str, prompt
 
 
 def _labelled(path: Path) -> Iterator[tuple[Record, str]]:
-    """Yield the rows with a gold label, and the label. The label `-` means that the annotators did not agree."""
+    """Yield (row, label) for each row that has a gold label.
+
+    The label `-` means that the annotators did not agree.
+    """
     for row in line_records(path):
         label = row.choice("gold_label", (*_LABELS, "-"))
         if label != "-":
@@ -42,7 +45,7 @@ def _labelled(path: Path) -> Iterator[tuple[Record, str]]:
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""Matches upstream pairIDs whose last letter is the initial of the label that the author was asked to write for."""
+"""Matches upstream pairIDs that end with the initial of the label the hypothesis was written for."""
 
 
 def _id(pair: str, part: str, number: int) -> str:

@@ -64,7 +64,10 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Yield examples. The copies of a text that a split contains more than once form a unit, named by its digest."""
+    """Yield examples.
+
+    All copies of a text within a split form one sampling unit, named by the text's digest.
+    """
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -74,7 +77,11 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield examples in the order of a digest of their text. The copies of a repeated text have different digests."""
+    """Yield examples, sorted by a digest of their text.
+
+    Each further copy of a repeated text is given a digest of its own, so the copies are not kept
+    together.
+    """
     repeats: Counter[str] = Counter()
     keyed = []
     for label, text in rows(files, split):

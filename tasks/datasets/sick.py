@@ -31,7 +31,10 @@ def _rows(path: Path) -> Iterator[Record]:
 
 
 def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-    """Group sentences that are connected by pairs. Returns a function that maps a sentence to its group's name."""
+    """Group sentences that are linked, directly or indirectly, by pairs.
+
+    Returns a function that maps a sentence to the name of its group.
+    """
     parents: dict[str, str] = {}
 
     def find(sentence: str) -> str:
@@ -53,7 +56,8 @@ _PARTS = {"train": "TRAIN", "validation": "TRIAL", "test": "TEST"}
 def _read_semeval(files: Files, split: str) -> Iterator[tuple[Record, str]]:
     """Yield the rows of SemEval's files, with their units.
 
-    The files don't name the sentence that a pair was made from, so pairs connected by shared sentences form one unit.
+    The files don't name the sentence that a pair was derived from, so all pairs that are linked by
+    shared sentences form one unit.
     """
     path = files.path(_NAMES[split])
     family = _families(
@@ -64,7 +68,10 @@ def _read_semeval(files: Files, split: str) -> Iterator[tuple[Record, str]]:
 
 
 def _read_zip(files: Files, split: str) -> Iterator[tuple[Record, str]]:
-    """Yield the archive's rows of a split, with the sentence that each pair was made from as the unit."""
+    """Yield a split's rows from the archive.
+
+    The unit of each row is the sentence that its pair was derived from.
+    """
     for row in _rows(files.path("SICK.txt")):
         if row.choice("SemEval_set", tuple(_PARTS.values())) == _PARTS[split]:
             yield row, row.text("sentence_A_original")

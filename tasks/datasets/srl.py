@@ -75,10 +75,11 @@ def _read(files: Files, split: str) -> Iterator[Example]:
 
 
 def _questions(block: list[Record]) -> list[Record]:
-    """Return the lines with the questions about a sentence.
+    """Return the lines that contain the questions about a sentence.
 
-    A block has a line such as `WIKI1_4 3`, for a sentence with three predicates, the sentence, and for each predicate a
-    line such as `10 experienced 2`, followed by its two questions. Raises DataError if a number is wrong.
+    A block begins with a line such as `WIKI1_4 3`, where 3 is the number of predicates, followed by the
+    sentence. Then each predicate has a line such as `10 experienced 2`, where 2 is the number of
+    questions, followed by its questions. Raises DataError if a number is wrong.
     """
     rows = [line for line in block[2:] if "?" in line.value]
     predicates = [line.value.split()[-1] for line in block[2:] if "?" not in line.value]

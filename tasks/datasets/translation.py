@@ -46,7 +46,7 @@ class _Direction:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """English and then the other language, as in the names of the archives, which contain both directions."""
+        """The pair (en, other language). The archives are named in this order and contain both directions."""
         return "en", self.source if self.target == "en" else self.target
 
     @property

@@ -97,7 +97,7 @@ class Downloads:
     force: bool = False
     """Whether to download files again even if they already exist."""
     say: Callable[[str], None] = lambda text: print(f"  {printable(text)}", file=sys.stderr, flush=True)
-    """A function that is called with a message before each wait for a retry."""
+    """A function that is called with a message whenever a download is about to wait before a retry."""
 
     def path(self, file: RemoteFile) -> Path:
         """Return the path of a downloaded file."""
@@ -167,7 +167,7 @@ def _write_note(path: Path, **content: Any) -> None:
 
 
 def _discard(part: Path) -> None:
-    """Remove a partial file and its note, so that the next attempt starts from the beginning."""
+    """Remove a partial file and its JSON record, so that the next attempt starts from the beginning."""
     part.unlink(missing_ok=True)
     _note(part).unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing it loads an HTTP client, which takes longer than 
     from decabench.tasks.sources.download import Downloads
 
 Status = Literal["verified", "unpinned", "mirror-differs"]
-"""Whether a file equals the published file.
+"""How a file compares with the published file.
 
 `unpinned` means that no digest is published. Only files from a mirror are allowed to differ.
 """
@@ -149,11 +149,12 @@ def _require_content(path: Path, name: str) -> Path:
 def read_folder(
     task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
 ) -> SourceFiles:
-    """Open the source that has the files of the most splits in `folder`, and read them in place.
+    """Open the source for which `folder` has the files of the most splits, and read them in place.
 
-    The other splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`. If a SHA256SUMS
-    file exists next to the task's folder in a mirror, the files must match it. Raises MissingDataError if no source
-    has all files of a split, and DataError for a damaged file.
+    The other splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`.
+    If a SHA256SUMS file exists next to the task's folder in a mirror, the files must match it. Raises
+    MissingDataError if `folder` doesn't have all files of any split from any source, and DataError for
+    a damaged file.
     """
 
     def present(source: Source) -> list[str]:

@@ -217,7 +217,7 @@ class Facts:
     positions: int | None
     """The maximum sequence length, or None for no limit."""
     advised: int | None
-    """The maximum length of prompt and answer saved with the tokenizer; None if unknown."""
+    """The maximum combined length of prompt and answer, as saved with the tokenizer; None if unknown."""
     adapter: str | None = None
     """The adapter's digest, or None without an adapter."""
 

@@ -149,7 +149,10 @@ class Prompter:
         return self.tokenize([self._text(question, context)])[0]
 
     def tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        """Tokenize texts, adding the special tokens at the beginning of a plain-text prompt."""
+        """Tokenize strings.
+
+        The special tokens at the beginning of a prompt are added only if prompts are plain text.
+        """
         # A chat template adds the special tokens to the text, so they must not be added twice. Truncation is
         # disabled regardless of the tokenizer's saved settings, because only `fit` truncates prompts, and
         # records it.
@@ -234,7 +237,7 @@ class Decoding:
     max_new_tokens: int
     """The maximum answer length in tokens."""
     stop: tuple[str, ...] = ()
-    """Texts that end an answer and are removed from it."""
+    """Strings that end an answer and are removed from it."""
     temperature: float = 0.0
     """The sampling temperature; 0 for greedy decoding."""
     top_p: float | None = None
@@ -355,10 +358,10 @@ class Generator:
 
 
 class _Stops:
-    """A stopping criterion that ends a row when its answer contains one of the stop texts.
+    """A stopping criterion that ends a row when its answer contains one of the stop strings.
 
-    transformers' `stop_strings` takes half a second to set up for a vocabulary of 50,000, doesn't report the
-    number of tokens before the stop, and also matches texts that start in the prompt.
+    transformers' `stop_strings` takes half a second to set up for a vocabulary of 50,000, doesn't
+    report the number of tokens before the stop, and also matches strings that start in the prompt.
     """
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
@@ -373,7 +376,7 @@ class _Stops:
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         """Return whether each row is done, as a tensor of shape (batch,).
 
-        A row is decoded only if a stop text may end in its last token.
+        A row is decoded only if a stop string may end in its last token.
         """
         import torch
 
@@ -388,10 +391,10 @@ class _Stops:
         return torch.tensor([at is not None for at in self.at], device=input_ids.device)
 
     def _can_end(self, id_: int) -> bool:
-        """Whether a stop text may end in this token.
+        """Return whether a stop string may end in this token.
 
-        This can't be ruled out for a text that ends in a space, because decoding may drop spaces, or for a token
-        with only some bytes of a character, which is decoded as U+FFFD.
+        This can't be ruled out if a stop string ends in a space, because decoding may drop spaces, or if
+        the token has only some bytes of a character, because it is decoded as U+FFFD.
         """
         if id_ not in self._may_end:
             piece = _decode(self._tokenizer, [id_])

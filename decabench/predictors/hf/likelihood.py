@@ -20,11 +20,11 @@ from decabench.predictors.protocol import Answer, Choice, best_choice
 @dataclass(frozen=True)
 class _Rows:
     shared: Sequence[int]
-    """The tokens that the prompt and all of `wholes` start with."""
+    """The token ids that the prompt and all of `wholes` start with."""
     begin: int
     """The number of tokens in the prompt, after which the label begins."""
     wholes: Sequence[Sequence[int]]
-    """For each label, the tokens of the prompt followed by the label."""
+    """For each label, the token ids of the prompt followed by the label."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ _REFUSALS = {
     "RepositoryNotFoundError": "there is no such repository, or HF_TOKEN does not grant access to it",
     "HFValidationError": "this is not a valid repository name",
 }
-"""What the Hub's errors mean if the request itself is wrong, by class."""
+"""Explanations of the Hub's errors for invalid requests, by the name of the exception's class."""
 
 
 @contextmanager
@@ -253,9 +253,9 @@ class Loaded:
     is_encoder_decoder: bool
     """Whether prompts are passed to an encoder, which leaves the decoder's whole window for the answer."""
     ends: frozenset[int]
-    """Tokens that end an answer."""
+    """The ids of tokens that end an answer."""
     pad: int
-    """The padding token. It is hidden by the attention mask."""
+    """The id of the padding token, which is hidden by the attention mask."""
     tokens: int
     """The vocabulary size. A token id beyond it would crash the process on a GPU."""
 
@@ -462,10 +462,10 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
 
 
 def padded(loaded: Loaded, rows: Sequence[Sequence[int]], left: bool | None = None) -> dict[str, Any]:
-    """Pad rows of tokens to the length of the longest row.
+    """Pad rows of token ids to the length of the longest row.
 
-    Returns `input_ids` and `attention_mask`, both of shape (rows, longest). By default, rows for causal models
-    are padded on the left, because the answer must directly follow the prompt.
+    Returns `input_ids` and `attention_mask`, both of shape (rows, longest). By default, rows for causal
+    models are padded on the left, because the answer must directly follow the prompt.
     """
     import torch
 

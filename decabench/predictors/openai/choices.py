@@ -16,7 +16,7 @@ class UnreadableReplyError(Exception):
 
 
 class UnansweredError(Exception):
-    """Raised if a question can't be answered, so that a retry would not help. Other questions may be answered."""
+    """Raised if a question can't be answered and retrying won't help. Other questions may be answered."""
 
 
 _End = Finish | Literal["failed", "tool"]
@@ -34,7 +34,9 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""Patterns that match a finish_reason, by how the answer ended. The first matching pattern is used."""
+"""Regular expressions that match a finish_reason, keyed by how the answer ended. The first match is
+used.
+"""
 
 LARGEST_COUNT = 10**9
 """The largest plausible token count. Larger counts are ignored."""

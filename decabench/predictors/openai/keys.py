@@ -57,7 +57,7 @@ class ApiKey:
         return " with ".join(filter(None, (key, headers)))
 
     def redact(self, text: str) -> str:
-        """Replace the key with `[key]` and header values with `[header]` in a text from a server."""
+        """Replace the key with `[key]` and header values with `[header]` in a string from a server."""
         parts = (part for header in self.others for part in (header.value, *header.value.split()))
         for secret, shown in ((self.value, "[key]"), *((part, "[header]") for part in parts)):
             if len(secret) >= SECRET_LENGTH:
@@ -69,7 +69,7 @@ class ApiKey:
 def read_key(headers: Sequence[Header], url: str) -> ApiKey:
     """Read the key for a server, and headers that refer to a variable, from the environment.
 
-    Raises DecabenchError if a variable isn't set or has an invalid value for a header.
+    Raises DecabenchError if a variable isn't set or if its value is not valid in a header.
     """
     variable = OPENAI_VARIABLE if VARIABLE not in os.environ and _is_openai(url) else VARIABLE
     value = os.environ.get(variable, "").strip()

@@ -60,7 +60,9 @@ _OWN = {
 """Parameters that --body can't set, each with the option to use instead or the reason."""
 
 CHARACTERS_PER_TOKEN = 4
-"""Used to estimate the number of tokens in a prompt until the server has counted them."""
+"""The number of characters per token, used to estimate a prompt's length until the server has counted
+its tokens.
+"""
 
 CUTS = 6
 """The maximum number of times to shorten a context if the server rejects the prompt as too long."""
@@ -413,7 +415,7 @@ class OpenAIPredictor:
         return self._without_prompt(answer, shown if isinstance(shown, str) else shown[-1]["content"])
 
     def _shown(self, asked: _Asked, context: str) -> str | list[dict[str, str]]:
-        """Return the prompt with the given part of the context, as text or as chat messages."""
+        """Return the prompt with the given part of the context, as a string or as chat messages."""
         if not _asks_chat(self.options):
             return asked.prompting.text(asked.question, context)
         messages = asked.prompting.messages(asked.question, context)
