@@ -179,7 +179,7 @@ def console(stderr: bool = False, piped_width: int = 140) -> Console:
 
 
 def styles() -> dict[str, Any]:
-    """Return the arguments for a rich console that turn colors and other styles on or off."""
+    """Return the keyword arguments for a Rich `Console` that turn colors and other styles on or off."""
     color = _setting("color")
     return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
 

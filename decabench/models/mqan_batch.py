@@ -115,7 +115,7 @@ def batch_size(lengths: Mapping[str, Integers]) -> Integers:
 
 
 def padded_length(lengths: Mapping[str, Integers]) -> Integers:
-    """Return each example's length as counted for padded batches in the authors' code."""
+    """Return each example's length, counted as the authors' code does when it fills padded batches."""
     return np.maximum(lengths["context"], 5 * lengths["answer"])
 
 

@@ -86,7 +86,7 @@ def describe_samples(
     """Summarize the scores of several samples.
 
     `rows` and `headlines` contain the statistics and the headline score of each sample. `majority` is the headline
-    score of the most frequent answers.
+    score when each example gets its most frequent answer.
     """
     import numpy as np
 

@@ -252,7 +252,7 @@ class SampledUnits:
 
 
 def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
-    """Describe the sampled units of a sample. `names` are the names of the task's levels, outermost first."""
+    """Describe the units that a sample consists of. `names` are the names of the task's levels, outermost first."""
     return SampledUnits(
         len(sample.sizes),
         round(sample.effective, 1),

@@ -103,8 +103,8 @@ def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
     Ctrl-C and SIGTERM end the run after the next step, with a checkpoint. Raises TrainingInterrupted, a
-    KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError for all other faults;
-    faults in the configuration are found before any data is read.
+    KeyboardInterrupt, if the run was interrupted and can be continued. Raises DecabenchError for all other errors;
+    errors in the configuration are raised before any data is read.
     """
     device = pick_device(run.device)
     check_run(run)

@@ -38,7 +38,7 @@ def can_be_summed(tasks: Mapping[str, Task]) -> bool:
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a score with one decimal place, or with three if it is an error below 10.
+    """Format a score with one decimal place, or with three if it is below 10 and measures an error.
 
     `task` is None for a sum of scores.
     """

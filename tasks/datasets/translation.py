@@ -221,7 +221,7 @@ _SPLIT_FILES = listed_files(
 
 
 def _sources(direction: _Direction) -> tuple[Source, ...]:
-    """Return the sources of a language pair. There are more published copies of English and German."""
+    """Return the sources of a language pair. English and German were published in more places than other pairs."""
     if "de" not in direction.pair:
         return _archives(direction)
     single = Source("de-en files", _SPLIT_FILES, partial(_read, direction, "de-en"))
