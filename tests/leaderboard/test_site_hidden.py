@@ -14,6 +14,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,10 +24,11 @@ from click.testing import CliRunner, Result
 
 from decabench.cli import cli
 from decabench.errors import DataError
+from decabench.files import canonical_json
 from decabench.scoring import evaluate
 from decabench.submission import SubmissionInfo, write_id_list, write_submission
 from decabench.tasks import Store
-from decabench.tasks.store import _fingerprint_parts, _meta
+from decabench.tasks.store import _fingerprint_line
 
 Command = Callable[..., Result]
 
@@ -370,7 +372,10 @@ def test_no_digest_lets_a_guess_be_checked(kept: Keeper) -> None:
     public += [text.encode() for text in kept.printed]
     for task in kept.tasks:
         examples = list(Store(kept.home).examples(task, "test"))
-        lines = "".join(_fingerprint_parts(examples, list(map(_meta, examples))))
+        lines = "".join(
+            _fingerprint_line(each, encode_basestring(each.context), canonical_json(dict(each.meta))).decode()
+            for each in examples
+        )
         record = Store(kept.home).record(task, "test")
         assert record.fingerprint == f"sha256:{hashlib.sha256((record.salt + lines).encode()).hexdigest()}"
         digest = hashlib.sha256(lines.encode())
@@ -601,8 +606,8 @@ def said_unquoted(keeper: Keeper) -> None:
     ("task", "gold", "quoted"),
     [
         ("own.label", "mta0q3", "mta0q3"),
-        ("own.label", True, "True"),
-        ("own.label", {"gold": "mta1q3"}, "mta1q3"),
+        ("own.label", True, "not true"),
+        ("own.label", {"gold": "mta1q3"}, "not an object"),
         ("own.tags", "mta2q3", "1 tags for 2 words"),
         ("own.number", "mta3q3", "line 1"),
         ("own.dialogue", "slot1: a:val1q5;", "a colon in a value"),

@@ -180,5 +180,5 @@ def test_they_are_more_columns_of_the_words_vectors(kit, encoder):
         question=torch.arange(count, len(flat)).reshape(batch.question.shape),
     )
     one, other = ours(batch), joined(as_one)
-    for key in ("context", "question", "h", "c"):
+    for key in ("context", "question", "state"):
         torch.testing.assert_close(getattr(one, key), getattr(other, key), rtol=1e-5, atol=1e-6)
