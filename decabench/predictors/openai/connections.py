@@ -49,6 +49,7 @@ class Connections:
             self._headers |= self._proxy_headers()
         self._tls = httpx2.create_ssl_context() if parts.scheme == "https" else None
         self._idle: list[_Connection] = []
+        self._is_closed = False
 
     async def exchange(
         self, method: str, path: str, content: bytes | None
@@ -72,7 +73,7 @@ class Connections:
             # After a timeout, for example, the next request must not read the rest of this reply.
             connection.close()
             raise
-        if connection.is_open:
+        if connection.is_open and not self._is_closed:
             self._idle.append(connection)
         else:
             connection.close()
@@ -83,7 +84,8 @@ class Connections:
         )
 
     def close(self) -> None:
-        """Close all idle connections."""
+        """Close all idle connections. The others are closed after their request."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().close()
 
