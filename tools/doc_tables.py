@@ -91,13 +91,17 @@ def settings() -> Iterator[str]:
 
 def setting_table(kind: Any, prefix: str = "") -> list[str]:
     """Return the name, default and docstring of each field. Raises KeyError for a field without a docstring."""
-    texts = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
+    texts = {
+        name: " ".join(lines).strip()
+        for owner in reversed(kind.__mro__[:-1])  # a class may inherit fields
+        for (of, name), lines in ModuleAnalyzer.for_module(owner.__module__).find_attr_docs().items()
+        if of == owner.__name__
+    }
     rows = []
     for field in fields(kind):
         default = field.default if field.default_factory is MISSING else field.default_factory()
         if prefix or field.name != "model":
-            text = " ".join(texts[kind.__name__, field.name]).strip()
-            rows.append((f"`{prefix}{field.name}`", f"`{default!r}`", text))
+            rows.append((f"`{prefix}{field.name}`", f"`{default!r}`", texts[field.name]))
     return table("setting | default | meaning", rows)
 
 
