@@ -177,12 +177,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Explain why a gold answer of an example would be read differently from what was written.
+    """Explain why a gold answer of an example would change if it were parsed and written back.
 
-    An answer is faulty if it would change when parsed and written back. Differences that the metric
-    ignores, such as case and spaces, don't count. Returns an empty string if there is no fault.
-    `metrics` lists the task's metrics, headline metric first. Raises MetricError if a metric needs data
-    that the example lacks.
+    Differences that the metric ignores, such as case and spaces, don't count. Returns an empty
+    string if there is no fault. `metrics` lists the task's metrics, headline metric first. Raises
+    MetricError if a metric needs data that the example lacks.
     """
     built_in = [METRICS[name] for name in metrics if name in METRICS]
     for answer in example.answers:

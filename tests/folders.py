@@ -1,4 +1,4 @@
-"""What a folder holds."""
+"""The files in a folder."""
 
 from __future__ import annotations
 

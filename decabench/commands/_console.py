@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
+from decabench.commands._options import EXISTING
 from decabench.text import fold, terminal_safe
 
 if TYPE_CHECKING:
@@ -28,14 +29,12 @@ if TYPE_CHECKING:
     from decabench.scoring import DataUsed, TaskResult
     from decabench.tasks import SplitRecord
 
-_PATH = click.Path(path_type=Path, exists=True)
-
 
 def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """Accept the submission as an argument or as `--submission`. Both set the parameter `submission`."""
     text = "The submission (a folder, a .zip or a .tar.gz), if it isn't given as an argument."
-    option = click.option("--submission", type=_PATH, metavar="PATH", help=text)
-    argument = click.argument("place", metavar="[SUBMISSION]", type=_PATH, required=False)
+    option = click.option("--submission", type=EXISTING, metavar="PATH", help=text)
+    argument = click.argument("place", metavar="[SUBMISSION]", type=EXISTING, required=False)
 
     @wraps(command)
     def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
