@@ -75,7 +75,7 @@ _IN_WORDS = {
     "Unterminated string": "there is an unterminated string",
     "Invalid control character": "there is a line break or control character in a string",
     "Invalid \\escape": "there is an invalid backslash escape",
-    "Invalid value": "there is an invalid value, perhaps a text without quotes,",
+    "Invalid value": "there is an invalid value, perhaps a string without quotes,",
     "Invalid statement": "KEY = VALUE is expected",
     "Cannot overwrite a value": "a key occurs more than once",
     "Unescaped '\\' in a string": "a backslash in double quotes must be doubled",

@@ -139,8 +139,9 @@ def find_others(site: Path) -> list[str]:
     if strange:
         shown = ", ".join(strange[:3]) + (f" and {len(strange) - 3} more" if len(strange) > 3 else "")
         raise LeaderboardError(
-            f"The board in {site} is replaced as a whole, but the folder also contains other files: {shown}. "
-            "Move these files, or choose another --output. Only files directly in the folder are kept, such as CNAME."
+            f"The board in {site} can't be replaced, because the folder also contains other files: {shown}. Only "
+            "regular files directly in the folder, such as CNAME, can be kept. Move the listed files, or choose "
+            "another --output."
         )
     return others
 

@@ -32,7 +32,8 @@ from decabench.workers import process_pool
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Matches the folder names that are accepted, which never need to be quoted in a shell."""
 _NAMING = (
-    "may contain only letters, digits, dots, hyphens and underscores, and must start with a letter or digit"
+    "must have at most 100 characters (only letters, digits, dots, hyphens and underscores) and start with a "
+    "letter or digit"
 )
 _MOST_FILES = 1_000
 _PLAIN = "send only regular files, without links or Git repositories"
@@ -60,12 +61,14 @@ class SendingLimits:
         """
         faults = []
         if self.quota and used >= self.quota[0]:
+            limit, days = self.quota
+            within = f"{days} day" if days == 1 else f"{days} days"
             faults.append(
-                f"you have reached your limit of submissions ({self.quota[0]} in {self.quota[1]} days); try again later"
+                f"you have reached your limit of submissions ({limit} in {within}); try again later"
             )
         if files > _MOST_FILES or size > 1_000_000 * self.megabytes:
             faults.append(
-                f"it has more than {_MOST_FILES:,} files or {self.megabytes:,} MB; send only answers"
+                f"it has more than {_MOST_FILES:,} files or is larger than {self.megabytes:,} MB; send only answers"
             )
         return faults
 
@@ -317,7 +320,7 @@ def review_submissions(
     suite = keeper.suites[0]
     if not any(keeper.record(task, split) for task in suite.tasks):
         raise MissingDataError(
-            f"No {split} data with labels is prepared for {suite.name}. Run decabench prepare --suite {suite.name}."
+            f"No labeled {split} data is prepared for {suite.name}. Run decabench prepare --suite {suite.name}."
         )
 
     def is_sent(other: str) -> bool:
@@ -350,7 +353,7 @@ def review_submissions(
                 reviews[each] = replace(reviews[each], place=_describe_place(table, row), scores=scores)
             else:
                 reviews[each] = replace(
-                    reviews[each], refusal=f"it has no answers to any task of {suite.name}"
+                    reviews[each], refusal=f"it has no answers to any task in {suite.name}"
                 )
     return [reviews[each] for each in sorted(reviews)]
 

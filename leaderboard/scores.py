@@ -698,7 +698,7 @@ def _reported(
         score = sample.score
     except Exception as error:  # a damaged file can fail in many ways
         raise _ContradictionError(
-            f"its statistics for {task} are damaged, or belong to a metric other than {metric.name}; "
+            f"its statistics for {task} are damaged or belong to a metric other than {metric.name}; "
             "run decabench evaluate again"
         ) from error
     if len(rows) != result.n or not numbers_agree(result.score, score):
@@ -709,7 +709,7 @@ def _reported(
     names = keeper.tasks[task].unit_names if task in keeper.tasks else ()
     # Without the outer units, an interval could be half as wide as it should be.
     if names and len(names) != units.shape[1]:
-        return result, Evidence(why=f"{why}, and its statistics lack a level of units")
+        return result, Evidence(why=f"{why}, and its statistics do not have the task's units")
     interval = score_interval(sample)
     result = replace(
         result, interval=interval.ends if interval else None, units=describe_units(sample, names)

@@ -224,7 +224,7 @@ def _explain_no_rows(
         shown = "; ".join(f"{each.path}: {each.reason}" for each in refused[:3])
         more = f"; and {len(refused) - 3:,} more" if len(refused) > 3 else ""
         raise NoResultsError(
-            f"Nothing in {given} can be shown on a board of {names}. {shown}{more}. No board was written."
+            f"Nothing in {given} can be shown on a board for {names}. {shown}{more}. No board was written."
         )
     files = (path.name for name in paths for path in folder.glob(f"{name}/{FOLDER}/*"))
     answered = {name.partition(".jsonl")[0].rpartition(".")[0] for name in files}

@@ -240,7 +240,7 @@ def _require(reference: Reference, key: str) -> Any:
     value = reference.meta.get(key)
     if value is None:
         raise MetricError(
-            f"lfem requires meta[{key!r}] for every example, but it is missing for {reference.id or 'one example'}."
+            f"lfem requires meta[{key!r}] for every example, but it is missing for {reference.id or 'an example'}."
         )
     return value
 
@@ -265,8 +265,8 @@ def _find_fault(reference: Reference) -> str:
 
 
 _UNREADABLE = (
-    "a query that is parsed differently from its gold form. Values can't contain the name of a column, and column "
-    "names can't contain `where`"
+    "a query that does not parse to its logical form in meta['sql']. Values can't contain the name of a column, and "
+    "column names can't contain `where`"
 )
 
 

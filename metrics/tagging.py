@@ -144,7 +144,10 @@ def chunks(tags: Sequence[str]) -> set[_Chunk]:
 
 _PREFIXES = frozenset([*"bieso", *_SINGLE, *_NONE])
 """All supported prefixes."""
-_SPELLING = "Write O, or B-, I-, E- or S- and then the kind (in BILOU, L is E and U is S; in BMEWO, M is I and W is S)"
+_SPELLING = (
+    "Write O, or B-, I-, E- or S- and then the kind (for L and U of BILOU, write E and S; for M and W of BMEWO, "
+    "write I and S)"
+)
 
 
 def _find_unknown_prefix(reference: Reference) -> str:

@@ -262,8 +262,8 @@ def _try_to_prepare(task: Task, request: Request) -> Preparation:
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
-            f"{task.name} can't be read ({type(error).__name__}: {error}). The files do not have the "
-            "expected format. Run again with --debug for the traceback."
+            f"{task.name} can't be read ({type(error).__name__}: {error}). The files may not have "
+            "the expected format. Run again with --debug for the traceback."
         )
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
@@ -362,7 +362,7 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
     if opened.missing:
         missing = ", ".join(opened.missing)
         lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
-        reason = f"the only working source ({opened.source.name}) has no {missing} split"
+        reason = f"The only working source ({opened.source.name}) has no {missing} split"
         if lacking:
             reason = f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}"
         raise MissingDataError(

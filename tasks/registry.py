@@ -194,7 +194,7 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
         several = " Use --include once for each file." if os.pathsep in str(path) else ""
         variable = os.environ.get("DECABENCH_INCLUDE", "").split(os.pathsep)
         source = "The variable DECABENCH_INCLUDE" if str(path) in variable else "--include"
-        raise UnknownNameError(f"{source} lists {path}, which does not exist.{several}")
+        raise UnknownNameError(f"{source} refers to {path}, which does not exist.{several}")
     content = file_digest(path) if path.is_file() else ""
     return _load_once(path, path.absolute(), content)
 

@@ -245,7 +245,7 @@ class Store:
         record = self.record(task, split)
         if not self.is_unaltered(task, split):
             raise DataError(
-                f"The {split} split of {task} does not match its record. {prepare_again(task, record)}."
+                f"The {split} split of {task} has changed since it was prepared. {prepare_again(task, record)}."
             )
 
     def require_current(self, task: Task, split: str) -> None:
@@ -532,7 +532,7 @@ def include_option(task: Task | None) -> str:
 def prepare_again(task: str, record: SplitRecord) -> str:
     """Return advice on replacing data that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
-    return f"Run decabench prepare {task}{option}, and add --force if that changes nothing"
+    return f"Run decabench prepare {task}{option}, and add --force if that does not help"
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
@@ -566,11 +566,11 @@ def _find_fault(example: Example, is_bare: bool) -> str:
     if is_bare and example.answers:
         return "the example has an answer, but the preceding examples have none"
     if not (example.answers or is_bare) or not all([isinstance(answer, str) for answer in example.answers]):
-        return "'answers' must contain one or more texts"
+        return "'answers' must contain one or more strings"
     if not (isinstance(example.id, str) and example.id and example.question):
-        return "'id' and 'question' must be non-empty texts"
+        return "'id' and 'question' must be non-empty strings"
     if not isinstance(example.units, tuple | list) or not example.units:
-        return "'units' must contain one or more texts, outermost first, such as ('article', 'paragraph')"
+        return "'units' must contain one or more strings, outermost first, such as ('article', 'paragraph')"
     try:  # JSON escapes may contain half of a surrogate pair, which UTF-8 can't encode
         for text in (example.question, example.context, *example.units, example.id, *example.answers):
             if not str.isascii(text):

@@ -333,7 +333,7 @@ class Task:
             yield f"A split must be one of {', '.join(SPLITS)}, not {', '.join(unknown)}."
         if not self.languages or not all(map(_LANGUAGE.fullmatch, self.languages)):
             yield (
-                f"'languages' must list at least one language code, such as en, de or pt-BR, but got "
+                f"'languages' must be a list of one or more language codes, such as en, de or pt-BR, but got "
                 f"{', '.join(map(repr, self.languages)) or 'none'}."
             )
         if "train" in self.hidden:
@@ -399,6 +399,6 @@ def describe_absent(task: Task, split: str) -> str:
         return f"{task.name} has no {split} split ({advice})"
     why = ", because its labels are hidden" if split in task.hidden else ""
     if absent := _kept_elsewhere(task, split):
-        why += f", and {', '.join(absent)} is not in {task.folder}"
+        why += f", and {task.folder} does not contain {', '.join(absent)}"
     is_public = task.folder is None or split in task.hidden
     return f"{task.name} has no {'public ' if is_public else ''}{split} split{why}"

@@ -355,8 +355,8 @@ def _csv_rows(path: Path, name: str, answer: str) -> Iterator[tuple[str, Mapping
                 row = {column: cell for column, cell in zip(header, cells, strict=False) if column or cell}
                 if not fault and not row.get(answer, answer).strip():
                     fault = (
-                        f"The column {answer!r} is empty. Fill in the answer. If an empty text is the right "
-                        "answer, store the rows as JSON Lines."
+                        f"The column {answer!r} is empty. Fill in the answer. If an empty answer is correct, "
+                        "store the rows as JSON Lines."
                     )
                 if not fault and _LIST.fullmatch(text := row.get(answer, "").strip()):
                     fault = (

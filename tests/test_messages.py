@@ -44,7 +44,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "half of the lines": (
         "",
         lambda rows: lines(rows[:16]),
-        "missing-id: the example 'sst.validation.16' has no answer; add a line for this example (15 more like it)",
+        "missing-id: the example 'sst.validation.16' has no answer; add a line for this example (15 more like this)",
     ),
     "gzip without .gz": (
         "",
@@ -56,7 +56,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Rows], bytes], str]] = {
     "another key": (
         "",
         lambda rows: lines([{"id": row["id"], "prediction": row["answer"]} for row in rows]),
-        "missing-field: lines 1, 2, 3 and 29 more lines: the line has no 'answer', only these keys: 'id', 'prediction'",
+        "missing-field: lines 1, 2, 3 and 29 more: the line has no 'answer', only these keys: 'id', 'prediction'",
     ),
     "a line end in each label": (
         "",

@@ -15,33 +15,33 @@ CODES: dict[str, str] = {
     "answer-form": "Answers are numbers, lists, tags or states in an unexpected form (`3,5`, `DET, NOUN`, BILOU).",
     "answer-format": "Answers seem to have the wrong format (pieces of words, HTML, JSON), order or language.",
     "bad-archive": "The archive is damaged, unsafe or too large; its contents were not read.",
-    "bad-compression": "A .gz or .zst file is damaged or ends too early, or its name does not match its compression.",
+    "bad-compression": "A .gz or .zst file is damaged or truncated, or its name does not match its compression.",
     "bad-encoding": "The text is not UTF-8, or a string contains half of a surrogate pair.",
     "bad-json": "A line is not valid JSON. Each line must be one object, without repeated keys or NaN.",
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
-    "bad-record": "The raw, rule, finish or context_kept of a line is invalid.",
+    "bad-record": "A line has an invalid value for raw, rule, finish or context_kept.",
     "bad-toml": "submission.toml is not valid TOML.",
     "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
-    "duplicate-file": "Two files answer the same split of a task.",
-    "duplicate-id": "An id is on more than one line.",
+    "duplicate-file": "Two files contain answers for the same split of a task.",
+    "duplicate-id": "An id occurs on more than one line.",
     "empty-answer": "An answer is empty or blank. It is scored as given.",
-    "incomplete": "Some examples failed during prediction; run the same predict command again to retry these examples.",
+    "incomplete": "Prediction failed for some examples. Run the same predict command again to retry these examples.",
     "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence) and are scored as wrong.",
     "missing-field": "A line has no `id` or no `answer`.",
     "missing-file": "A requested task or split has no file.",
     "missing-id": "An example of the split has no answer.",
-    "no-data": "The ids of this split are unknown. Prepare the data or specify an id list.",
+    "no-data": "The ids of this split are unknown. Prepare the data, or specify an id list with --ids.",
     "no-label": "Answers are not among the task's labels.",
     "no-predictions": "There are no answer files.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
-    "other-data": "The answers were made for data with another fingerprint.",
-    "other-ids": "Most ids are not in the split, so the answers are for other data. Unknown ids are "
-    "counted, but not listed.",
+    "other-data": "The answers were made for data with a different fingerprint.",
+    "other-ids": "Most ids are not in the split, so the answers are probably for other data. The unknown "
+    "ids are counted, but not listed.",
     "other-text": "An imported row and the example that it was matched to have different texts.",
-    "partial": "The run was limited. It is scored on the examples that it answered, but neither summed nor ranked.",
+    "partial": "The run was limited to some examples. Only these are scored, and the run gets no total and no rank.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",
     "unknown-id": "The split has no example with this id.",
@@ -50,7 +50,7 @@ CODES: dict[str, str] = {
     "unknown-task": "The file name does not begin with the name of a task.",
     "unknown-variant": "The task has no variant with this number, so these answers are not scored.",
     "unreadable-file": "The file can't be opened or read.",
-    "wrong-count": "The numbers in submission.toml for a limited or failed run do not match the file.",
+    "wrong-count": "The numbers in submission.toml for a limited or incomplete run do not match the answer file.",
     "wrong-length": "Some answers do not have exactly one tag or one head for each word. They are scored as given.",
 }
 """All codes that a check can report. New codes can be added, but codes are never renamed or reused."""
@@ -238,10 +238,10 @@ def group_faults(
         count = len(same) + (more if len(alike) == 1 else 0)
         lines = [str(fault.line) for fault in same[:_FIRST] if fault.line is not None]
         if count > 1 and lines:
-            rest = f" and {count - len(lines):,} more lines" if count > len(lines) else ""
+            rest = f" and {count - len(lines):,} more" if count > len(lines) else ""
             made.append((f"{file}: {code}: lines {', '.join(lines)}{rest}: {same[0].message}", count))
         else:
-            others = f"{count - 1:,} more like it" if code in merged else f"{count:,} times"
+            others = f"{count - 1:,} more like this" if code in merged else f"{count:,} times"
             made.append((f"{same[0]}{f' ({others})' if count > 1 else ''}", count))
     return made
 

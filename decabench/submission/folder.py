@@ -221,15 +221,15 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
     lowest = {count: least, "of": 1}
     wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
     for key in wrong:
-        fault = f"an invalid {key} ({_shown(entry[key])})" if key in entry else f"no {key}"
+        fault = f"an invalid {key!r} ({_shown(entry[key])})" if key in entry else f"no {key!r}"
         yield f"has {fault}; specify a number of examples, such as {key} = 100"
     if (
         not wrong and entry[count] >= entry["of"] + least
     ):  # all examples can fail, but a limited run can't answer all
-        most = "no more" if least else "fewer"
-        yield f"has {count} = {entry[count]} of {entry['of']}, but must have {most} than the total"
+        most = "at most" if least else "less than"
+        yield f"has {count} = {entry[count]}, but {count!r} must be {most} 'of' ({entry['of']})"
     if not isinstance(entry.get(text, ""), str):
-        yield f"has an invalid {text} ({_shown(entry[text])}); use a string in quotes"
+        yield f"has an invalid {text!r} ({_shown(entry[text])}); use a string in quotes"
 
 
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
@@ -279,7 +279,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "the number of parameters, such as 110_000_000",
     ),
     "training_data": (lambda value: isinstance(value, str), "a string in quotes"),
-    "date": (_is_date, "a date as YYYY-MM-DD"),
+    "date": (_is_date, "a date in the form YYYY-MM-DD"),
     **{name: (lambda value: isinstance(value, dict), f"a table, [{name}]") for name in ("predictor", "data")},
     **{
         name: (lambda value: isinstance(value, dict), f'a table for each split, [{name}."task.split"]')
@@ -389,7 +389,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
     elif not path.exists():
-        raise SubmissionError(f"There is no {path}. Specify a folder or one of {kinds}.")
+        raise SubmissionError(f"There is no {path}. Specify a folder or an archive ({kinds}).")
     elif _NAME.fullmatch(path.name):
         raise SubmissionError(
             f"{printable(path.name)} is an answer file, not a submission. Move the file to "
@@ -398,7 +398,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
         )
     elif not is_archive(path):
         raise SubmissionError(
-            f"{printable(path.name)} is not a submission. Specify a folder or one of {kinds}."
+            f"{printable(path.name)} is not a submission. Specify a folder or an archive ({kinds})."
         )
     else:
         with temporary_folder() as temporary:
@@ -440,7 +440,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
     path = root / METADATA_NAME
     if is_unfinished(root):
         message = (
-            "decabench predict is still running, was interrupted or failed; partial answers are in "
+            "decabench predict is still running, was interrupted or failed; its answers so far are in "
             "journal/. Run the same command again to continue"
         )
         return None, [Fault("no-submission-toml", message)]
@@ -499,7 +499,7 @@ def file_name(task: str, split: str) -> str:
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
     """Find the answer files in `predictions/`, sorted by name, and report unknown files."""
     faults = [
-        Fault("unknown-file", f"predictions belong in {FOLDER}/; move the file there", printable(path.name))
+        Fault("unknown-file", f"answer files belong in {FOLDER}/; move the file there", printable(path.name))
         for path in sorted(root.iterdir())
         if _NAME.fullmatch(path.name) and not path.name.startswith(".")
     ]
@@ -542,7 +542,8 @@ def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant
             if not code:
                 file = PredictionFile(path, task, split, variant)
                 if (first := found.setdefault((task, split), file)) is not file:
-                    code, reason = "duplicate-file", f"{first.name} answers the same split; keep only one"
+                    code = "duplicate-file"
+                    reason = f"{first.name} contains answers for the same split; keep only one of the files"
         if code:
             faults.append(Fault(code, reason, f"{name}/{printable(path.name)}"))
     return found
@@ -563,7 +564,7 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
         meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
         return "unknown-split", _unknown("split", split, meant, SPLITS)
     if scope.known_tasks is not None and task not in scope.known_tasks:
-        own = " For a task of your own, specify the file with --include."
+        own = " To use your own task, specify its task file with --include."
         return "unknown-task", _unknown("task", task, task.casefold(), scope.known_tasks) + own
     return "", ""
 
@@ -579,7 +580,7 @@ def _why_unknown(root: Path, path: Path) -> str:
     if path.is_dir():
         return f"it is a folder; put the files directly into {printable(path.parent.name)}/"
     if path.is_symlink() and not _is_plain_file(root, path):
-        return "it is a link to something outside the submission; replace the link with a copy of the file"
+        return "it is a link that leads out of the submission; replace the link with a copy of the file"
     if not path.is_file():
         return "it is not a regular file"
     packed = " or ".join(f".jsonl{suffix}" for suffix in SUFFIXES.values())

@@ -226,7 +226,9 @@ class TrainConfig:
                 "'epoch_steps'."
             )
         if self.rate == "epoch-decay" and not self.epochs:
-            raise DecabenchError("The rate 'epoch-decay' depends on epochs. Set 'epochs'.")
+            raise DecabenchError(
+                "The rate 'epoch-decay' requires a run that is counted in epochs. Set 'epochs'."
+            )
         if not self.vectors:
             raise DecabenchError(
                 "'vectors' is empty, but must list at least one package, file or none:DIMENSION."

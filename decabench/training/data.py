@@ -232,7 +232,7 @@ def _target(task: Task, split: str, form: str, example: Example, earlier: Sequen
             f"{place} failed ({type(error).__name__}: {error}). Fix the error in its code."
         ) from error
     if not isinstance(target, str) or not target.strip():
-        raise DataError(f"{place} must return a text that is not empty, but returned {target!r:.80}.")
+        raise DataError(f"{place} must return a non-empty string, but returned {target!r:.80}.")
     return target
 
 
@@ -241,7 +241,7 @@ def check_target_forms(config: TrainConfig, tasks: Mapping[str, Task]) -> None:
     for name, form in config.target_forms.items():
         if not tasks[name].target_forms:
             raise DecabenchError(f"{name} has no target forms. Leave out target_forms.{name}.")
-        require_name(form, tasks[name].target_forms, f"target form of {name}")
+        require_name(form, tasks[name].target_forms, f"{name} target form")
 
 
 def _add_validation(

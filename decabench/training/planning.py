@@ -153,7 +153,7 @@ def check_run(run: TrainingRun) -> None:
     check_target_forms(config, run.tasks)
     for loss in config.loss_weights:
         weighted = [each for each in family.losses if each not in family.measures]
-        require_name(loss, weighted, f"loss of the model {name}")
+        require_name(loss, weighted, f"{name} loss")
     if "contextual" not in family.abilities and any(map(is_contextual, config.vectors)):
         raise DecabenchError(
             f"The model {name} does not use contextual vectors. Remove contextual:FOLDER from 'vectors'."

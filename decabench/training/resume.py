@@ -231,7 +231,7 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
         begins = [end - cool for end, cool in ends if cool]
         if begins and step > min(begins):
             raise DecabenchError(
-                f"{checkpoint.folder} is at step {step}, but the cooldown would begin after step {min(begins)}. "
+                f"{checkpoint.folder} is at step {step}, after the start of the cooldown at step {min(begins)}. "
                 f"Leave 'steps' at {before.steps} and 'cooldown' at {cooldown}."
             )
 
@@ -242,8 +242,7 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
     if fixed and checkpoint.record.vectors != words.vectors.digest:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, but this run has "
-            "different vectors. Set 'vectors' to the same vectors. To resume a run, you can also pass its config.toml "
-            "with --config."
+            "different vectors. Set 'vectors' to the same vectors, or pass the config.toml of the run with --config."
         )
 
 
@@ -295,9 +294,9 @@ def copy_weights(
         other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
             f"The checkpoint {origin.folder} does not match this model: "
-            f"{'; '.join(other) or 'the settings are the same, but the weights differ'}. These weights are missing or "
-            f"differ in size: {', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching parts with "
-            "'init_parts'."
+            f"{'; '.join(other) or 'the settings are the same, but the weights differ'}. Some weights are missing or "
+            f"differ in size, such as {', '.join(sorted(unlike)[:3])}. Use the same settings, or copy only matching "
+            "parts with 'init_parts'."
         )
     old = {word: row for row, word in enumerate(lexicon.words)}
     new = {word: row for row, word in enumerate(words.lexicon.words[: words.lexicon.size])}

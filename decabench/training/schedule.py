@@ -52,7 +52,7 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     if config.together or config.order in ORDERS_BY_PASS:
         raise DecabenchError(
             f"The schedule {config.schedule!r} can't be combined with 'together', or with the order 'sequence' or "
-            "'shuffled'. Start several runs instead, each with --init and the checkpoint of the run before."
+            "'shuffled'. Start several runs instead, each with --init and the checkpoint of the previous run."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -64,9 +64,9 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     begins = tuple(task for task in rounds if task in first)
     if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
-            f"The schedule {config.schedule!r} trains some tasks ({', '.join(first)}) before all others, but the "
-            f"tasks of this run ({', '.join(config.tasks)}) include {'no others' if begins else 'none of them'}. "
-            "Set 'first_tasks'."
+            f"The schedule {config.schedule!r} trains the tasks {', '.join(first)} before all others, but this "
+            f"run ({', '.join(config.tasks)}) has {'no other tasks' if begins else 'none of these tasks'}. Choose "
+            "some of its tasks with 'first_tasks'."
         )
     if config.epochs:
         raise DecabenchError(f"The schedule {config.schedule!r} is counted in steps. Leave out 'epochs'.")

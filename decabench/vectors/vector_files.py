@@ -82,12 +82,12 @@ def open_vectors(name: str) -> Vectors:
     path = Path(name).expanduser()
     if not path.is_file():
         kinds = (
-            f"the path of a file, one of {', '.join(PACKAGES)}, or none:DIMENSION (1 to {_LARGEST_DIMENSION:,}). The "
+            f"the path of a file, one of {', '.join(PACKAGES)}, or none:DIMENSION (1 to {_LARGEST_DIMENSION:,}); the "
             "last entry may be contextual:FOLDER"
         )
         if path.suffix or path.name != name:
             made = (
-                " `decabench vectors ngrams` writes .safetensors files."
+                " To train .safetensors vectors, run decabench vectors ngrams."
                 if path.suffix == ".safetensors"
                 else ""
             )
@@ -158,7 +158,9 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(f"{path}, line {number}, is not UTF-8: {error.reason}.") from error
+                raise DataError(
+                    f"{path}, line {number}, is not UTF-8 ({error.reason}). Save the file as UTF-8."
+                ) from error
             fields = line.rstrip("\r\n ").split(" ")
             if number == 1 and len(fields) == 2:
                 stated, width = (int(text) if text.isdecimal() else 0 for text in fields)
@@ -182,7 +184,9 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                     f"{path}, line {number}, should end with {width} numbers ({error}). Use a complete copy."
                 ) from error
     if not rows:
-        raise DataError(f"{path} is empty. Each line should have a word and the numbers of its vector.")
+        raise DataError(
+            f"{path} contains no vectors. Each line should have a word and the numbers of its vector."
+        )
     if len(rows) < stated:
         raise DataError(
             f"{path} has {len(rows):,} words, but its first line says {stated:,}. Use a complete copy. If you "
@@ -228,7 +232,7 @@ def _read_wink(path: Path) -> WordVectors:
     head, start = re.search(r'"dimensions":(\d+)', text[:1000]), text.find('"vectors":{')
     if head is None or start < 0:
         raise DataError(
-            f"{path} is not a word-vector file of wink, because its number of dimensions or its vectors are missing."
+            f"{path} is not a wink word-vector file, because the number of dimensions or the vectors are missing."
         )
     size = re.search(r'"size":(\d+)', text[:1000])
     found, listed = dict[str, Matrix](), 0

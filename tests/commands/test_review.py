@@ -167,7 +167,7 @@ def rewrite(board, folder, name, answer_of):
 
 def test_limits(board, review, home):
     (board / "submissions" / "alice" / "notes.txt").write_bytes(b"x" * 1_000_001)
-    assert "it has more than 1,000 files or 1 MB" in review("--largest", "1").stdout
+    assert "it has more than 1,000 files or is larger than 1 MB" in review("--largest", "1").stdout
     assert review("--largest", "2").exit_code == 0
     assert "took more than 0.01 seconds" in review("--seconds", "0.01").stdout
     done = review("--quota", "1/30")

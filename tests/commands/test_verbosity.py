@@ -84,6 +84,6 @@ def test_quiet_gives_no_advice(command, home, tmp_path):
 
 def test_the_variable_that_names_a_file_is_named(command, monkeypatch):
     monkeypatch.setenv("DECABENCH_INCLUDE", "nofile.toml")
-    assert "The variable DECABENCH_INCLUDE lists nofile.toml, which does not" in command("tasks").stderr
+    assert "The variable DECABENCH_INCLUDE refers to nofile.toml, which does not" in command("tasks").stderr
     monkeypatch.delenv("DECABENCH_INCLUDE")
-    assert "--include lists nofile.toml" in command("tasks", "--include", "nofile.toml").stderr
+    assert "--include refers to nofile.toml" in command("tasks", "--include", "nofile.toml").stderr

@@ -127,7 +127,7 @@ def test_altered_data_is_refused_before_anything_is_asked(home, tmp_path):
     changed = ["changed", *table["context"].to_pylist()[1:]]
     pq.write_table(table.set_column(column, table.schema.field(column), [changed]), path)
     with pytest.raises(
-        DecabenchError, match=r"validation split of sst does not match its record.* Run .* --force"
+        DecabenchError, match=r"validation split of sst has changed since it was prepared.* Run .* --force"
     ):
         plan_run(run)
 

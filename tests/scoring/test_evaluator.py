@@ -192,10 +192,12 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
     data = tmp_path / "home" / "tasks" / "sst"
     folder = submit("oracle", ["sst"])
     shutil.copy(data / "test.parquet", data / "validation.parquet")
-    with pytest.raises(DataError, match=r"validation split of sst does not match its record.*--force"):
+    with pytest.raises(
+        DataError, match=r"validation split of sst has changed since it was prepared.*--force"
+    ):
         evaluate(folder, home=tmp_path / "home")
     (data / "validation.parquet").write_bytes((data / "test.parquet").read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"damaged|does not match its record"):
+    with pytest.raises(DataError, match=r"damaged|has changed since it was prepared"):
         evaluate(folder, home=tmp_path / "home")
 
 

@@ -103,7 +103,7 @@ def test_data_that_was_altered_is_noticed_although_the_ledger_knows_the_answers(
     assert list((other / "ledger").rglob("*")), "the ledger knows the answers"
     split = Store(other).path("sst", "validation")
     shutil.copy(Store(other).path("sst", "test"), split)
-    with pytest.raises(DataError, match="does not match its record"):
+    with pytest.raises(DataError, match="has changed since it was prepared"):
         score(few, other, tasks=["sst"])
 
 

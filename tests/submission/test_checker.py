@@ -305,7 +305,7 @@ def test_a_flood_is_cut_and_counted(tmp_path):
         f"{SQUAD}: missing-id: the example 'id-00000' has no answer; add a line for this example (10,569 more"
         in report.text()
     )
-    assert f"{SQUAD}: bad-json: lines 1, 2, 3 and 22 more lines: the line is not JSON" in report.text()
+    assert f"{SQUAD}: bad-json: lines 1, 2, 3 and 22 more: the line is not JSON" in report.text()
     assert report.text().endswith(": 10,596 faults\n")
     record = json.loads(report.to_json())
     assert {"file": SQUAD, "code": "missing-id", "count": 10_570} in record["totals"]

@@ -190,7 +190,7 @@ def test_opening_what_is_not_there_or_another_file(tmp_path):
             pass
     (tmp_path / "x.csv").write_text("")
     with pytest.raises(
-        SubmissionError, match=r"x\.csv is not a submission\. Specify a folder or one of \.zip"
+        SubmissionError, match=r"x\.csv is not a submission\. Specify a folder or an archive \(\.zip"
     ):
         with open_submission(tmp_path / "x.csv"):
             pass

@@ -33,7 +33,7 @@ def test_what_is_rendered_is_parsed():
         ({"name": ""}, "'name' must be one line of text in quotes, but is missing"),
         ({"name": "two\nlines"}, "'name' must be .*, but is 'two"),
         ({"url": "javascript:alert(1)"}, "'url' must be .*, but is 'javascript"),
-        ({"date": "20 June"}, "'date' must be a date as YYYY-MM-DD, but is '20 June'"),
+        ({"date": "20 June"}, "'date' must be a date in the form YYYY-MM-DD, but is '20 June'"),
         ({"model_size": -1}, "'model_size' must be .*, but is the number -1"),
         ({"predictor": {"a": object()}}, "can't be stored in submission.toml"),
         ({"predictor": {"a": float("nan")}}, "'predictor' must contain only finite numbers"),
@@ -70,7 +70,7 @@ def test_faults_say_what_is_wrong_what_was_given_and_what_to_do():
         "submission.toml:3: bad-metadata: 'authors' must be a list of strings, such as [\"A. Author\"], but is 'A'",
         "submission.toml:4: bad-metadata: 'url' must be an address that begins with https:// or http://, "
         "but is the number 3",
-        "submission.toml:5: bad-metadata: 'date' must be a date as YYYY-MM-DD, but is true",
+        "submission.toml:5: bad-metadata: 'date' must be a date in the form YYYY-MM-DD, but is true",
         "submission.toml:7: unknown-key: the field 'x' is unknown and was ignored",
     ]
 

@@ -143,7 +143,7 @@ def test_a_file_is_run_once_and_again_if_it_changes(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("mine.py", None, r"--include lists .*mine\.py, which does not exist"),
+        ("mine.py", None, r"--include refers to .*mine\.py, which does not exist"),
         ("mine.json", "{}", r"--include requires a \.toml or \.py file, but got .*mine\.json"),
         ("mine.py", "X = 1", r"mine\.py does not define a decabench\.tasks\.Task or Suite"),
         ("mine.py", "X = TASKS['sst']", "does not define a decabench"),

@@ -103,9 +103,9 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
         ),  # type: ignore[arg-type]
         (
             [replace(GOOD, units=())],
-            r"example 0: 'units' must contain one or more texts, .* \('article', 'paragraph'\)",
+            r"example 0: 'units' must contain one or more strings, .* \('article', 'paragraph'\)",
         ),
-        ([replace(GOOD, units="g")], "example 0: 'units' must contain one or more texts, outermost first"),  # type: ignore[arg-type]
+        ([replace(GOOD, units="g")], "example 0: 'units' must contain one or more strings, outermost first"),  # type: ignore[arg-type]
         (
             [GOOD, replace(GOOD, id="b", units=("g", "h"))],
             "example 1 has 2 units, but earlier examples have 1",
@@ -239,7 +239,7 @@ def test_numbers_of_units_are_in_order_of_first_examples_and_inner_ones_are_told
 
 def test_other_examples_under_the_same_record_are_refused(wikisql: Store) -> None:
     shutil.copy(wikisql.path("wikisql", "test"), wikisql.path("wikisql", "validation"))
-    with pytest.raises(DataError, match="validation split of wikisql does not match its record"):
+    with pytest.raises(DataError, match="validation split of wikisql has changed since it was prepared"):
         wikisql.references("wikisql", "validation")
 
 

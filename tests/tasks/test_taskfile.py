@@ -104,7 +104,7 @@ def test_answers(request_for: Requests, tmp_path: Path, answer: Any, answers: tu
         ({"metric": '"nf2"'}, "There is no metric 'nf2'. Did you mean nf1"),
         (
             {"languages": '["German"]'},
-            "'languages' must list at least one language code, such as en, de or pt-BR, but got 'German'",
+            "'languages' must be a list of one or more language codes, such as en, de or pt-BR, but got 'German'",
         ),
         (
             {"files": '{ dev = "data.jsonl" }'},

@@ -224,7 +224,7 @@ def test_data_that_are_not_those_of_their_record_are_refused(own_home):
     folder = own_home / "tasks" / "sst"
     shutil.copy(folder / "test.parquet", folder / "train.parquet")
     with pytest.raises(
-        DataError, match=r"train split of sst does not match its record.* Run decabench prepare sst"
+        DataError, match=r"train split of sst has changed since it was prepared.* Run decabench prepare sst"
     ):
         encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
     assert not (own_home / CACHE).exists()

@@ -57,8 +57,8 @@ def test_the_papers_two_groups():
     ("settings", "words"),
     [
         ({"tasks": ()}, "no tasks to train on"),
-        ({"tasks": ("sst",), "schedule": "anti-curriculum"}, "include none of them"),
-        ({"tasks": ("squad",), "schedule": "anti-curriculum"}, "include no others"),
+        ({"tasks": ("sst",), "schedule": "anti-curriculum"}, "has none of these tasks"),
+        ({"tasks": ("squad",), "schedule": "anti-curriculum"}, "has no other tasks"),
     ],
 )
 def test_what_is_refused(settings, words):

@@ -71,7 +71,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
 @pytest.mark.parametrize(
     ("name", "content", "error", "words"),
     [
-        ("x.txt", "", DataError, "is empty. Each line"),
+        ("x.txt", "", DataError, "contains no vectors. Each line"),
         ("x.txt", "A text.\nAnother\n", DataError, "is not a word-vector file, because line 2"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers instead of 2"),
         ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers instead of 3"),
@@ -87,7 +87,7 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
             DataError,
             "has 2 words, but its first line says 3",
         ),
-        ("x.json", '{"dimensions":2}', DataError, "is not a word-vector file of wink"),
+        ("x.json", '{"dimensions":2}', DataError, "is not a wink word-vector file"),
         ("x.json", WINK, DataError, "is truncated after 2 words. Use a complete copy"),
         ("x.json", '{"dimensions":2,"vectors":{"a":[1,2],"b":[1]}}', DataError, "rows of different lengths"),
         ("x.npy", "", MissingDataError, "has no index"),
