@@ -32,7 +32,7 @@ DAMAGE = (
 _BUFFER = 1 << 16
 _LONGEST_HEADER = 1 << 20
 _HEADERS = 16 << 20
-"""The maximum size of a tar file's headers and padding in bytes, in addition to the limit for its members."""
+"""Bytes allowed for a tar file's headers and padding, in addition to the limit for its members."""
 
 
 class LargeArchiveError(Exception):
@@ -111,8 +111,9 @@ def _nothing(size: int) -> bytes:
 class _TarInfo(tarfile.TarInfo):
     """A tar header with stricter checks.
 
-    tarfile reads long names and attributes into memory whatever their size, so their size is limited here. It also
-    treats a damaged header as the end of the archive unless it is the first, so later members would be lost silently.
+    tarfile reads long names and attributes of any size into memory, so their size is limited here.
+    tarfile also treats any damaged header after the first as the end of the archive, which would
+    silently drop the members that follow.
     """
 
     @classmethod
@@ -224,7 +225,7 @@ def _is_safe(name: str) -> bool:
 
 @contextmanager
 def archive_errors(archive: Path, most: int) -> Iterator[None]:
-    """Turn the errors of `archive_members` into DataError."""
+    """Turn errors from `archive_members` into DataError, except for lack of space or permission."""
     try:
         yield
     except DecabenchError:

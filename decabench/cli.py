@@ -50,9 +50,10 @@ _COMMANDS = {
     "vectors": "Train or convert word vectors for `decabench train --set vectors='[…]'`.",
     "verify": "Score a submission again, and report every difference from its results file.",
 }
-"""Command names, and the first sentence of each command's help, so that listing commands imports none of them.
+"""The first sentence of each command's help, so that commands can be listed without importing them.
 
-Each command is a function in `commands/NAME.py`, where the name of `import` is `import_`.
+Each command is a function in `commands/NAME.py`. For `import`, the file and function are named
+`import_`.
 """
 
 _INTERRUPTED = 130
@@ -114,7 +115,11 @@ def _shared_options() -> list[click.Option]:
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    """Store an option in the context's `meta`, which `decabench.commands._console` reads."""
+    """Apply a shared option.
+
+    `--debug` is stored in the environment, and the other options in the context's `meta`, which
+    `decabench.commands._console` reads.
+    """
     if not value:
         return
     match parameter.name:
@@ -384,7 +389,10 @@ cli.params += _shared_options()
 
 
 class _Output(io.FileIO):
-    """Standard output. Its write errors have the file name `_OUTPUT`, which tells them apart from errors in files."""
+    """Standard output.
+
+    Write errors name the file `_OUTPUT`, to distinguish them from errors in other files.
+    """
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:

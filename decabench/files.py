@@ -404,9 +404,10 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def _holds_lock(descriptor: int, path: str | Path) -> bool:
-    """Lock an open file, and return whether that worked and the file still exists at `path`.
+    """Try to lock an open file, and return whether the lock protects `path`.
 
-    A lock on a file that has been removed would protect nothing.
+    Returns False if another process holds the lock, or if the open file is no longer the file at
+    `path`. On file systems without locks, only the second condition is checked.
     """
     if try_lock(descriptor) is False:
         return False
@@ -496,7 +497,7 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
 
 
 def import_zstd() -> Any:
-    """Import zstd from the standard library, or before Python 3.14 from `backports`."""
+    """Import zstd from the standard library, or from `backports` before Python 3.14."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

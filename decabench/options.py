@@ -29,7 +29,7 @@ class OptionInfo:
     at_most: float | None = None
     """The maximum value."""
     choices: tuple[str, ...] = ()
-    """The allowed values. The type `Literal` also limits them."""
+    """The allowed values. If empty, the values of a `Literal` type are allowed."""
     unset: str = ""
     """The default as shown on the help page, such as `the template's`, if the field's default is None."""
     parse: Callable[[str], Any] | None = None

@@ -16,7 +16,8 @@ from decabench.errors import DecabenchError, UnknownNameError
 TRUSTED = "DECABENCH_MODELS"
 """The environment variable that lists the references that files are allowed to load."""
 _FAILURES = (Exception, SystemExit)
-"""Exceptions to catch when running third-party code. SystemExit is one of them, so that a script can't end decabench.
+"""Exceptions to catch when running third-party code, including SystemExit so that a script can't end
+decabench.
 """
 
 _folders: list[Path] = []
@@ -44,10 +45,11 @@ def load_object(reference: str) -> Any:
 def load_named(reference: str, said_by: str) -> Any:
     """Import an object that a file refers to, if the user has allowed it.
 
-    Users allow references by listing them in DECABENCH_MODELS, separated by commas. References that they have given to
-    `load_object` are also allowed. The current folder is not searched, because it may belong to the file. `said_by`
-    names the file in messages. Raises DecabenchError if the reference isn't allowed, and UnknownNameError if it can't
-    be imported.
+    Users allow references by listing them in DECABENCH_MODELS, separated by commas. References that
+    they have given to `load_object` are also allowed. The current folder is not added to the search
+    path, because its code may come from the same source as the file. `said_by` names the file in
+    messages. Raises DecabenchError if the reference isn't allowed, and UnknownNameError if it can't be
+    imported.
     """
     trusted = {name.strip() for name in os.environ.get(TRUSTED, "").split(",")}
     if reference in trusted or reference in _named_by_user:

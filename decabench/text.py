@@ -81,7 +81,9 @@ def printable(text: str) -> str:
 
 
 _ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that control a terminal (escapes, bells, carriage returns, tabs, text direction), and surrogates."""
+"""Matches characters that affect a terminal (escapes, bells, carriage returns, tabs, text direction),
+and surrogates.
+"""
 
 _SHORT = {"\t": r"\t", "\r": r"\r"}
 

@@ -279,9 +279,10 @@ def csv_rows(
 
 
 def rows_in_quotes(cells: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Split a row that stray quotation marks have merged from several rows, and return all but the first.
+    """Split a row in which stray quotation marks have merged several rows, and return all but the first.
 
-    Returns an empty list if the split rows don't all have the same number of cells as the given row.
+    Returns an empty list if the row has only one cell, or if the split rows don't all have as many
+    cells as the given row.
     """
     lines = [line for line in re.split("\r\n|\r|\n", delimiter.join(cells)) if line]
     rows = [line.split(delimiter) for line in lines]

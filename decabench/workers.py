@@ -23,8 +23,8 @@ _TERMINATED = 128 + signal.SIGTERM
 def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Provide a pool of `jobs` processes.
 
-    They are terminated if the block fails, or if this process is interrupted or killed. Terminated workers run their
-    `finally` clauses and print nothing.
+    The workers are terminated if the block fails, or if this process is interrupted or killed. They
+    still run their `finally` clauses, and print nothing.
     """
     others = active_children()
     with ExitStack() as stack:

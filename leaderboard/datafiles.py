@@ -28,7 +28,7 @@ Array = NDArray[Any]
 FORMAT = "decabench.board/2"
 
 Hides = Callable[[str, str], bool]
-"""A function that returns whether the labels of a task's split are available but hidden.
+"""A function (task, split) that returns whether the split's labels are available but hidden.
 
 No data about single examples may be published for such a split.
 """

@@ -112,7 +112,7 @@ class Entry:
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The stated `seconds` spent on answering and the number of `answers`, by `<task>.<split>`."""
     served_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The names of the models that a server said it used, sorted, by `<task>.<split>`."""
+    """The model names that servers reported, sorted, by `<task>.<split>`."""
     wording: str = ""
     """The question variant used instead of the dataset's wording, or an empty string."""
     system: str = ""
@@ -157,7 +157,7 @@ class Entry:
 
 
 def names_by_reason(found: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group names by their reasons, given (name, reason) pairs."""
+    """Group the names in (name, reason) pairs by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in found:
         names.setdefault(reason, []).append(name)
@@ -237,7 +237,7 @@ class State(IntEnum):
     FAILED = 2
     """Some tasks are scored, and at least one failed."""
     NOTHING = 3
-    """No task is scored."""
+    """No task is scored, not even in a limited run."""
 
 
 @dataclass(frozen=True)
@@ -559,7 +559,7 @@ def _read_numbers(table: object, names: Sequence[str]) -> dict[str, dict[str, fl
 
 
 def _read_served(table: object) -> dict[str, tuple[str, ...]]:
-    """Return the model names without fingerprints such as `(fp_1)`, which can change although the model is the same."""
+    """Return the model names without fingerprints such as `(fp_1)`, which can change for the same model."""
     return {
         printable_line(key, 80): tuple(
             sorted({re.sub(r" \([^()]*\)$", "", printable_line(name)) for name in names})

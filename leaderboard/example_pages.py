@@ -374,9 +374,10 @@ def _verdicts(scores: Array, column: Column) -> dict[str, Any]:
 
 
 def write_example_pages(shown: Inspected, output: Path, other: Inspected | None = None) -> Path:
-    """Write the page of `decabench show` to a folder, replacing an earlier page, and return the path of `index.html`.
+    """Write the page of `decabench show` to a folder, and return the path of its `index.html`.
 
-    Raises LeaderboardError if the folder contains something else, and StorageError if it can't be written.
+    An earlier page in the folder is replaced. Raises LeaderboardError if this would delete other
+    files, and StorageError if the page can't be written.
     """
     publish(_page_files(shown, other), output)
     return output / "index.html"

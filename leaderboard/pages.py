@@ -303,7 +303,7 @@ def _profile(
 
 
 def without_results(board: Board) -> Standings:
-    """Return a table that contains only rows from papers."""
+    """Return an empty table for a board that shows only rows from papers."""
     suite, count = board.suite, len(board.columns)
     total = "" if suite.total == "none" else suite.total_name
     return Standings(suite.name, "validation", "", count, True, total, board.unit(count), (), (), (), (), ())

@@ -54,8 +54,8 @@ def static_files() -> Iterator[tuple[str, bytes]]:
 def publish(files: Iterable[File], output: Path, about: Mapping[str, Any] | None = None) -> None:
     """Write the files of a site, replacing the site at `output`, if any.
 
-    `about` is stored in the site for `read_whole_site`. Raises LeaderboardError if `output` contains
-    something else, and StorageError if the site can't be written.
+    `about` is stored in the site for `read_whole_site`. Raises LeaderboardError if replacing `output`
+    would delete other files, and StorageError if the site can't be written.
     """
     site = Path(os.path.realpath(output))
     before = site.with_name(f".decabench-{site.name}.before")
@@ -230,7 +230,7 @@ def _describe_change(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -
 
 
 def write_changes(builds: Sequence[Build]) -> bytes:
-    """Return the builds as JSON. The next build reads this file, and so can other programs."""
+    """Return the builds as JSON, for the next build and for other programs."""
     return (json.dumps({"format": "decabench.changes/1", "builds": builds}, indent=1) + "\n").encode("ascii")
 
 

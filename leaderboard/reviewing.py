@@ -47,7 +47,7 @@ class SendingLimits:
     """Limits on an author's submissions."""
 
     megabytes: int = 100
-    """The maximum total size of all files."""
+    """The maximum total size of a submission's files, in MB (1,000,000 bytes)."""
     quota: tuple[int, int] | None = None
     """(n, days): at most n submissions within that many days. None means no limit."""
 

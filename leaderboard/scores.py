@@ -165,10 +165,10 @@ class Keeper:
 def find_submissions(given: Path) -> tuple[Path, list[str], list[Refusal]]:
     """Find all submissions in a folder. `given` can also be a single submission.
 
-    Returns a folder, the submissions' paths relative to this folder, and a Refusal for everything that couldn't be
-    read. A submission is a folder, an archive, or a single results file. Links directly in `given` are
-    trusted. Links further down are followed only if they lead to a path in the same subfolder of `given`.
-    Raises LeaderboardError if `given` is not a folder.
+    Returns a folder, the submissions' paths relative to this folder, and a Refusal for each path that
+    can't be used. A submission is a folder, an archive, or a single results file. Links directly in
+    `given` are trusted. Links further down are followed only if they lead to a path in the same
+    subfolder of `given`. Raises LeaderboardError if `given` is not a folder.
     """
     if not given.is_dir():
         raise LeaderboardError(
@@ -522,10 +522,10 @@ def group_runs(entries: Sequence[Entry], keeper: Keeper) -> list[Entry]:
     """Replace runs that differ only in their seeds with one entry for the system.
 
     The entry has the mean scores of the runs. A predictor's record is an unverified claim, so only
-    submissions in the same folder and by the same authors are grouped. They must answer the same tasks
-    on the same data. If the answers came from servers, these must have reported the same model names.
-    If several submissions state the same seed, only the first is grouped, and the others remain
-    separate entries.
+    submissions in the same folder and by the same authors are grouped. The runs must answer the same
+    tasks on the same data. If servers produced the answers, they must have reported the same model
+    names. If several submissions state the same seed, only the first is grouped, and the others
+    remain separate entries.
     """
     groups: dict[Hashable, dict[str, Entry]] = {}
     for entry in entries:

@@ -150,10 +150,11 @@ _SETTLED = 2.0
 
 
 def _digest_inputs(given: Path, folder: Path, paths: Sequence[str], output: Path, keeper: Keeper) -> str:
-    """Return a digest of everything that determines the site, using timestamps instead of the contents of submissions.
+    """Return a digest of everything that determines the site.
 
-    Returns an empty string if the digest could miss the next change, because a file has just been written
-    or a metric is not built-in.
+    For submissions and prepared data, sizes and timestamps are used instead of contents. Returns an
+    empty string if the digest could miss the next change, because a file has just been written or a
+    metric is not built-in.
     """
     options, names = keeper.options, [name for suite in keeper.suites for name in suite.tasks]
     if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:

@@ -155,10 +155,10 @@ _LONGEST_WORD = 64
 
 
 class _BaseForms(dict[str, str]):
-    """A cache of the forms of words that ROUGE compares.
+    """A cache that maps words to the normalized forms that ROUGE compares.
 
-    Irregular words are reduced to their listed base form, and other words to their stem. Words of up to three
-    characters are not changed.
+    Irregular words are reduced to their listed base form, and other words to their stem. Words of up to
+    three characters are not changed.
     """
 
     def __missing__(self, word: str) -> str:
@@ -174,18 +174,19 @@ _base_form = _BaseForms().__getitem__
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Split a text into sentences at "." or "\\n", and sentences into the forms of words that ROUGE compares.
+    r"""Split a text into sentences at "." or "\n", and each sentence into normalized words.
 
-    Words are runs of ASCII letters and digits, in lowercase. Empty sentences are left out.
+    Words are runs of ASCII letters and digits, lowercased and reduced to their base form or stem. Empty
+    sentences are left out.
     """
     plain = text.encode("utf-8", "surrogatepass").translate(_TO_SENTENCES[separator]).decode("ascii")
     return [list(map(_base_form, words)) for part in plain.split(separator) if (words := part.split())]
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
-    """Compute precision, recall and F1.
+    """Compute precision, recall and F1, rounded to five decimal places.
 
-    Each is rounded to five decimal places before it is used, as in the Perl script.
+    F1 is computed from the rounded precision and recall, as in the Perl script.
     """
     precision = round(hits / candidate, 5) if candidate else 0.0
     recall = round(hits / reference, 5) if reference else 0.0
@@ -199,20 +200,20 @@ Counts = tuple[int, int, int]
 
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
-    """Count matching words, word pairs and LCS tokens for each reference. Sentences end with "." or "\\n"."""
+    r"""Count matching unigrams, bigrams and LCS tokens for each reference. Sentences end with "." or "\n"."""
     left = sentence_tokens(candidate, separator)
     count_pair = count_rouge if _compiled else count_in_python
     return [count_pair(left, sentence_tokens(reference, separator)) for reference in references]
 
 
 def count_in_python(candidate: Sentences, reference: Sentences) -> tuple[Counts, Counts, Counts]:
-    """Count matching words, word pairs and LCS tokens, like the compiled `count_rouge`."""
+    """Count matching unigrams, bigrams and LCS tokens, like the compiled `count_rouge`."""
     words, pairs = overlap(candidate, reference, 1), overlap(candidate, reference, 2)
     return words, pairs, (lcs_hits(candidate, reference), *words[1:])
 
 
 def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:
-    """Count clipped hits, n-grams in the candidate and n-grams in the reference, for words or word pairs."""
+    """Count clipped hits, candidate n-grams and reference n-grams, for unigrams or bigrams."""
     left: Sequence[object] = list(chain(*candidate))
     right: Sequence[object] = list(chain(*reference))
     if order == 2:
@@ -242,14 +243,16 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Return the reference's positions that are on its longest common subsequence with the candidate, last first.
+    """Return the positions in the reference of its LCS with the candidate, last first.
 
-    If several subsequences are equally long, this function chooses the same one as the Perl script. The rows of the
-    table of lengths are the reference's tokens, and if there is a tie, the traceback moves up.
+    If several common subsequences are equally long, this function chooses the same one as the Perl
+    script. In the table of LCS lengths, rows are the reference's tokens and columns the candidate's,
+    and the traceback moves up if there is a tie.
 
-    A row is stored as an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1 is one more than in
-    column j. A length is therefore a count of bits, and a row is computed with a single addition. `places` must
-    contain the result of `_find_places` for the candidate and all tokens in the reference.
+    A row is stored as an integer (Hyyrö 2004) in which bit j is clear if the length in column j + 1 is
+    one more than in column j. A length can therefore be read by counting bits, and computing a row
+    takes a single addition. `places` must contain the result of `_find_places` for the candidate and
+    all tokens in the reference.
     """
     rows = _lcs_rows(reference, places, len(candidate))
     marked = []

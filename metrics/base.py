@@ -188,14 +188,14 @@ class Metric:
     """Takes all references, and returns their classes. None if the columns don't depend on the data. Requires the scope
     `corpus`."""
     states: Callable[[Sequence[str], Sequence[Reference]], Iterable[Sequence[GroupState]]] | None = None
-    """Takes predictions and references, and yields, for each group in order, the list of its states, one
-    after each example. None if the metric compares single answers. States explain why an answer that
-    equals the gold answer can count as wrong.
+    """Takes predictions and references, and yields a list of states for each group in order, with the
+    state after each of its examples. None if the metric compares single answers. States explain why an
+    answer that equals the gold answer can count as wrong.
     """
     find_fault: Callable[[Reference], str] | None = None
-    """Takes a reference, and returns the reason why its first answer would change if it were parsed and
-    written back, or an empty string if it would stay the same. The reason completes a sentence that
-    begins with `It has`. Used to check gold answers. None for metrics that don't parse answers.
+    """Takes a reference, and returns why its first answer would change if it were parsed and written back,
+    or an empty string if it would stay the same. The text completes a sentence that begins with
+    `It has`. Used to check gold answers. None for metrics that don't parse answers.
     """
 
     about: str = ""
@@ -285,7 +285,10 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
 
 
 def _as_list(values: Any, wanted: str) -> list[Any]:
-    """Return values as a list. Raises MetricError for a single string or a container without an order."""
+    """Return values as a list.
+
+    Raises MetricError for strings, unordered containers, data frames and values that aren't iterable.
+    """
     is_unordered = isinstance(values, str | Mapping | Set) or hasattr(values, "columns")
     if is_unordered or not isinstance(values, Iterable):
         kind = "a single string" if isinstance(values, str) else f"a value of type {type(values).__name__}"
@@ -346,7 +349,10 @@ def fold_label(text: str) -> str:
 
 
 def require_gold(references: Sequence[Reference], find_fault: Callable[[Reference], str]) -> None:
-    """Raise MetricError if gold answers have faults, naming the first faulty example and counting the rest."""
+    """Raise MetricError if gold answers have faults.
+
+    The message describes the first faulty example and gives the total number of faulty answers.
+    """
     found = [(index, fault) for index, reference in enumerate(references) if (fault := find_fault(reference))]
     if not found:
         return

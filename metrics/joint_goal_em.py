@@ -220,11 +220,12 @@ def joint_goal_em(
 ) -> Score:
     """Compute joint goal EM, the percentage of turns whose accumulated goal is right.
 
-    The metric follows Wen et al. 2016 and decaNLP 2018. References are gold answers, with their ids
-    (such as `en_12_3`) in `turns`, or lists that contain a single [id, answer] pair. `details` also has
-    turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and turn request. As in
-    decaNLP 2018, turn_request_em distinguishes a turn without requests (`food: thai;`) from a turn that
-    changes nothing (`none`). turn_request_em_corrected treats them as equal.
+    The metric follows Wen et al. 2016 and decaNLP 2018. Pass gold answers as `references` and their ids
+    (such as `en_12_3`) as `turns`. Without `turns`, each reference is a list with a single [id, answer]
+    pair. `details` also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and
+    turn request. As in decaNLP 2018, turn_request_em distinguishes a turn without requests
+    (`food: thai;`) from a turn that changes nothing (`none`). turn_request_em_corrected treats them as
+    equal.
 
     Raises MetricError for ids that can't be parsed or occur twice, and for gold answers that don't
     survive being parsed and written back. Values can't contain a colon, a comma or a semicolon.
@@ -286,12 +287,12 @@ DIALOGUE_F1 = Metric(
 def dialogue_f1(
     predictions: Iterable[str], references: Iterable[Any], turns: Iterable[str] | None = None
 ) -> Score:
-    """Compute slot F1, 0-100, over the pairs of slots and values that the turns change.
+    """Compute slot F1, 0-100, over the (slot, value) pairs that the turns change.
 
-    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has request_f1, for
-    the slots that the user asks for, and state_f1, for the pairs in the accumulated states, where an error stays until
-    it is corrected. It also has the precision and recall of each F1. References, turns and errors are the same as in
-    `joint_goal_em`.
+    F1 is 2PR / (P + R), with P = right / predicted pairs and R = right / gold pairs. `details` also has
+    request_f1, for the slots that the user asks for, and state_f1, for the pairs in the accumulated
+    states, where an error persists until it is corrected. Each F1 comes with its precision and recall.
+    References, turns and errors are the same as in `joint_goal_em`.
     """
     return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
 

@@ -34,7 +34,7 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""The tuple (column, operator, value). Its length differs only if a query was misread."""
+"""A condition: (column, operator, value). Only misread queries have tuples of other lengths."""
 
 
 class LogicalForm(NamedTuple):
@@ -82,7 +82,8 @@ def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
     """Read (column, aggregator) from the words between `select` and `from table`.
 
-    Raises KeyError if there is no column or aggregator.
+    Raises KeyError if the words neither are a column nor start with an aggregator, and IndexError if
+    there are no words.
     """
     whole = _find_column(" ".join(words), names)
     if whole is not None:
@@ -181,9 +182,9 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """Return a condition's value. For a `real` column, this is the text as a number, or the first number in it.
+        """Return a condition's value: the text itself or, for a `real` column, the number in it.
 
-        Raises IndexError if the text contains no number.
+        If the text is not a number, its first number is used. Raises IndexError if it contains none.
         """
         if self.types[column] != "real":
             return text
@@ -259,7 +260,10 @@ def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str
 
 
 def _find_fault(reference: Reference) -> str:
-    """Describe the fault if a gold query isn't parsed into its gold form. decaNLP 2018 scores such queries too."""
+    """Describe the fault if a gold query isn't parsed into its gold form.
+
+    Such queries are still scored, as in decaNLP 2018.
+    """
     read = parse_query(reference.answers[0], _require(reference, "header"))
     return "" if read == LogicalForm.from_sql(_require(reference, "sql")) else _UNREADABLE
 
@@ -480,14 +484,16 @@ def lfem(
 ) -> Score:
     """Compute logical form exact match, the percentage of WikiSQL queries that equal the gold form.
 
-    A query is right if its selected column, aggregator and ordered conditions equal the gold form (Zhong et al. 2017;
-    decaNLP 2018). References are gold queries, with {sql, header} (and optionally types and rows) for each of them in
-    `tables`, or lists that contain a single {sql, header, answer}.
+    A query is right if its selected column, aggregator and ordered conditions equal the gold form
+    (Zhong et al. 2017; decaNLP 2018). Pass gold queries as `references`, with a mapping for each in
+    `tables`: {sql, header}, and optionally types and rows. Without `tables`, each reference is a list
+    with a single {sql, header, answer}.
 
-    `details` also has two variants of the score: lfem_unordered ignores the order of conditions, and lfem_corrected
-    also accepts the text of the gold query, because three gold queries of the test set can't be parsed. If tables have
-    rows, `details` also has execution, the percentage of queries that return the same values as the gold query, out of
-    those whose gold query can be executed. Raises MetricError for an example without a form or header.
+    `details` also has two variants of the score: lfem_unordered ignores the order of conditions, and
+    lfem_corrected also accepts the text of the gold query, because three gold queries of the test set
+    can't be parsed. If tables have rows, `details` also has execution: of the examples whose gold query
+    can be executed, the percentage for which the predicted query returns the same values. Raises
+    MetricError for an example without a form or header.
     """
     if tables is None:
         return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])

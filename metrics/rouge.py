@@ -1,5 +1,6 @@
-"""ROUGE in three variants: ROUGE-1.5.5 averaged over examples, the averages that its Perl script prints, and the
-package rouge-score."""
+"""ROUGE in three variants: ROUGE-1.5.5 scores averaged over examples, the averages printed by its Perl
+script, and the scores of the rouge-score package.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ _PARTS = ("precision", "recall", "f")
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """Return an example count of 1, then the precision, recall and F of each kind of ROUGE.
+    """Return an example's row: a count of 1, then the precision, recall and F of each kind of ROUGE.
 
-    Counts are first summed over the references (`-f A`).
+    Hits and units are first summed over the references (`-f A`).
     """
     from . import _rouge155 as perl  # slow to import
 
@@ -105,10 +106,11 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """Return how often, on average, the Perl script draws each example in its 1,000 resamples.
+    """Return the weight of each example: the mean number of times the Perl script draws it per resample.
 
-    Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48), seeded with k,
-    from the example numbers 1, 2, 3, ... sorted as strings.
+    There are 1,000 resamples. Resample k draws `count` examples with Perl's generator (drand48:
+    x -> 0x5DEECE66D x + 11 mod 2^48), seeded with k, from the example numbers 1, 2, 3, ... sorted as
+    strings.
     """
     drawn = [0] * count
     scale = count / (1 << 48)

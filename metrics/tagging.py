@@ -33,7 +33,7 @@ MISSING = "_"
 
 @dataclass(frozen=True)
 class ItemFaults:
-    """How many items of a prediction are malformed. Wrong tags, heads and relations are not counted."""
+    """The numbers of malformed items in a prediction, which don't include wrong tags, heads or relations."""
 
     missing: int
     """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is `_` too)."""
@@ -237,7 +237,9 @@ _PUNCTUATION = "punct"
 """The relation of punctuation."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
-"""The tags for punctuation in Universal Dependencies and in the Penn Treebank. Parsing papers don't score them."""
+"""The tags for punctuation in Universal Dependencies and in the Penn Treebank. Papers on parsing don't
+score tokens with these tags.
+"""
 
 
 def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:

@@ -1,7 +1,6 @@
 """The types of answers: text, labels, tags, dependency trees and numbers.
 
-A gold answer must survive being parsed and written back. `find_fault` explains why an answer would
-change.
+`find_fault` checks that a gold answer is valid for its type and for the task's metrics.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Text:
     """Free text, such as a span, a translation, a summary or a query."""
 
     extractive: bool = False
-    """Whether an answer is part of the context, so that cutting the context may lose it."""
+    """Whether answers are spans of the context, so that truncating the context can lose them."""
     max_tokens: int = 256
     """The maximum number of tokens in a language model's answer."""
 
@@ -145,7 +144,7 @@ def default_metric(output: Output) -> str:
 
 
 def compares_words(output: Output, metric: str) -> bool:
-    """Whether answers are compared as words. If so, `1945.0` and `1945` are different."""
+    """Whether the metric compares answers as words, so that `1945.0` and `1945` are different."""
     return isinstance(output, Text) and metric in METRICS and METRICS[metric].reads == "span"
 
 
@@ -177,9 +176,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
-    """Explain why a gold answer of an example would change if it were parsed and written back.
+    """Explain why an example's gold answers are not valid for the task's output or metrics.
 
-    Differences that the metric ignores, such as case and spaces, don't count. Returns an empty
+    Differences that the metric ignores, such as case and spaces, are not faults. Returns an empty
     string if there is no fault. `metrics` lists the task's metrics, headline metric first. Raises
     MetricError if a metric needs data that the example lacks.
     """
@@ -229,9 +228,9 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
 
 
 def _find_text_fault(answer: str, metric: str) -> str:
-    """Describe leading or trailing spaces, or decomposed accents, in an answer.
+    """Describe leading or trailing spaces, or decomposed accents, in an answer if the metric counts them.
 
-    Models never write them, but the metric counts them.
+    Model outputs don't contain them, so even a correct answer would be counted as wrong.
     """
     text = bare(answer)
     if text and text != answer and not _are_alike(metric, text, answer):
@@ -247,7 +246,9 @@ def _find_text_fault(answer: str, metric: str) -> str:
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""Matches combining accents. Other scripts are not checked, because their text is often not in NFC."""
+"""Matches combining accents. Combining marks of other scripts are not checked, because text in those
+scripts is often not in NFC.
+"""
 
 
 def _find_label_fault(answer: str, names: tuple[str, ...], metric: str) -> str:
@@ -279,7 +280,10 @@ def _are_alike(metric: str, text: str, label: str) -> bool:
 
 
 _MOST_COMPARED = 100
-"""The maximum number of labels to compare pair by pair. In larger sets, only case and spaces are ignored."""
+"""The maximum number of labels to compare pair by pair, using the metric.
+
+In larger sets, only labels that differ merely in case or spaces are found.
+"""
 
 
 def find_alike(output: Output, metric: str, names: Sequence[str] = ()) -> str:

@@ -96,7 +96,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def keeps(self, record: SplitRecord, task: Task) -> bool:
-        """Whether a split is kept because it was prepared from a mirror and the request names no source.
+        """Whether to keep a split that was prepared from a mirror, because the request names no source.
 
         A split that was prepared by an earlier version of the task's reader is not kept.
         """
@@ -301,7 +301,7 @@ class _Due:
     altered: tuple[str, ...] = ()
     """The splits that must be prepared only because their prepared files were changed or deleted."""
     mirrors: Mapping[str, str] = field(default_factory=dict)
-    """The mirror that each altered split came from, by split, if the request names no source."""
+    """The mirror to rebuild each altered split from, by split, if the request names no source."""
 
 
 def _find_due(task: Task, request: Request) -> _Due:

@@ -1,4 +1,4 @@
-"""Helpers for readers in `datasets/`: records whose errors state their position, and pinned URLs."""
+"""Helpers for readers in `datasets/`: records that report their position in errors, and pinned URLs."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def text_lines(path: Path) -> Iterator[Record]:
 def line_blocks(path: Path, closed: bool = False, separator: str = " ") -> Iterator[list[Record]]:
     """Yield the blocks of lines between empty lines. A line of spaces and separators counts as empty.
 
-    If `closed` is set, a last block without an empty line after it is left out. Some datasets are
-    commonly split without that block.
+    If `closed` is set, the last block is left out unless an empty line follows it. The original code
+    for some datasets does the same.
     """
     block: list[Record] = []
     with open_text(path, newline="\n") as file:
@@ -133,9 +133,10 @@ def column_blocks(
 ) -> Iterator[list[Record]]:
     """Yield the blocks of lines between empty lines. Each line becomes a record of its cells.
 
-    Every line must have at least `columns` cells; the last cell contains the rest of the line. If `separator` is None,
-    any spaces separate cells. A line that begins with `comment` is a single cell. For `closed`, see `line_blocks`.
-    Raises DataError, naming the line, if a line has too few cells.
+    Every line must have at least `columns` cells; the last cell contains the rest of the line. If
+    `separator` is None, cells are separated by whitespace. A line that begins with `comment` is a
+    single cell. For `closed`, see `line_blocks`. Raises DataError, naming the line, if a line has too
+    few cells.
     """
     for block in line_blocks(path, closed, separator or " "):
         rows = []

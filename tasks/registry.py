@@ -187,8 +187,9 @@ def known_suites(include: Paths = ()) -> dict[str, Suite]:
 def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """Return the tasks and suites that a .toml or .py file defines.
 
-    The file is loaded once per process, and again only if it has changed. Raises UnknownNameError if it
-    doesn't exist, and DataError for a TOML file with faults.
+    The file is loaded once per process, and again only if it has changed. Raises UnknownNameError if
+    it doesn't exist, has another suffix, or is a .py file without tasks or suites. Raises DataError
+    for a TOML file with faults.
     """
     if not path.exists():
         several = " Use --include once for each file." if os.pathsep in str(path) else ""

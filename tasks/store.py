@@ -501,7 +501,10 @@ def _has_split(task: Task | None, split: str) -> bool:
 
 
 def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
-    """Whether a split was prepared for another task file of the same name."""
+    """Whether a split of a TOML task was prepared from files other than those the task lists.
+
+    This happens if two task files define a task of the same name.
+    """
     if task.definition is None or record.origin != "user":
         return False
     own = [[file.name for file in source.files.get(split, ())] for source in task.sources]

@@ -38,10 +38,10 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks that are reported together.
+    """A group of tasks that are reported together.
 
-    Adding a task to the registry doesn't change any suite. Raises DataError on creation if any field is invalid,
-    listing every fault.
+    Adding a task to the registry doesn't change any suite. Raises DataError on creation if any field
+    is invalid, listing every fault.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The `Task` class, which describes a task as plain data. It needs no subclasses and does no work on import."""
+"""The `Task` class, which describes a task as plain data, without subclasses or work at import time."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ HIDDEN_ADVICE = (
     "The reason is not shown, because it may quote a hidden label. To see it, add --hidden, but only if no one "
     "else can read the output."
 )
-"""The end of an error message whose reason is left out because the split's labels are hidden."""
+"""The end of an error message that leaves out the reason, because it may quote a hidden label."""
 
 
 @contextmanager
 def unquoted(hidden: bool, instead: DecabenchError) -> Iterator[None]:
-    """If `hidden` is set, raise `instead` in place of any error in the block, whose message may quote hidden labels.
+    """Replace any error raised in the block with `instead` if `hidden` is set.
 
-    MemoryError and StorageError are not replaced, because they never quote labels.
+    The original message may quote hidden labels. MemoryError and StorageError are not replaced,
+    because they never quote labels.
     """
     try:
         yield
@@ -134,7 +135,7 @@ _ON_HUB = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/resolv
 
 @dataclass(frozen=True)
 class Source:
-    """One of the forms in which a dataset is available, and the reader for it."""
+    """A form in which a dataset is available: its files and the reader for them."""
 
     name: str
     """A short name, for example `upstream json` or `hub parquet`."""
@@ -191,7 +192,9 @@ class ContextLimit:
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """`skip` leaves out training examples with longer contexts. `cut` shortens contexts, in training and answering."""
+    """`skip` leaves out training examples with longer contexts. `cut` truncates longer contexts, both
+    in training and in prediction.
+    """
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
@@ -202,7 +205,7 @@ class ContextLimit:
 
 @dataclass(frozen=True)
 class Task:
-    """A task: the sources of its data, the form of its answers, how models are asked, and how answers are scored.
+    """A task: its data sources, the form of its answers, its prompt and its metrics.
 
     Raises DataError on creation if any field is invalid, listing every fault.
     """
@@ -306,7 +309,7 @@ class Task:
 
     @property
     def extractive(self) -> bool:
-        """Whether answers are parts of the context, so that cutting the context may lose them."""
+        """Whether answers are spans of the context, so that truncating the context can lose them."""
         return isinstance(self.output, Text) and self.output.extractive
 
     @property

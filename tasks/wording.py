@@ -50,12 +50,12 @@ class AnswerForm:
     unquote: bool = False
     """Whether to remove quotation marks around an answer of the kind `span`, `line` or `text`.
 
-    They are always removed from a line or text inside a tag, unless it is a line and the context is also in quotation
-    marks.
+    Inside an answer tag, they are always removed from a `line` or `text`, except from a `line` whose
+    context is also in quotation marks.
     """
     stop: tuple[str, ...] = ()
-    """Strings that begin another example, which the model invents after its answer. Copied from the
-    prompt.
+    """Strings that mark the start of an invented example after the model's answer. They are copied from
+    the prompt.
     """
     scale: tuple[float, float] | None = None
     """The lowest and the highest answer of the kind `number`. They are copied from the task's output."""
@@ -320,9 +320,9 @@ def wrapped(name: str, template: str) -> Variant:
 def matched(
     name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None, *, retired: bool = False
 ) -> Variant:
-    """Return a variant that rearranges parts of each question: the named groups of `pattern`.
+    """Return a variant that rearranges the named groups of `pattern` in each question.
 
-    Raises ValueError if the template doesn't use all of these names, or uses other names.
+    Raises ValueError unless the template uses exactly these names.
     """
     groups, named = set(re.compile(pattern).groupindex), set(_PART.findall(template))
     if groups != named:

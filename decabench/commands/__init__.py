@@ -1,1 +1,4 @@
-"""The commands, one per file. Imports are inside the functions if help doesn't need them, so that help is quick."""
+"""The commands, one per file.
+
+Modules that `--help` doesn't need are imported inside functions, so that help is fast.
+"""

@@ -75,8 +75,8 @@ def echo(
 ) -> None:
     """Print text, escaping terminal control characters. With `--json`, print it to standard error instead.
 
-    On a terminal, long lines are wrapped and continued with `indent` spaces. Without `wrap`, they can be copied as
-    they are.
+    On a terminal, long lines are wrapped, and continuation lines are indented by `indent` spaces. With
+    `wrap=False`, lines are kept whole so that they can be copied.
     """
     stderr = err or is_set("json")
     safe = terminal_safe(_folded(text, indent, stderr) if wrap else text)
@@ -142,10 +142,11 @@ def write_json(text: str) -> None:
 
 
 def console(stderr: bool = False, piped_width: int = 140) -> Console:
-    """Return a rich console that escapes terminal control characters in all text.
+    """Return a Rich console that escapes terminal control characters in all text.
 
-    Tables are at most as wide as the terminal. In a pipe or file, the limit is $COLUMNS or, if that isn't set,
-    `piped_width`. Text is wrapped like that of `echo`, with `soft_wrap=True` instead of `wrap=False`.
+    Tables are at most as wide as the terminal. In a pipe or file, the limit is $COLUMNS or, if that
+    isn't set, `piped_width`. Strings are wrapped as in `echo`, unless `soft_wrap=True` is passed to
+    `print`.
     """
     from rich.console import Console
 
@@ -186,7 +187,9 @@ def styles() -> dict[str, Any]:
 # Tables
 
 _LEAST_TEXT = 14
-"""The minimum width of a text column. If there is less space, some columns are left out."""
+"""The minimum width of a text column, in characters. If there is less space, some columns are left
+out.
+"""
 
 
 @dataclass(frozen=True)
@@ -297,8 +300,9 @@ class Lines:
     def update(self, tally: Tally) -> None:
         """Print a line once a minute, with the time left.
 
-        The line describes the progress before this outcome. If outcomes arrive in batches, it then counts only whole
-        batches. The first outcome of a slow batch would make the run seem much slower than it is.
+        The line shows the progress before this outcome. When outcomes arrive in batches, the first outcome
+        of a batch usually triggers the line. Counting it without the rest of its batch would make the run
+        seem much slower than it is.
         """
         now = time.monotonic()
         if now >= self._next:
@@ -342,7 +346,10 @@ class Bars:
 
     @contextmanager
     def show(self, predictor: str) -> Iterator[None]:
-        """Draw a bar during a run: model, task, examples, time left and, in a wide window, the speed."""
+        """Show a progress bar during a run.
+
+        The bar shows the model, task, number of examples, time left and, in a wide window, the speed.
+        """
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
@@ -465,9 +472,9 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 def write_run_file(folder: Path, started: float, more: Mapping[str, Any] | None = None) -> Path:
     """Write `run.json`, which records the time, memory, machine and package versions of a run.
 
-    `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional keys. Results
-    and answers must be the same on all machines, so they don't contain these facts. Raises StorageError if the
-    file can't be written.
+    `started` is the value of `time.monotonic()` at the start of the run, and `more` contains additional
+    keys. These facts are kept out of the results and answers, which must be the same on all machines.
+    Raises StorageError if the file can't be written.
     """
     import json
     import platform

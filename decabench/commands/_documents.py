@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # not at run time, because each command prints only one kind 
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a document."""
+    """Base class of documents and of the objects inside them."""
 
     @classmethod
     def from_value(cls, value: object, **others: Any) -> Self:
@@ -140,7 +140,7 @@ class ResultsDocument(Document, tag="decabench.results/1", frozen=True):
 
 
 class ConfusionCount(Part, frozen=True):
-    """How often one class was predicted where another class, or the same class, is correct."""
+    """How often a class was predicted for a given gold class."""
 
     gold: str
     predicted: str  #: The predicted class; empty if there was no answer.

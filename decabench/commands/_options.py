@@ -31,9 +31,9 @@ def with_options(command: Command) -> Command:
 
 
 def options_of(owner: type, *names: str) -> Decorator[Any]:
-    """Return a decorator that adds an option for each field of a dataclass that is an `option(…)`.
+    """Return a decorator that adds an option for each dataclass field declared with `option(…)`.
 
-    If names are given, only these fields are used.
+    If names are given, only the fields with these names are used.
     """
     hints = get_type_hints(owner)
 
@@ -78,7 +78,10 @@ def click_option(name: str, hint: Any, declared: Field[Any]) -> Decorator[Any]:
 
 
 _PLACEHOLDERS = {"directory": "DIR", "integer range": "N", "float range": "X"}
-"""Placeholders for values on the help page, by the name of click's type, if they differ from click's own."""
+"""Placeholders for option values in help texts, by the name of the click type.
+
+Other types use click's own placeholders.
+"""
 
 
 def _type_of(info: OptionInfo, kind: Any, is_repeated: bool) -> Any:

@@ -37,9 +37,9 @@ def analyze(
 ) -> None:
     """Analyze where a trained model's answers come from and what the model attends to.
 
-    ANALYSIS is one of the analyses for the model's family. MQAN has two. pointers counts how often answers come
+    ANALYSIS is one of the analyses for the model's family. MQAN has two: "pointers" counts how often answers come
     from the vocabulary, the context and the question (Figure 3 of the paper). It covers all tasks that the model
-    was trained on, unless you choose some with --tasks or --suite. attention shows what the model attends to
+    was trained on, unless you choose some with --tasks or --suite. "attention" shows what the model attends to
     while it answers one example (Figures 6 and 7), and requires --task. To use your own decabench.models.Analysis,
     specify it as package.module:object.
 

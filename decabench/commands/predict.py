@@ -322,7 +322,10 @@ _FORMS = {
     "empty": "{} are empty.",
     "not_in_context": "{} do not occur in the context, as the task requires.",
 }
-"""Warnings by the `Tally` field that counts the answers. `{}` stands for a phrase such as `3 of 20 answers`."""
+"""Warnings about answers, by the `Tally` field that counts them.
+
+`{}` stands for a phrase such as `3 of 20 answers`.
+"""
 
 _TEMPLATE_ADVICE = {
     "hf": "try --chat or --no-chat",

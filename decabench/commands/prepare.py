@@ -58,9 +58,10 @@ def prepare(
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
-    TASK… lists the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
-    skipped, even if it came from a mirror that is not specified again. A split that has changed is rebuilt;
-    if it came from a mirror, name the mirror again. --force rebuilds everything.
+    TASK… lists the tasks to prepare, by default all tasks of the decathlon and your own. Data that is
+    up to date is skipped, even if it was prepared from a mirror that you don't specify this time. A
+    split that has changed is rebuilt; if it came from a mirror, specify the mirror again. --force
+    rebuilds everything.
     """
     from decabench.tasks import (
         DECATHLON,
@@ -192,7 +193,8 @@ def _print_table(
 def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
     """Write the ids of the prepared splits, and return the path.
 
-    An existing list is left unchanged if some ids would be missing from the new list.
+    Returns None without writing if no split was prepared, or if the file exists and a task failed,
+    because the new list would lack some ids.
     """
     from decabench.submission import write_id_list
     from decabench.tasks import Store

@@ -37,7 +37,7 @@ def _quota(text: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Board:
-    """The options of both commands."""
+    """The options shared by `review request` and `review queue`."""
 
     submissions: Path = option(REQUIRED, "Folder with the board's submissions.", type=_options.FOLDER)
     suite: str | None = option(
@@ -123,9 +123,9 @@ def queue(
 ) -> None:
     """Review submissions in FOLDER/AUTHOR/, and write the outcomes to RESULTS/AUTHOR/.
 
-    An outcome contains scores and counts, or faults, but never labels or anything about single answers. Valid
-    submissions are moved to --submissions, and refused submissions to .refused/ in that folder. Submissions whose
-    names begin with a dot are ignored, because they are still being uploaded.
+    An outcome contains scores and counts, or faults, but never labels or details of individual answers.
+    Valid submissions are moved to --submissions, and refused submissions to .refused/ in that folder.
+    Submissions whose names begin with a dot are ignored, because they are still being uploaded.
     """
     from decabench.leaderboard import Review, SendingLimits, outcome_path, queue_fault, settle, take_queue
 

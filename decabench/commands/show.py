@@ -294,7 +294,7 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
 
 
 _NAMES = 13
-"""The width of the first column, which contains labels."""
+"""The width of the label column, in characters."""
 
 
 def _print_line(out: Console, name: str, value: str | Text) -> None:
@@ -372,7 +372,11 @@ def _colored(text: str, shared: set[int], style: str) -> Text:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield spaces and words alternately, starting with a space, so that word n is part 2n + 1."""
+    """Split a text into whitespace and words, and yield each part with whether it is a word.
+
+    The parts alternate, starting with whitespace, which may be empty. Word n (counted from 0) is part
+    2n + 1.
+    """
     at = 0
     for found in re.finditer(r"\S+", text):
         yield text[at : found.start()], False

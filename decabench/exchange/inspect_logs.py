@@ -56,11 +56,11 @@ def open_inspect(path: Path, places: Places) -> ForeignFile:
 
 
 def _dataset_order(log: Any, samples: Sequence[Any]) -> dict[str, int]:
-    """Return each sample's position in the dataset, counted from 0.
+    """Return each sample's position in the dataset, counted from 0, by sample id.
 
-    The order of the samples in a log isn't enough, because they are sorted by their ids as strings, so 10 comes
-    before 2. The result is empty if the log doesn't record the position of every sample, or if the dataset was
-    shuffled.
+    A log sorts its samples by their ids as strings, so 10 comes before 2, and the dataset's order must
+    be read from the log's metadata. The result is empty if the log doesn't record the position of every
+    sample, or if the dataset was shuffled.
     """
     dataset = getattr(log.eval, "dataset", None)
     ids = list(map(str, getattr(dataset, "sample_ids", None) or ()))
@@ -151,7 +151,10 @@ _CHOICE = "choice"
 def _scored_answer(
     about: ForeignAnswer, answer: str, completion: str, options: Sequence[str]
 ) -> ForeignAnswer:
-    """Add a scorer's answer to a row. Option letters are replaced by the option's text."""
+    """Add a scorer's answer to a row, replacing an option letter with the option's text.
+
+    If the answer lists several options, the row gets a problem instead of an answer.
+    """
     letters = {option_letter(at): option for at, option in enumerate(options)}
     chosen = [letters.get(each.strip()) for each in answer.split(",")]
     if len(chosen) > 1 and None not in chosen:

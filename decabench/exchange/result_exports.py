@@ -20,11 +20,11 @@ from decabench.text import well_formed
 
 
 def find_results(path: str | Path, split: str = "validation") -> Results:
-    """Read a submission's results on a split, or a `results.json`.
+    """Return a submission's results on a split, or the results in a `results.json` file.
 
-    Scores are returned as stated in the file. Raises MissingDataError if the submission has no
-    results at all, DataError if it has none or several on the split, and DecabenchError for any other
-    kind of file.
+    Scores are read from the file, not recomputed. Raises MissingDataError if the submission has no
+    results at all, DataError if it has no results or several results on the split, and DecabenchError
+    for any other kind of file.
     """
     path = Path(path)
     if path.name.endswith(".json"):
@@ -208,7 +208,11 @@ Parentheses are not escaped, because `\\(` could start a formula.
 
 
 def escape_markdown(text: str) -> str:
-    """Escape Markdown's special characters inside a line. Untrusted text never starts a line."""
+    """Escape the characters that are special within a line of Markdown.
+
+    Characters that are special only at the start of a line, such as `#`, are not escaped. Don't start a
+    line with untrusted text.
+    """
     return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
 
 

@@ -351,8 +351,8 @@ class _Matching:
     def _refuse_golds(self, found: Mapping[int, int]) -> None:
         """Raise SubmissionError if all answers are right and another column may contain the model's answers.
 
-        The name of such a column suggests a model's output, or the column contains only possible answers to the
-        task, some of which are wrong.
+        A column may contain them if its name suggests a model's output, or if all its values are possible
+        answers to the task and some are wrong.
         """
         rows = {example: self.rows[number] for example, number in found.items()}
         if not all(row.answer in self.examples.texts[at].answers for at, row in rows.items()):
@@ -383,7 +383,11 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield rows whose right answer differs from the example's. Labels may be words or numbers."""
+        """Yield rows whose right answer differs from their example's.
+
+        If the file spells labels differently, such as 1 for positive, each spelling is taken to mean the
+        label that it occurs with most often.
+        """
         answers = self.examples.golds
         every = set[str]().union(*answers)
         golds = {n: [letters_of(gold) for gold in self.rows[n].golds] for n in places if self.rows[n].golds}

@@ -208,10 +208,10 @@ def export_tasks(
 ) -> list[Path]:
     """Write a folder of tasks for a harness (`lm-eval` or `inspect`) and return its files.
 
-    Prompts are the same as in `decabench predict`, with `shots` worked examples. If `chat` is set, answers in
-    lm-eval don't end at a blank line, because chat models may begin with one. Inspect never ends an answer at a blank
-    line. Raises MissingDataError if a split has not been prepared, DataError if its labels are hidden, and
-    DecabenchError if the folder contains other files.
+    Prompts are the same as in `decabench predict`, with `shots` worked examples. In lm-eval, a blank
+    line ends an answer unless `chat` is set, because chat models may begin an answer with a blank line.
+    In Inspect, a blank line never ends an answer. Raises MissingDataError if a split has not been
+    prepared, DataError if its labels are hidden, and DecabenchError if the folder contains other files.
     """
     write = HARNESSES[require_name(harness, HARNESSES, "harness")]
     require_name(split, SPLITS, "split")

@@ -206,7 +206,9 @@ class TextMatcher:
 _WORD = re.compile(
     r"[\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]|[^\W_\u0e00-\u0eff\u2e80-\u9fff\uf900-\ufaff]+"
 )
-"""A single character in scripts without spaces, or a run of letters and digits."""
+"""Matches a word: a run of letters and digits, or a single character in scripts without spaces between
+words.
+"""
 
 _BRACKET = re.compile(r"-[lr][rcs]b-")
 """A bracket in treebank notation, such as `-LRB-`."""

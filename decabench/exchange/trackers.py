@@ -59,7 +59,10 @@ class Trackers:
         tracked: Path | None = None,
         resume: bool = False,
     ) -> None:
-        """Start a run in every tracker. With `resume`, continue the runs whose ids are stored in the file `tracked`."""
+        """Start a run in every tracker, and save the run ids to the file `tracked`, if given.
+
+        With `resume`, continue the runs whose ids are stored in that file.
+        """
         if not self._trackers:
             return
         earlier: dict[str, Any] = {}

@@ -176,7 +176,8 @@ def _analyze_pointers(model: TrainedModel, samples: Samples, output: Path) -> It
 class AttentionMap:
     """A model's attention at each step of one answer.
 
-    In shapes, n is the number of steps, l of context tokens and m of question tokens.
+    In shapes, n is the number of steps, l the number of context tokens and m the number of question
+    tokens.
     """
 
     context: Sequence[str]

@@ -194,8 +194,8 @@ def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
 def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]:
     """Pad arrays at the end with zeros (PAD) and stack them.
 
-    Returns the stacked array, of shape (B, length of the longest), and the length of each array, of
-    shape (B,).
+    Returns the stacked array, of shape (B, T), and the length of each array, of shape (B,). T is the
+    length of the longest array, but at least 1.
     """
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     kind = np.int64 if arrays[0].dtype.kind == "i" else np.float32
@@ -205,7 +205,7 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 
 
 def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
-    """Return the distinct words in a batch's arrays, starting with PAD, and the arrays as indexes into them."""
+    """Return a batch's distinct word ids, starting with PAD, and the arrays as indexes into these ids."""
     flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
     distinct, rows = np.unique(flat, return_inverse=True)
     parts = np.split(rows, np.cumsum([1, *(array.size for array in arrays)]))[1:-1]
@@ -224,7 +224,7 @@ class ColumnBatch:
     words: Tensor
     """The lexicon ids of the batch's distinct words, of shape (U,). Row 0 is padding."""
     vectors: Tensor | None
-    """The vectors of those words, of shape (U, demb), or None if the network has its own table."""
+    """The vectors of these words, of shape (U, demb), or None if the network has its own embedding table."""
     columns: Mapping[str, Tensor]
     """The values of each column, of shape (B, T). Columns with words contain indexes into `words`, and 0
     is padding.

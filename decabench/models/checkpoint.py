@@ -199,9 +199,10 @@ def _step_name(step: int) -> str:
 
 
 def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
-    """Load a tensor file of a checkpoint, by default the weights, in full precision.
+    """Load one of a checkpoint's tensor files, by default the weights.
 
-    Raises DataError if the file is damaged or contains NaN or infinity.
+    Half-precision tensors are converted to float32. Raises DataError if the file is damaged or contains
+    NaN or infinity.
     """
     path, advice = folder / name, "Use an unmodified copy of the checkpoint"
     try:

@@ -1,8 +1,9 @@
 """A BiLSTM for tasks with labels or tags, as an example of a family in one file.
 
-For labels, the BiLSTM reads the context and question as one sequence, and a softmax reads the maximum of each
-feature over the tokens (Conneau et al. 2017). For tags, a CRF reads the state of each token of the context, split
-at whitespace (Huang et al. 2015). Each task has its own softmax or CRF; everything else is shared.
+For labels, the BiLSTM reads the context and question as one sequence, and its states are max-pooled
+over the tokens before a softmax (Conneau et al. 2017). For tags, a CRF tags the tokens of the
+context, split at whitespace, based on their BiLSTM states (Huang et al. 2015). Each task has its
+own softmax or CRF; everything else is shared.
 """
 
 from __future__ import annotations

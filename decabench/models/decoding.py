@@ -11,7 +11,7 @@ from torch import Tensor
 from decabench.vectors import EOS, INIT
 
 _LOOK_EVERY = 8
-"""The number of steps between checks for finished answers on a GPU, which has to wait for each check."""
+"""The number of steps between checks for finished answers on a GPU. Each check waits for the GPU."""
 
 
 class Past(Protocol):
@@ -24,10 +24,10 @@ class Past(Protocol):
         """
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep the given rows, in the given order.
+        """Select rows by index, in the given order. Rows can be repeated or left out.
 
-        If `same_examples` is true, every row still belongs to the same example as before, as in beam search. Whatever
-        is the same for all rows of an example can then stay unchanged.
+        If `same_examples` is true, every row still belongs to the same example as before, as in beam
+        search. Values shared by all rows of an example can then stay unchanged.
         """
 
 
@@ -80,10 +80,10 @@ def _collect(outputs: Tensor) -> GeneratedWords:
 
 @torch.inference_mode()
 def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
-    """Return the best answers that beam search finds, by their mean log-probability per token.
+    """Generate `count` answers by beam search, ranked by mean log-probability per token.
 
-    The beam always contains the greedy answer, so the result never scores lower than that answer. A `width` of 1 is
-    greedy decoding.
+    The beam always contains the greedy answer, so the result never scores lower than that answer. A
+    `width` of 1 is greedy decoding.
     """
     look_every = 1 if device.type == "cpu" else _LOOK_EVERY
     past.select(torch.arange(count, device=device).repeat_interleave(width))

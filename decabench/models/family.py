@@ -207,8 +207,9 @@ class Family:
     gates.
     """
     marks: int = 0
-    """The number of marks, such as <init> and <eos>, that `encode` adds to each text. By default, they don't
-    count toward a batch's size."""
+    """The number of special tokens, such as <init> and <eos>, that `encode` adds to each text. They don't
+    count toward a batch's size unless `count_marks` is set.
+    """
     size: Callable[[Lengths], Integers] | None = None
     """Returns how much of a batch's capacity each example uses. If None, this is its number of words."""
     padded: Callable[[Lengths], Integers] | None = None

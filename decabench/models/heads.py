@@ -4,7 +4,8 @@ A head is built from a task's `Output` once all of its labels are known. `with_t
 answer as columns of an item (TARGETS), `losses` compares states with those columns, and `answers`
 returns strings. `HeadedNetwork` calls `losses` and `answers`.
 
-In shapes, B is the number of examples, T of tokens and C of labels; d is the width of the states.
+In shapes, B is the number of examples, T the number of tokens, C the number of labels and d the
+width of the states.
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ class Head(nn.Module):
 
 
 class LayeredHead(Head):
-    """A head with the task's own layers below it. The network runs these layers, and the head only its output layer."""
+    """A head that also holds its task's own layers below the output layer.
+
+    The network runs those layers. `losses` and `answers` run only the output layer.
+    """
 
     output: Head
 
@@ -186,7 +190,7 @@ class _NamesHead(Head):
 
 
 class ClassifierHead(_NamesHead):
-    """A softmax over a task's labels, from states of shape (B, d), one for each example."""
+    """A softmax over a task's labels. The states have the shape (B, d)."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
         """Return the cross-entropy, summed over examples."""
@@ -198,7 +202,7 @@ class ClassifierHead(_NamesHead):
 
 
 class RegressorHead(Head):
-    """A linear map to a number from states of shape (B, d), one for each example."""
+    """A linear map from each example's state to a number. The states have shape (B, d)."""
 
     def __init__(self, width: int, output: Number) -> None:
         super().__init__()
@@ -235,7 +239,7 @@ class SoftmaxHead(_NamesHead):
 
 
 class CrfHead(_NamesHead):
-    """A linear-chain CRF that chooses the tags of a whole sequence, from states of shape (B, T, d)."""
+    """A linear-chain CRF that predicts all tags of a sequence jointly, from states of shape (B, T, d)."""
 
     by_token = True
 
@@ -288,7 +292,7 @@ class CRF(nn.Module):
         return (path - (total + self.end).logsumexp(1)) * mask[:, 0]
 
     def decode(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """Return the most likely labels of each example, of shape (B, T), found by the Viterbi algorithm.
+        """Return the most likely label sequence of each example, (B, T), found by the Viterbi algorithm.
 
         The values at padding are meaningless.
         """
@@ -307,10 +311,9 @@ class CRF(nn.Module):
 class ParserHead(Head):
     """A dependency parser that predicts each token's head and relation, from states of shape (B, T, d).
 
-    It follows Hashimoto et al. 2017, section 2.4: m(t, j) = h_t' W h_j scores j as the head of t,
-    with a learned vector for the root. The relation is classified from [h_t; h_head], using the
-    correct heads in training. Each token's head is chosen independently, so the heads may not form a
-    tree.
+    It follows Hashimoto et al. 2017, section 2.4: m(t, j) = h_t' W h_j scores j as the head of t, with
+    a learned vector for the root. The relation is classified from [h_t; h_head], using the gold heads
+    in training. Heads are predicted independently, so the result isn't always a tree.
     """
 
     by_token = True
@@ -324,7 +327,7 @@ class ParserHead(Head):
         self.relation = nn.Linear(2 * width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the negative log-likelihood of the heads and that of the relations, each summed over tokens."""
+        """Return the negative log-likelihoods of heads and relations, each summed over tokens."""
         mask, count = token_mask(lengths, x), int(lengths.sum())
         matches, candidates = self._match(x, mask)
         heads = targets["heads"]
@@ -344,10 +347,10 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each candidate's score as the head of each token, and the candidates.
+        """Score every candidate as the head of every token.
 
-        The candidates are the root and then all tokens, of shape (B, T + 1, d). The scores have the shape
-        (B, T, T + 1).
+        Returns the scores, of shape (B, T, T + 1), and the candidates, of shape (B, T + 1, d), which are
+        the root followed by all tokens. Padding and the token itself are scored -inf.
         """
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)

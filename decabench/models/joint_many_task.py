@@ -69,9 +69,10 @@ class JointManyTaskConfig:
     label_dimension: Count = 100
     """The length of a label embedding (paper)."""
     levels: Mapping[str, Depth] = field(default_factory=dict)
-    """The layer of each task, counted from 1. Give a layer above 1 to deepen the model of a single task
-    (`Single+`), or the same layer to several tasks (`All-3`). Each task that is not listed gets a layer of its
-    own, in the order tags, chunks, trees, numbers, labels, and then by name."""
+    """The layer of each task, counted from 1. To deepen a single-task model, give its task a layer above 1
+    (`Single+`). To share a layer, give several tasks the same number (`All-3`). Each unlisted task gets
+    a new layer above these, ordered by output (tags, chunks, trees, numbers, labels) and then by name.
+    """
     shortcuts: bool = True
     """Whether all layers read the words, instead of only the first (paper, Table 9: w/o SC)."""
     label_embeddings: bool = True
@@ -113,11 +114,13 @@ class JointManyTaskConfig:
     classifier_decay: Amount = 1e-5
     """The weight of the L2 penalty on the matrices of classifiers, lambda in Eq. 6-10 (paper)."""
     successive: Amount = 1e-3
-    """The weight of the penalty that keeps embeddings and lower layers close to their values at the start of the pass
-    over the task, delta in Eq. 6-10 (paper). To turn it off, set this and `successive_classifier` to 0 (Table 8: w/o
-    SR). Use it with the `order` sequence or shuffled, which train one pass after another. If tasks are mixed, the
-    values are taken at the start of the last pass over any task, and with `together` each step applies the penalty of
-    only one task."""
+    """The weight of the penalty that keeps embeddings and lower layers close to their values at the start
+    of the pass over the task, delta in Eq. 6-10 (paper). To turn it off, set this and
+    `successive_classifier` to 0 (Table 8: w/o SR). Use it with the order `sequence` or `shuffled`,
+    where each task trains for a whole pass before the next. If tasks are mixed, the penalty refers to
+    the values at the start of the most recent pass over any task. With `together`, each step applies
+    the penalty of only one task.
+    """
     successive_classifier: Amount = 1e-2
     """The weight of the same penalty on the classifiers of lower tasks, delta in Eq. 6-10 (paper)."""
     sparse_gradients: bool = False
@@ -142,7 +145,10 @@ class JointManyTaskConfig:
 
     @property
     def train_embeddings(self) -> bool:
-        """Always true. Batches contain fixed vectors only if `unseen_vectors` is set."""
+        """Whether word vectors are trained (always true).
+
+        Batches therefore contain fixed vectors only if `unseen_vectors` is set.
+        """
         return True
 
 
@@ -154,7 +160,7 @@ _ONE_QUOTED = re.compile(rf'(?:{_NAMED.pattern})?"[^"]*"$')
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the tokens of a sentence, or the words of a pair of sentences, keeping capital letters."""
+    """Encode the tokens of a sentence, or the words of a pair of sentences, preserving case."""
     if isinstance(task.output, Tags | Tree):
         tokens = reader.tokens(question.context, lower=False)
         texts = {"tokens": tokens}
@@ -165,11 +171,12 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def _split(question: Question, task: Task) -> tuple[str, str]:
-    """Return a pair of sentences, from the two lines of the context or from the context and question.
+    """Return the two sentences that a question compares.
 
-    If a sentence has the form `Name: "..."` or is entirely in quotes, only the quoted text is kept. If both
-    sentences begin with a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError
-    if all examples ask the same question, but the context doesn't have two lines.
+    These are the two lines of the context, or else the context and the question. If a sentence has the
+    form `Name: "..."` or is entirely in quotes, only the quoted text is kept. If both sentences begin
+    with a name, such as `Sentence A:`, only the text after the name is kept. Raises DataError if the
+    context doesn't have two lines and all examples ask the same question.
     """
     context = question.context.strip()
     lines = [line for line in context.splitlines() if line.strip()]
@@ -196,10 +203,10 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
 
 
 class WordParts:
-    """Finds the rows of a lexicon's words in the table of words and in the table of n-grams.
+    """Maps the words of a lexicon to rows of the word table and the n-gram table.
 
-    Words are lower-cased; n-grams are not. Both tables cover only the vocabulary. Words that are added to the
-    lexicon later are looked up in the same tables.
+    Words are lower-cased; n-grams are not. Both tables cover only the vocabulary. Words that are added
+    to the lexicon later are looked up in the same tables.
     """
 
     def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
@@ -375,7 +382,7 @@ def _init_softmax(linear: nn.Linear) -> None:
 def _make_layer(d_in: int, hidden: int) -> BiLSTM:
     """Build a BiLSTM (Eq. 1).
 
-    Eq. 1 has a single bias, so the second bias stays 0; see `adjust_gradients`.
+    Eq. 1 has a single bias, so PyTorch's second bias stays 0; see `adjust_gradients`.
     """
     made = BiLSTM(d_in, 2 * hidden, 0.0)
     for name, parameter in made.lstm.named_parameters():
@@ -483,11 +490,10 @@ class ChunkHead(TagHead):
 
 
 class RatingHead(Head):
-    """A number, computed from features of shape (B, d) as the expected value of evenly spaced ratings
-    (sections 2.5 and 3.5).
+    """A head that predicts the expected value of evenly spaced ratings (sections 2.5 and 3.5).
 
-    In training, a number y becomes a distribution whose mean is y. Only the two ratings nearest to y
-    have a probability above 0 (Tai et al. 2015).
+    The input features have the shape (B, d). In training, a number y becomes a distribution with mean
+    y, in which only the two ratings nearest to y can have a probability above 0 (Tai et al. 2015).
     """
 
     def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
@@ -620,7 +626,7 @@ class JointManyTask(HeadedNetwork):
         return [task for task in below if isinstance(self.outputs[task], kind)]
 
     def _read_by(self, task: str) -> list[str]:
-        """Return the tasks whose predicted labels are read when a task is answered (Eq. 2)."""
+        """Return the tasks whose predicted labels `task` reads (Eq. 2)."""
         level = self.levels[task]
         rated = self._below(level, Number) if isinstance(self.outputs[task], Label) else []
         return self._below(level, Tags) + rated
@@ -677,7 +683,7 @@ class JointManyTask(HeadedNetwork):
         return sorted({top, *(self.levels[other] for other in self._read_by(task))})
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
-        """Return the states of each layer that a task needs, as a mapping from layer numbers.
+        """Return the states of each layer that a task needs, by layer number.
 
         The states of a layer have the shape (B, T, 2H). `x` contains the representations of the words, of
         shape (B, T, d).
@@ -735,13 +741,13 @@ class JointManyTask(HeadedNetwork):
     def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
         """Return the features d_1 of sentence pairs (Eq. 5), of shape (B, 4H).
 
-        They are computed from the sentences' states, of shape (2B, T, 2H).
+        `states` contains the states of the sentences, of shape (2B, T, 2H).
         """
         s, other = max_over_time(states, lengths).chunk(2)
         return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        """Return the losses without the penalties (the first term of Eq. 6-10), summed over tokens or pairs.
+        """Return the losses of Eq. 6-10 without their penalties, summed over tokens or pairs.
 
         The trainer divides the sums by the number of examples, not tokens (code).
         """
@@ -781,7 +787,7 @@ class JointManyTask(HeadedNetwork):
         return {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
 
     def begin_pass(self, task: str, number: int) -> None:
-        """Store the current parameters, which result from the last pass, as theta' of Eq. 6-10."""
+        """Store the parameters at the start of a pass as theta' of Eq. 6-10."""
         for name, parameter in self.named_parameters():
             if (reference := self._buffers.get(_reference_name(name))) is not None:
                 reference.copy_(parameter.detach())
@@ -789,7 +795,7 @@ class JointManyTask(HeadedNetwork):
     def adjust_gradients(self) -> None:
         """Zero the gradients of PyTorch's second LSTM biases.
 
-        If both biases were trained, they would learn twice as fast.
+        If both biases were trained, their sum would learn twice as fast.
         """
         for name, parameter in self.layers.named_parameters():
             if "bias_hh" in name and parameter.grad is not None:

@@ -42,10 +42,10 @@ class WordEmbedding(nn.Module):
     ) -> None:
         """Create an embedding for the words of a table.
 
-        If `sparse` is true, the table's gradient contains only the rows of a batch, which only some optimizers
-        support. `part` selects the columns of the vectors to return and train. If `zero_unknown` is true, the
-        row of <unk> starts at zero, like a word without a vector. By default it has large random values, which
-        training seldom changes.
+        If `sparse` is true, the table's gradient contains only the rows of a batch, which only some
+        optimizers support. `part` selects the columns of the vectors to return and train. If `zero_unknown`
+        is true, the row of <unk> starts at zero, like a word without a vector. Otherwise it starts with
+        large random values, which rarely change in training.
         """
         super().__init__()
         self.part = part
@@ -160,7 +160,10 @@ class LoopMatrix:
 
 
 class _AfterLoop(torch.autograd.Function):
-    """Returns the matrix. Its backward pass runs after those of all steps, and computes the gradient of the matrix."""
+    """Returns the matrix unchanged in the forward pass.
+
+    The backward pass runs after those of all steps and computes the gradient of the matrix.
+    """
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, steps: list[tuple[Tensor, Tensor]]) -> Tensor:

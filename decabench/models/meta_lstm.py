@@ -104,8 +104,9 @@ class MetaLSTMConfig(TextConfig):
     """The range of the initial weights: all weights except embeddings are drawn uniformly from [-initial, initial],
     as in the shared-memory paper's LSTM (0.1); 0 to use each network's own initial values."""
     crf: bool = True
-    """Whether a CRF chooses the whole sequence of tags (paper). Otherwise a softmax chooses each tag
-    independently."""
+    """Whether a CRF predicts all tags of a sequence jointly (paper). Otherwise, a softmax predicts each
+    tag independently.
+    """
 
     @property
     def sharing(self) -> Sharing:

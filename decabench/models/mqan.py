@@ -1,17 +1,17 @@
 """The multitask question answering network (MQAN) of the decathlon paper, and its ablations.
 
-Equation numbers refer to "The Natural Language Decathlon" (McCann et al. 2018); 1-13 are in section 3, 14-27
-in Appendix E. In shapes, B counts examples, l context tokens, m question tokens, n answer tokens, v words that
-can be generated, o other words in the batch and U distinct words; d is the width and demb the length of a word
-vector.
+Equation numbers refer to "The Natural Language Decathlon" (McCann et al. 2018); 1-13 are in section
+3, 14-27 in Appendix E. In shapes, B is the number of examples, l of context tokens, m of question
+tokens, n of answer tokens, v of words that can be generated, o of other words in the batch and U of
+distinct words; d is the width and demb the length of a word vector.
 
-The code follows the order of the equations: first `Encoder` and `Decoder`, then `MQAN` with its methods `losses`
-and `answers`. See `mqan_batch.py` for the configuration and batches, `decoding.py` for greedy decoding and
-beam search, and `analyses.py` for analyses of pointers and attention.
+The code follows the order of the equations: first `Encoder` and `Decoder`, then `MQAN` with its
+methods `losses` and `answers`. See `mqan_batch.py` for the configuration and batches, `decoding.py`
+for greedy decoding and beam search, and `analyses.py` for analyses of pointers and attention.
 
-Each ablation leaves out more parts (Table 2). `catt` has no question pointer, so no layer after coattention
-reads the question. `satt` reads the context and question as one sequence, without coattention. `s2s` has no
-self-attention either.
+Each ablation removes one more part (Table 2). `catt` has no question pointer,
+so no layer after coattention reads the question. `satt` also has no coattention, and reads the
+context and question as one sequence. `s2s` also has no self-attention.
 """
 
 from __future__ import annotations
@@ -487,7 +487,7 @@ def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
 
 
 class DecoderPast:
-    """The decoder's cache for the partly generated answers; see `decoding.Past`."""
+    """The decoder's cache for partially generated answers; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
         self.model, self.batch = model, batch

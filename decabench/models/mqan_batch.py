@@ -1,8 +1,8 @@
 """MQAN's configuration and batches.
 
-In shapes, B counts examples, l context tokens, m question tokens, n answer tokens, v words that can be
-generated, o other words in the batch, U distinct words and T target tokens; demb is the length of a word
-vector, and dctx the length of a contextual vector.
+In shapes, B is the number of examples, l of context tokens, m of question tokens, n of answer
+tokens, v of words that can be generated, o of other words in the batch, U of distinct words and T
+of target tokens; demb is the length of a word vector, and dctx the length of a contextual vector.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MQANConfig:
     heads: Count = 3
     """The number p of attention heads, each with the full width d (Eq. 23)."""
     layers: Depth = 2
-    """The number of self-attentive layers in the encoder, and also in the decoder."""
+    """The number of self-attentive layers, which is the same in the encoder and the decoder."""
     dropout: Rate = 0.2
     """The dropout rate."""
     lstm_dropout: float = -1.0
@@ -107,15 +107,18 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def batch_size(lengths: Mapping[str, Integers]) -> Integers:
-    """Return how much of a batch's capacity each example uses (Appendix D).
+    """Return the size of each example, in tokens, for filling batches (Appendix D).
 
-    This is context + question + 5 x answer, counted in tokens.
+    The size is context + question + 5 x answer.
     """
     return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
 
 
 def padded_length(lengths: Mapping[str, Integers]) -> Integers:
-    """Return each example's length, counted as the authors' code does when it fills padded batches."""
+    """Return each example's length in padded batches, max(context, 5 x answer), in tokens.
+
+    This is how the authors' code measures length when it fills batches.
+    """
     return np.maximum(lengths["context"], 5 * lengths["answer"])
 
 
@@ -170,11 +173,11 @@ class MQANBatch:
     others: Tensor
     """(o,) The words outside the vocabulary, as row indices of `vectors`."""
     other_words: Tensor
-    """(o,) The same words as lexicon ids, on the CPU."""
+    """(o,) The lexicon ids of the words outside the vocabulary, on the CPU."""
     context_lengths: Tensor
     """(B,) The lengths of contexts. Kept on the CPU, where packing needs them."""
     question_lengths: Tensor
-    """(B,) The lengths of questions. Kept on the CPU too."""
+    """(B,) The lengths of questions. Kept on the CPU, where packing needs them."""
     context_vectors: Tensor | None = None
     """(B, l, dctx) The contextual vectors of contexts, if the model reads contextual vectors."""
     question_vectors: Tensor | None = None

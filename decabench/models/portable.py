@@ -1,4 +1,4 @@
-"""Export of checkpoints as portable copies with their word vectors, optionally in half precision."""
+"""Export checkpoints as portable copies that include word vectors, optionally in half precision."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The recurrent networks of the Meta-LSTM paper: LSTM, HyperLSTM and a generated LSTM.
+"""The recurrent networks of the Meta-LSTM paper: LSTM, HyperLSTM, and an LSTM with generated weights.
 
-Equation numbers refer to Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network
-reads words (B, T, d) from first to last and returns its states (B, T, h). All states start at zero. Padding
-is at the end, so it does not affect the states of tokens. In shapes, B counts examples and T tokens; d is the
-width of the word vectors, h of the states and m of the meta-network's states; z is the rank of the generated
-matrices. Gates are in the order o, i, f, g, so that the three gates with a sigmoid are adjacent, and so are the
-three gates that affect the cell state.
+Equation numbers refer to Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each
+network reads words (B, T, d) from first to last and returns its states (B, T, h). All states start
+at zero. Padding is at the end, so it does not affect the states of tokens. In shapes, B is the
+number of examples and T of tokens; d is the width of the word vectors, h of the states and m of the
+meta-network's states; z is the rank of the generated matrices. Gates are in the order o, i, f, g,
+so that the three gates with a sigmoid are adjacent, and so are the three gates that affect the cell
+state.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class BasicLSTM(nn.Module):
 
 
 class MetaRecurrence(torch.autograd.Function):
-    """All steps of Eq. 31 with an explicit gradient. Returns the states h, of shape (T, B, h).
+    """Runs all steps of Eq. 31, with an explicit gradient. Returns the states h, of shape (T, B, h).
 
     Autograd would add to the gradients of the weights at every step. Here, the backward loop computes
     only the gradient of the states. The gradients of the weights are computed after the loop, in one
@@ -267,14 +268,14 @@ def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
 def derivatives(gates: Tensor, before: Tensor, after: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the derivatives of all steps of an LSTM.
 
-    These are, in this order:
+    The derivatives are, in this order:
 
-    - the derivatives with respect to the four gates before their activations: of h for gate o, and of c for the others
-    - the derivative of h with respect to c
-    - the derivative of c with respect to the previous c, which is the gate f
+    - with respect to the gates before their activations: of h for gate o, and of c for i, f and g
+    - of h with respect to c
+    - of c with respect to the previous c, which is the gate f
 
-    `gates` contains the gates o, i, f and g along `axis`, after their activations. `before` and `after` contain c
-    before and after each step.
+    `gates` contains the gates o, i, f and g along `axis`, after their activations. `before` and `after`
+    contain c before and after each step.
     """
     o, i, f, g = gates.unbind(axis)
     tanh = after.tanh()

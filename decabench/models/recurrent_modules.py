@@ -1,31 +1,36 @@
-"""Multi-task recurrent modular networks (Xu et al. 2021), based on four multi-task encoders.
+"""Multi-task recurrent modular networks (Xu et al. 2021), which extend a multi-task encoder.
 
-Equation numbers refer to the paper. The model's name selects the encoder, which reads words (B, T, d) for one
-task and returns that task's states (B, T, h). Every task has its own LSTMs, and the encoder contains the
-shared parts:
+Equation numbers refer to the paper. The model's name selects the encoder, which reads words (B, T,
+d) for one task and returns that task's states (B, T, h). Every task has its own LSTMs, and the
+encoder contains the shared parts:
 
  - `ns-mtl`: nothing is shared.
- - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et al. 2016).
- - `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder et al. 2019).
- - `girnet`: the primary task has no LSTM. At each word, gates mix the results of the auxiliary tasks' LSTMs
-   (Gupta et al. 2019).
+ - `cross-stitch`: after each layer, a task's states become a mixture of all tasks' states (Misra et
+   al. 2016).
+ - `sluice`: the same for each half of the states, and a task reads a mixture of its layers (Ruder
+   et al. 2019).
+ - `girnet`: the primary task has no LSTM. At each word, gates mix the results of the auxiliary
+   tasks' LSTMs (Gupta et al. 2019).
 
 The setting `extension` adds a second network to the encoder:
 
- - `rmn`: the paper's network. It has a shared encoder of independent LSTMs and layers of small networks
-   (sub-encoders), and a decoder for each task. Policy networks decide at each word which parts are connected.
- - `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's rrn-RMN).
- - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL of Liu et al. 2019, recalled from memory;
-   the weighting of messages is a guess).
+ - `rmn`: the paper's network. It has a shared encoder of independent LSTMs and layers of small
+   networks (sub-encoders), and a decoder for each task. Policy networks decide at each word which
+   parts are connected.
+ - `rrn`: the same with a single layer of sub-encoders that is applied repeatedly (the paper's
+   rrn-RMN).
+ - `direct`, `shared`: tasks send each other messages (DC-MTL and IC-MTL of Liu et al. 2019,
+   recalled from memory; the weighting of messages is a guess).
 
-A text is represented by its last state, and a token by its own state. The output of the extension is concatenated
-with these states. It is computed only where it is needed: at each token for tags, and at the last token for labels.
-To train a new task with a frozen encoder of other tasks, as in the paper (RMN_tr), use `--init RUN --freeze shared`.
+A text is represented by its last state, and a token by its own state. The output of the extension
+is concatenated with these states. It is computed only where it is needed: at each token for tags,
+and at the last token for labels. To train a new task with a frozen encoder of other tasks, as in
+the paper (RMN_tr), use `--init RUN --freeze shared`.
 
-All networks read from the first word to the last. Padding is at the end, so it does not affect the states of
-tokens. In shapes, B counts examples, T tokens, N the tokens at which an output is computed, K tasks, A auxiliary
-tasks and n sub-networks in a layer; d is the width of the word vectors, h of the states, r of sub-networks and p of
-policy networks.
+All networks read from the first word to the last. Padding is at the end, so it does not affect the
+states of tokens. In shapes, B is the number of examples, T of tokens, N of tokens at which an
+output is computed, K of tasks, A of auxiliary tasks and n of sub-networks in a layer; d is the
+width of the word vectors, h of the states, r of sub-networks and p of policy networks.
 """
 
 from __future__ import annotations
@@ -206,7 +211,7 @@ class GIRNet(TaskEncoder):
 
 
 class InterleavedRecurrence(torch.autograd.Function):
-    """The composite states of GIRNet with an explicit gradient. Returns h, of shape (T, B, h).
+    """Computes GIRNet's composite states, with an explicit gradient. Returns h, of shape (T, B, h).
 
     Autograd would add to the gradient of the weights at every step. Here, the backward loop computes
     only the gradient of the composite state. The gradients of the weights and gates are computed after
@@ -351,9 +356,9 @@ class Router(nn.Module):
     def draw(self, shares: Tensor, count: int) -> Routes:
         """Decide which connections are open at each of `count` tokens.
 
-        `shares` contains the fixed probability that each connection is open. The decisions have its shape,
-        with an additional first dimension of size `count`. In training, they are drawn at random; otherwise
-        they are the more likely ones.
+        `shares` contains the fixed probability that each connection is open. The decisions have the shape
+        (count, *shares.shape). In training, they are drawn at random; otherwise, they are the more likely
+        ones.
         """
         likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
         return Routes(torch.bernoulli(shares.expand_as(likely)) if self.training else likely, likely)
@@ -387,10 +392,10 @@ class Networks(nn.Module):
 
 
 class Policies(nn.Module):
-    """Policy networks with one hidden layer.
+    """Policy networks with one hidden layer, one for each reader.
 
-    There is one network for each reader, which is a sub-encoder or a sub-decoder. It scores the connections from all
-    possible inputs to this reader.
+    A reader is a sub-encoder or a sub-decoder. Its network scores the connections from all possible
+    inputs to the reader.
     """
 
     def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
@@ -429,8 +434,8 @@ def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, reader
     """Return the fixed probability that each connection is open, or None if gates are learned.
 
     The result has shape (read, readers), where `read` is the number of inputs. With `random`, each
-    probability is 0 or 1. If all connections of a reader were drawn as closed, one is opened, because
-    otherwise the reader would never read anything.
+    probability is 0 or 1. Unless `share` is 0, every reader then has at least one open connection,
+    because otherwise it would never read anything.
     """
     if config.gates == "learned":
         return None

@@ -1,7 +1,7 @@
-"""Shared-memory models (Liu et al. 2016, "Deep Multi-Task ... Shared Memory") and the paper's baselines.
+"""Shared-memory models (Liu et al. 2016) and the paper's baselines.
 
-Equation numbers refer to the paper. Tasks share the embeddings, and each task has an output layer (Eq. 20).
-The models differ in everything else:
+Equation numbers refer to the paper, "Deep Multi-Task ... Shared Memory". Tasks share the
+embeddings, and each task has an output layer (Eq. 20). The models differ in everything else:
 
  | model | shared | each task's own |
  |---|---|---|
@@ -12,11 +12,12 @@ The models differ in everything else:
  | mt-dnn | a hidden layer | a hidden layer on top of the shared one |
  | nbow | | only the output layer |
 
-The paper's plain LSTM is the model `lstm` in `meta_lstm.py`. A text is represented by its last state, or with
-`bidirectional` by the last states of both directions. In shapes, G counts tasks, B texts per task, N = G B rows, T
-tokens and K segments in a memory; m is the width of the word vectors, d of the states and M of a segment; R is the
-total width of the reads. Gates are in the order o, i, f, g, and a memory's emitted vectors in the order key, add,
-erase. Padding is at the end, so it does not affect the states of tokens.
+The paper's plain LSTM is the model `lstm` in `meta_lstm.py`. A text is represented by its last
+state, or with `bidirectional` by the last states of both directions. In shapes, G is the number of
+tasks, B of texts per task, T of tokens and K of segments in a memory; N = G B is the number of
+rows; m is the width of the word vectors, d of the states and M of a segment; R is the total width
+of the reads. Gates are in the order o, i, f, g, and a memory's emitted vectors in the order key,
+add, erase. Padding is at the end, so it does not affect the states of tokens.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ class SharedMemoryConfig(TextConfig):
     """Whether a second network, with its own memories, reads the text backwards (paper: only for its case
     study)."""
     reads: MemoryReads = "both"
-    """Which reads of `arc-ii`'s memories enter a state. With `both`, these are the local read at the previous word and
-    the global read at this word (guess). With `global`, only the global read enters, and with `late`, both reads at the
-    previous word enter."""
+    """The reads of `arc-ii`'s memories that enter a state: with `both`, the local read at the previous
+    word and the global read at the current word (guess); with `global`, only the global read at the
+    current word; with `late`, both reads at the previous word.
+    """
     align: Literal["cosine", "additive"] = "cosine"
     """How a memory's segments are compared with the key (Eq. 8): by their `cosine` similarity (paper), or by the
     `additive` score v tanh(W_a [x; y]) with trained weights, which takes three times as long."""
@@ -115,11 +117,12 @@ class MemoryWeights(NamedTuple):
 
 
 class _Memory:
-    """A memory over all steps, with a column for each segment.
+    """The values of a memory at all steps, with a column for each segment.
 
-    At index t, `content` and `attention` have the values before step t, counted from 0. The same holds for the
-    vectors that the state emits: `key`, `add` and `erase`, each (N, 1, M). Each of these is a list of the views that
-    `unbind` creates for all steps at once, because indexing a tensor at each step takes a third longer.
+    Index t of `content` and `attention` holds the values before step t, counted from 0, as does index t
+    of `key`, `add` and `erase`, the vectors that the state emits, each (N, 1, M). All of these are
+    tuples of views, created with `unbind` for all steps at once, because indexing a tensor at each step
+    takes a third longer.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -149,9 +152,9 @@ class _Memory:
             torch.softmax(cosine, 2, out=self.attention[t + 1])
 
     def read(self, t: int, at: int, out: Tensor) -> None:
-        """Compute a read vector, (N, 1, M), from the attention at index `t` and the content at index `at`.
+        """Compute a read vector, (N, 1, M), and store it in `out` (Eq. 6, 16 and 18).
 
-        This is Eq. 6, 16 and 18. The result is stored in `out`.
+        `t` is the index of the attention, and `at` is the index of the content.
         """
         torch.bmm(self.attention[t], self.turned[at], out=out)
 
@@ -248,7 +251,7 @@ def _products(inputs: Tensor, gradients: Tensor) -> Tensor:
 
 
 class MemoryRecurrence(torch.autograd.Function):
-    """All steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19).
+    """Runs all steps of ME-LSTM and ARC-I (Eq. 13) or ARC-II (Eq. 16-19), with an explicit gradient.
 
     Returns the states h and the fusion gates g, each of shape (T, G, B, d). The gates are returned only
     for inspection and have no gradient. ME-LSTM and ARC-I have one memory, and ARC-II has two. The
@@ -487,7 +490,7 @@ class TaskLayers(LayeredHead):
 
 
 class TextClassifier(TextNetwork):
-    """Base class of all models.
+    """Base class of the models in this module.
 
     A model computes a vector for each text and classifies it with the task's head.
     """
@@ -554,9 +557,9 @@ class ExternalMemory(nn.Module):
 
 
 class MemoryNetwork(TextClassifier):
-    """ME-LSTM, ARC-I and ARC-II.
+    """The network of ME-LSTM, ARC-I and ARC-II.
 
-    Each task has a recurrent network with its own memory, a shared memory, or both.
+    Each task has an LSTM that uses its own memory (ME-LSTM), a shared memory (ARC-I) or both (ARC-II).
     """
 
     def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
@@ -683,7 +686,7 @@ class BagNetwork(TextClassifier):
 
 
 class ConvolutionNetwork(TextClassifier):
-    """MT-CNN, which applies a convolution, the maximum over the text and tanh to half-shared word vectors.
+    """MT-CNN, a convolution over half-shared word vectors, followed by max-pooling over the text and tanh.
 
     Half of each word vector is shared by all tasks; each task has its own other half.
     """

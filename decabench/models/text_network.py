@@ -1,7 +1,7 @@
-"""Parts shared by several model families for labels and tags.
+"""Settings, encoding, embeddings and last states shared by model families for labels and tags.
 
-These are their settings, encoding, embeddings and last states. In shapes, B counts examples and T
-tokens; d is the width of the word vectors, and h the width of the states.
+In shapes, B is the number of examples and T of tokens; d is the width of the word vectors, and h
+the width of the states.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class TextConfig:
     name: str = ""
     """The model's name."""
     l2: Amount = 1e-5
-    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to each gradient.
-    The shared-memory paper uses 1e-5 for products and 0 for films, and the Meta-LSTM paper 1e-5 (recalled; which
-    weights it covers is a guess). The run's `weight_decay` also covers the embeddings and can't be combined with
-    `sparse_gradients`."""
+    """The strength of the L2 penalty on all weights except embeddings. It adds `l2` times the weight to
+    each gradient. The shared-memory paper uses 1e-5 for its product reviews and 0 for its movie
+    reviews. The Meta-LSTM paper uses 1e-5 (recalled; which weights it covers is a guess). The run's
+    `weight_decay` also covers the embeddings and can't be combined with `sparse_gradients`.
+    """
     dropout: Rate = 0.0
     """The dropout rate for words and representations (guess; none of the papers mentions dropout)."""
     split: Split = "spaces"
@@ -65,7 +66,10 @@ class TextNetwork(HeadedNetwork):
         self.dropout = nn.Dropout(config.dropout)
 
     def make_embedding(self, words: WordTable, part: slice = slice(None)) -> WordEmbedding:
-        """Return embeddings, with the configuration's settings, of some columns of the word vectors."""
+        """Create embeddings with the configuration's settings.
+
+        `part` selects the columns of the word vectors.
+        """
         config = self.config
         return WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part, zero_unknown=True)
 

@@ -28,10 +28,11 @@ class _EachAlone:
 def majority(setting: Setting) -> Predictor:
     """Answer with the most common training answer, or with the mean if the answers are numbers.
 
-    In tagging tasks, every word gets the most common tag. In trees, every word gets the most common relation.
-    Each word depends on the previous word (the first word is the root) or on the next word (the last word is the
-    root), whichever is more common in the training data.
-    Ties go to the answer that comes first in the training data.
+    In tagging tasks, every word gets the most common tag. In parsing tasks, either every word depends
+    on the previous word and the first word is the root, or every word depends on the next word and the
+    last word is the root, whichever is more common in the training data. The root gets the most common
+    relation of roots, and all other words get the most common other relation. Ties go to the answer
+    that comes first in the training data.
     """
     match setting.task.output:
         case Tags():
@@ -53,10 +54,11 @@ def majority(setting: Setting) -> Predictor:
 
 
 def most_frequent_tag(setting: Setting) -> Predictor:
-    """Answer with each word's most frequent tag in training, or the most common tag overall for unseen words.
+    """Answer with each word's most frequent training tag; unseen words get the most common tag.
 
-    Words are lower-cased. For trees, each word gets its most frequent relation and the same head as in
-    `majority`. Ties go to the tag that comes first in the training data.
+    Words are lower-cased. For trees, the heads and the root's relation are those of `majority`, and
+    each other word gets its most frequent relation. Ties go to the tag that comes first in the training
+    data.
     """
     output = setting.task.output
     if not isinstance(output, Tags | Tree):

@@ -1,7 +1,7 @@
-"""Models behind any API supported by Inspect (`inspect:PROVIDER/MODEL`), such as Anthropic's or Gemini's.
+"""Models served by any API that Inspect supports, such as Anthropic's (`inspect:PROVIDER/MODEL`).
 
-Inspect handles providers, keys (`ANTHROPIC_API_KEY`, …) and retries. decabench handles prompts, the journal,
-extraction and costs.
+Inspect handles providers, keys (`ANTHROPIC_API_KEY`, …) and retries. decabench handles prompts,
+the journal, extraction and costs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FINISHES: dict[str, Finish] = {
     "model_length": "length",
     "content_filter": "refused",
 }
-"""Inspect's stop reasons. Any other reason counts as a normal end."""
+"""Maps Inspect's stop reasons to `Finish` values. Any other reason counts as `stop`."""
 
 
 def backend(target: str, options: ModelOptions) -> InspectBackend:
@@ -64,7 +64,7 @@ def _window(options: ModelOptions) -> int:
 
 @dataclass(frozen=True)
 class InspectBackend:
-    """A hosted model that hasn't received any requests yet."""
+    """A hosted model and its options. No request is sent before the first question."""
 
     target: str
     """The provider and model, such as `anthropic/claude-sonnet-4-5`."""

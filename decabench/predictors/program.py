@@ -36,9 +36,9 @@ from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder whose digest is recorded.
+"""The maximum number of files in a folder for its digest to be recorded.
 
-A folder with more files is skipped, because it is probably not a model but, for example, a whole disk.
+Larger folders are skipped, because they are probably not models but, for example, a whole disk.
 """
 
 
@@ -65,7 +65,7 @@ def backend(target: str, options: ModelOptions) -> CommandBackend:
 
 @dataclass(frozen=True)
 class CommandBackend:
-    """A program that hasn't been started yet."""
+    """A program and its options. The program isn't started before the first question."""
 
     line: str
     """The command line as given by the user."""
@@ -227,7 +227,7 @@ _ADDRESS = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 class _Replies:
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
-        """The length of the context for each question that isn't answered yet, by id."""
+        """The length of the context of each pending question, in characters, by id."""
         self.answered: set[str] = set()
         """The ids of answered questions."""
 

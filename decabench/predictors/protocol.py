@@ -135,7 +135,7 @@ class Setting:
     """The task, split, training data and prompts for a predictor."""
 
     task: Task
-    """The task to answer."""
+    """The task that questions come from."""
     split: str
     """The split that questions come from."""
     training_answers: Callable[[], Iterator[str]]
@@ -165,7 +165,7 @@ PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
 
 @runtime_checkable
 class Backend(Protocol):
-    """A model that hasn't been loaded yet. Backends are small and can be pickled.
+    """A model and its options, before the model is loaded. Backends are small and can be pickled.
 
     A backend may also have these members:
 
@@ -335,7 +335,8 @@ def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
 def before_stops(text: str, stops: Iterable[str]) -> str:
     """Return the text before the first stop string.
 
-    Empty lines at the beginning are ignored, because some models start with an empty line.
+    A stop string that is only whitespace doesn't match at the beginning, because some models start
+    with an empty line.
     """
     begin = len(text) - len(text.lstrip())
     places = [text.find(stop, 0 if stop.strip() else begin) for stop in stops]
@@ -607,7 +608,7 @@ USED: Mapping[str, Collection[str]] = {
 
 
 def require_sampling(options: ModelOptions) -> None:
-    """Raise DecabenchError if a sampling option is used with greedy decoding."""
+    """Raise DecabenchError if top_p is set without a temperature above 0."""
     if options.top_p is not None and not options.temperature:
         raise DecabenchError(
             "--top-p requires a --temperature above 0, because greedy decoding does not sample."

@@ -171,10 +171,10 @@ class PythonBackend:
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return the result of the predictor's `describe()` as JSON, or None if there is no such method.
+        """Return the result of the predictor's `describe()` as JSON types, or None if it has no such method.
 
-        Raises DecabenchError if the method fails or returns an unsuitable value, unless a revision identifies the
-        predictor.
+        Raises DecabenchError if the method fails or its result can't be converted to JSON. If a revision
+        is given, such an error is ignored and None is returned.
         """
         if not hasattr(found, "describe"):
             return None
@@ -233,9 +233,9 @@ class PythonBackend:
 
 
 def _source_of(reference: str, found: Any) -> dict[str, Any]:
-    """Return information that identifies a predictor's code.
+    """Return the version or the file digests that identify a predictor's code.
 
-    This is a version for baselines and installed packages, and digests for Python files.
+    Baselines and installed packages are identified by version, and Python files by digest.
     """
     if reference in PREDICTORS:
         return {"decabench": decabench.__version__}

@@ -50,7 +50,7 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
 
 @dataclass(frozen=True)
 class TrainedBackend:
-    """A checkpoint that hasn't been loaded yet."""
+    """A checkpoint and its options, before the weights are loaded."""
 
     target: str
     """The folder of a checkpoint or a training run. The best checkpoint of a run is used."""

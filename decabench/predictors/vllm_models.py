@@ -54,14 +54,17 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 
 @dataclass(frozen=True)
 class VllmBackend(HfBackend):
-    """A model that hasn't been loaded into vLLM yet. Prompts and records are the same as for `hf:`."""
+    """A model to run with vLLM, before its weights are loaded.
+
+    Prompts are the same as for `hf:`. Records differ only in the settings of the engine.
+    """
 
     protocols = ("json",)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings to record, which contain no paths.
+        """Return the settings to record: model, weights, prompts, decoding and vLLM's engine.
 
-        They describe the model, its weights, the prompts, the decoding and vLLM's engine.
+        They contain no paths.
         """
         own = {key: value for key, value in super().describe().items() if key not in ("torch", "batch_size")}
         return {

@@ -1,4 +1,4 @@
-"""Formats that answers may be in by mistake, such as subwords, HTML or JSON, and how to decode them."""
+"""Detect and decode formats that answers may be in by mistake, such as subwords, HTML or JSON."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ class Extracted:
 
 
 def settle_form(form: AnswerForm, output: Output, words: Mapping[str, str] | None = None) -> AnswerForm:
-    """Return the form with the labels and scale of a task's output.
+    """Return an answer form with the labels or scale of a task's output added.
 
-    The labels then don't have to be inferred from the questions. `words` maps each label to the word that replaces
-    it in a variant. If a template sets other labels, they are kept.
+    Labels then don't have to be inferred from the questions. `words` maps each label to the word that
+    replaces it in a variant. If a template sets other labels, they are kept.
     """
     if form.kind == "number" and isinstance(output, Number):
         return replace(form, scale=(output.low, output.high))
@@ -66,12 +66,12 @@ def extract(
     protocol: Protocol = "prose",
     is_opened: bool = False,
 ) -> Extracted:
-    """Extract the answer from a model's raw output. Deterministic, and never raises an error.
+    """Extract the answer from a model's raw output.
 
-    `finish` is how the output ended: `stop`, `length` or `refused`. A `refused` answer becomes
-    empty, because a filter might cut the output off right after a correct word. Tags and heads are
-    aligned with the words of the context. `is_opened` is true if the prompt ended with the opening
-    tag of the `tag` protocol.
+    The result is deterministic, and no output raises an error. `finish` is how the output ended:
+    `stop`, `length` or `refused`. A `refused` answer becomes empty, because a filter might cut the
+    output off right after a correct word. Tags and heads are aligned with the words of the context.
+    `is_opened` is true if the prompt ended with the opening tag of the `tag` protocol.
     """
     if finish == "refused":
         return Extracted("", "refused")
@@ -100,5 +100,5 @@ def extract(
 
 
 def silent_rule(finish: str) -> str:
-    """Return the rules for an answer that consists only of reasoning."""
+    """Return the rules to record for output that consists only of reasoning."""
     return f"reasoning+{'cut-in-reasoning' if finish == 'length' else 'reasoning-only'}+unparseable"

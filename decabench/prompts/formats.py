@@ -201,8 +201,9 @@ def _find_formats(sample: _Sample) -> tuple[Format, ...]:
 def _is_found(format: Format, sample: _Sample) -> bool:
     """Whether a format explains low scores.
 
-    The format must be common in the answers and rare in the gold answers, or the other way round. Decoding must raise
-    the score or, if the score hardly changes, most answers must be in the format and the metric must not ignore it.
+    The format must be at least twice as common in the answers as in the gold answers, or vice versa.
+    Decoding must raise the score. If the score hardly changes, the format is still reported if most
+    answers are in it and the metric scores them differently from decoded answers.
     """
     seen, of_gold = (list(map(format.is_seen, texts)) for texts in (sample.texts, sample.golds))
     share, gold_share = fmean(seen), fmean(of_gold or (False,))

@@ -345,9 +345,9 @@ _SPELLINGS: Mapping[str, Callable[[str], str]] = {
 
 
 def find_spelling(tags: Sequence[str], schemes: Sequence[Scheme]) -> str:
-    """Return the name of the scheme of chunk tags, such as `BILOU`, if it isn't one of `schemes`.
+    """Return the name of the tags' chunking scheme, such as `BILOU`, if it isn't one of `schemes`.
 
-    Returns an empty string if the tags follow one of `schemes`, or no known scheme.
+    Returns an empty string if the tags follow one of `schemes` or no known scheme.
     """
 
     def are_in(tags: Sequence[str], scheme: Scheme) -> bool:

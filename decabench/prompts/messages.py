@@ -89,9 +89,9 @@ class Prompting:
 
     @property
     def chat_stop(self) -> tuple[str, ...]:
-        """Stop sequences for chats, which are the beginnings of another example.
+        """Stop sequences for chats, which are strings that begin another example.
 
-        Empty lines are not included because models may write one between `Here is the answer:` and the
+        Empty lines are left out because models may write one between `Here is the answer:` and the
         answer.
         """
         return tuple(stop for stop in self.template.stop if stop.strip())

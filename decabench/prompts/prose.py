@@ -233,8 +233,8 @@ def _first_line(text: str, form: AnswerForm) -> str:
 def _free_text(text: str, form: AnswerForm) -> str:
     """Return the answer in free text.
 
-    For a text, it is all lines, joined. For a span, it is the items of a list, the only bold line
-    or, failing that, the first line.
+    For a text, all lines are joined. For a line, the first line is returned. For a span, the answer is
+    a list's items, the only bold line or, failing that, the first line.
     """
     lines = _answer_lines(text)
     is_list = len(lines) > 1 and all(map(BULLET.match, lines))
@@ -294,9 +294,10 @@ _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown", "a", "i"})
 def find_label(text: str, labels: Sequence[str], question: str = "", is_finished: bool = True) -> str | None:
     """Return the label stated in a text, or None if it is missing, ambiguous or negated.
 
-    A label counts if it is a whole line, optionally after a heading, or the beginning of the first line. If there is
-    no such label, a label within the first or last line counts, unless the line has another label or a word that may
-    negate it. The text must then also be finished, because a truncated text might have continued with the opposite.
+    A label counts if it is a whole line, optionally after a heading, or the beginning of the first
+    line. If there is no such label, a label within the first or last line counts, unless the line has
+    another label or a word that may negate it. A label within a line doesn't count in a truncated
+    text, which might have continued with the opposite.
     """
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
@@ -363,8 +364,9 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
     """Return the number that a text states, or None if there is no number or there are different numbers.
 
-    Only the first and the last line with a number are read, or just the first of them if it contains no words.
-    A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as 1500.
+    Only the first and last lines that contain a number are read, or only the first if it has no words.
+    A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as
+    1500.
     """
 
     def without_scale(line: str) -> str:

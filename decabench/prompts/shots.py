@@ -25,7 +25,10 @@ Training examples are excluded if they share such a context with the evaluated s
 """
 
 FEW_LABELS = 10
-"""The maximum number of different answers that are treated as labels. Shots show each label in turn."""
+"""The maximum number of different answers that are treated as labels.
+
+Shots are drawn from each label in turn.
+"""
 
 _Key = tuple[int, int]
 """A sort key: the number of characters over the limit, and a digest. Examples with the smallest keys are drawn."""
@@ -99,10 +102,11 @@ def select_shots(
 ) -> tuple[Shot, ...]:
     """Draw n worked examples from the training split, in the order to show them.
 
-    `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never drawn. Training
-    examples are ranked by a SHA-256 of the seed, task and id, so their order in the data doesn't matter. If there are
-    only a few different answers, they are shown in turn. `training` is read once, and at most n examples are kept in
-    memory (about ten times as many for labels). Raises MissingDataError if there are too few examples.
+    `evaluated` contains (question, context) pairs of the evaluated split, whose examples are never
+    drawn. Training examples are ranked by a SHA-256 digest of the seed, task and id, so their order in
+    the data doesn't matter. If there are only a few different answers, examples are drawn from each
+    answer in turn. `training` is read once, and at most n examples are kept in memory (about ten times
+    as many for labels). Raises MissingDataError if there are too few examples.
     """
     if n <= 0:
         return ()

@@ -164,8 +164,8 @@ def _fault(text: str, form: AnswerForm, loosely: bool = False) -> str:
 def _own_example(text: str, form: AnswerForm) -> str:
     """Return the text up to the next example that the model invented.
 
-    Such an example is looked for only if the text starts with a tag, and only after that tag or, if the tag isn't
-    closed, inside it.
+    A text that doesn't start with a tag is returned unchanged. The search for the example begins after
+    the tag or, if the tag isn't closed, inside it.
     """
     if not (first := _TAG.match(text)):
         return text
@@ -268,7 +268,7 @@ _HEADED = re.compile(
 )
 """Matches a heading, such as `Final answer:`."""
 _ENDS_EARLY = re.compile(r"[.!?:][^\w\n]*\n|\S[ \t]*\n\s*\n")
-"""Matches the end of a sentence or paragraph before the last line, but not a line that was only wrapped."""
+"""Matches the end of a sentence or paragraph before the last line, but not a wrapped line."""
 _LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
 """Matches a possible remark at the end of an answer."""
 

@@ -58,7 +58,7 @@ class Tally:
     truncated: int = 0
     """Answers that reached the token limit, including those from the journal."""
     unparseable: int = 0
-    """Answers that contain nothing in the form that the task requires."""
+    """Answers in which nothing in the form required by the task was found."""
     refused: int = 0
     """Answers refused by the model or by a filter on its server, which score as wrong."""
     empty: int = 0
@@ -80,9 +80,9 @@ class Tally:
     template: int = 0
     """Answers from which role headers or chat template tokens were removed."""
     tool_calls: int = 0
-    """Answers that call a tool instead. They are not included in `unparseable`."""
+    """Outputs that call a tool instead of answering. They are not included in `unparseable`."""
     seconds: float = 0.0
-    """Time until the latest outcome in seconds, without the time to load a model in this process."""
+    """Seconds until the latest outcome, excluding the time to load a model in this process."""
     commonest_error: str = ""
     """The most common error message."""
     cost: float | None = None
@@ -113,7 +113,7 @@ class Progress(Protocol):
     """Interface for displaying the progress of a run."""
 
     def show(self, predictor: str) -> AbstractContextManager[None]:
-        """Return a context manager that is active while questions are answered.
+        """Return a context manager that shows the display while questions are answered.
 
         The display is cleared on exit.
         """
@@ -153,7 +153,7 @@ class Engine(AbstractContextManager["Engine"], Protocol):
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A task to answer, and the means to do so."""
+    """A task to run, with its journal, engine, progress display and limits."""
 
     planned: PlannedTask
     """The task."""
@@ -172,8 +172,8 @@ class TaskRun:
 def answer_task(run: TaskRun) -> Tally:
     """Ask every question that isn't answered in the journal, retrying earlier failures at the end.
 
-    Raises ModelError if the budget is spent, or after too many consecutive failures. Questions that already
-    failed in an earlier run don't count.
+    Raises ModelError if the budget is spent before all questions are answered, or after too many
+    consecutive failures. Questions that already failed in an earlier run don't count toward this limit.
     """
     tally = Tally(run.planned.name, 0)
     for question in run.planned.questions():
@@ -244,9 +244,10 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
 
 
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
-    """Yield the unanswered questions, adding each to `pending`.
+    """Yield the unanswered questions until the budget is spent, adding each to `pending`.
 
-    Questions that failed in an earlier run come last. If they fail again, all others have already been asked.
+    Questions that failed in an earlier run come last, so that repeated failures can't keep the
+    others from being asked.
     """
     for again in (False, True) if failed else (False,):
         for question in run.planned.questions():

@@ -218,10 +218,10 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment from a TOML file or mapping, and override some of its settings.
 
-    `settings` is a mapping from names to values, or a list of strings such as `predict.limit=20`, whose values
-    are TOML or plain text. All faults are reported together. Paths are relative to the working directory, and
-    a predictor's module may also be next to the file. Raises DecabenchError if the file can't be read or a setting
-    is missing or invalid.
+    `settings` is a mapping from names to values, or a list of strings such as `predict.limit=20`,
+    whose values are TOML or plain text. All faults are reported together. Paths are relative to the
+    working directory. A predictor's module is also looked up in the file's folder. Raises
+    DecabenchError if the file can't be read or a setting is missing or invalid.
     """
     content: dict[str, Any]
     if isinstance(source, str | Path):
@@ -277,10 +277,11 @@ def read_experiments(
 ) -> list[Experiment]:
     """Read one or more experiments from a file.
 
-    Each `[[models]]` table defines an experiment and overrides the file's settings. `seeds` in this table
-    adds an experiment for each seed. Results are written to the file's `output` folder, in a subfolder named
-    after the model. Raises DecabenchError if the file can't be read, a setting is invalid, or several models would
-    write to the same folder.
+    Each `[[models]]` table defines an experiment and overrides the file's settings. A table with
+    `seeds` defines an experiment for each seed. Results are written to subfolders of the file's
+    `output` folder, named after the model and seed, unless the table has its own `output`. Raises
+    DecabenchError if the file can't be read, a setting is invalid, or several models would write to the
+    same folder.
     """
     content = _read_file(Path(source)) if isinstance(source, str | Path) else dict(source or {})
     models = content.pop("models", None)
@@ -426,7 +427,7 @@ class Forecast:
     missing: Mapping[str, tuple[str, ...]]
     """Splits that must be prepared, by task."""
     estimates: Sequence[Estimate]
-    """Estimates of the questions to ask. Empty if data is missing."""
+    """Estimates for each task and wording. Empty if data is missing."""
 
 
 def run(

@@ -30,7 +30,10 @@ _LARGEST_KEY = 1 << 20
 _PATIENCE = 600.0
 
 _SUITED: Mapping[str, type] = {"first-choice": Label, "copy-context": Text, "lead-3": Text}
-"""Output types of the tasks for which a baseline is meant. It is left out of suites without such a task."""
+"""Maps baselines to the output type that they are meant for. Others are meant for all types.
+
+A baseline is left out of suites that have no task with its output type.
+"""
 
 
 def make_baselines(

@@ -1,12 +1,13 @@
-"""The journal of a run.
+"""Read and write the journal of a run.
 
 Outcomes are appended as they arrive, so a killed run loses only pending requests.
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
-The first line contains the task, split, variant and full fingerprint of the predictor, a digest of everything
-that affects answers. Only runs with the same fingerprint read the file. Every other line is an outcome; if
-there are several for an example, the last one counts. An incomplete line is removed before the run continues.
+The first line contains the task, split, variant and full fingerprint of the predictor, a digest of
+everything that affects answers. Only runs with the same fingerprint read the file. Each of the
+remaining lines is an outcome; if an example has several outcomes, the last one counts. An
+incomplete line is removed before the run continues.
 """
 
 from __future__ import annotations

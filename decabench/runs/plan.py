@@ -119,7 +119,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The current and the maximum cost of a submission."""
+    """The cost limit of a submission, and the amount spent so far."""
 
     prices: Prices
     """Token prices."""
@@ -202,9 +202,10 @@ class Selection:
             yield Question(row["id"], question, row["context"])
 
     def _draw(self, store: Store, task: str, split: str, count: int) -> set[str]:
-        """Draw whole units, such as dialogues, until there are enough examples. Of nested units, the innermost is used.
+        """Draw whole units, such as dialogues, until there are enough examples.
 
-        Units are sorted by a digest of their first id, so a larger sample always includes the smaller ones.
+        If units are nested, the innermost ones are drawn. Units are sorted by a digest of the seed, task,
+        split and first id, so a larger sample always includes the smaller ones with the same seed.
         """
         units: dict[tuple[str, ...], list[str]] = {}
         for row in store.read(task, split, ("id", "units")):
@@ -496,7 +497,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """A task to answer in a specific wording."""
+    """A task to run in a specific wording."""
 
     task: Task
     """The task itself."""
@@ -511,7 +512,7 @@ class PlannedTask:
     key: JournalKey
     """The key of the journal."""
     setting: Setting
-    """The predictor's setting."""
+    """The task, split, training data and prompts, as passed to the predictor."""
     questions: Callable[[], Iterator[Question]]
     """Yields the questions to answer in this wording, in dataset order."""
 
@@ -628,9 +629,10 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
 
 
 def _is_asked(run: Run, planned: PlannedTask) -> bool:
-    """Whether to ask questions in a wording.
+    """Return whether to ask a task's questions in the planned wording.
 
-    If all variants are requested, retired wordings are skipped unless the folder already contains answers to them.
+    If all variants are requested, retired wordings are skipped unless the folder already contains
+    answers to them.
     """
     wording = planned.reading.wording
     if run.variant != ALL_VARIANTS or wording is None or not wording.retired:
@@ -743,9 +745,10 @@ def _plan_task(
 
 
 def build_prompting(run: Run, task: Task, wording: Variant | None, protocol: Protocol = "prose") -> Prompting:
-    """Build the prompts of a task in the given wording, which also applies to shots and labels.
+    """Return a Prompting for a task in the given wording. Shots and labels are reworded too.
 
-    Raises DecabenchError if there is no template for the task or there are too few examples for the shots.
+    Raises DecabenchError if there is no template for the task or there are too few examples for the
+    shots.
     """
     store, count = run.store, run.prompts.shots
     seed = run.options.seed if run.prompts.shots_seed is None else run.prompts.shots_seed

@@ -1,8 +1,8 @@
-"""Run a predictor on a Ray cluster, where actors with a copy of the model answer batches of questions.
+"""Run a predictor on a Ray cluster. Each actor has a copy of the model and answers batches.
 
-Actors persist between tasks. Ray Data isn't used because it reloads the model for every task and wording, and
-a single example that kills its worker ends the run. `ray.util.ActorPool` loses the batch of an actor that
-dies. See docs/cluster.md for figures.
+Actors persist between tasks. Ray Data isn't used because it reloads the model for every task and
+wording, and a single example that kills its worker ends the run. `ray.util.ActorPool` loses the
+batch of an actor that dies. See docs/cluster.md for figures.
 """
 
 from __future__ import annotations
@@ -42,10 +42,16 @@ from decabench.runs.ask import BATCH, ask_predictor
 from decabench.tasks import Question
 
 TRIES = 3
-"""The number of workers that must die on an example before it is considered the cause."""
+"""The number of worker deaths after which an example becomes a Failure.
+
+A worker that dies this many times while loading the model is given up.
+"""
 
 _WHOLE_TRIES = 2
-"""The number of attempts for a whole batch, since the first worker may have died with its machine."""
+"""The number of attempts at a whole batch before its examples are tried one by one.
+
+The first death may have been caused by the machine rather than by an example.
+"""
 
 _POLL_SECONDS = 0.5
 """Seconds between checks on a worker that is restarting."""
@@ -65,16 +71,16 @@ _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """Paths that give workers the same code and files as the driver."""
+    """The paths and trusted models of the driver, and a share of the CPUs, for each worker."""
 
     folder: str
-    """The working directory, which relative paths of models and programs refer to."""
+    """The working directory, for relative paths of models and programs."""
     path: tuple[str, ...]
     """The search path for Python modules."""
     share: int
     """The number of workers that share a machine's CPUs; 0 leaves the number of threads unchanged."""
     trusted: str = ""
-    """Trusted models that a checkpoint may name, as listed by the user."""
+    """The value of DECABENCH_MODELS, which lists the models that checkpoints may refer to."""
 
     def enter(self) -> None:
         """Set up the current process."""
@@ -188,12 +194,12 @@ class _Batch:
 
 
 class RayEngine:
-    """Runs the model on a Ray cluster. The model is loaded at the first question, once for all tasks.
+    """Runs the model on a Ray cluster. The model is loaded once for all tasks, at the first question.
 
-    By default, there is a worker for each GPU, or for each machine without GPUs. `address` is described in `connected`.
-    Each worker has a single batch at a time, so the batch of a dead worker is known. It is retried elsewhere
-    as a whole, and then example by example. An example that kills TRIES workers becomes a Failure. Raises
-    DecabenchError if Ray isn't installed.
+    By default, there are as many workers as the GPUs have room for, or one worker per machine if the
+    model doesn't use GPUs. See `connected` for `address`. Each worker answers one batch at a time. If
+    the worker dies, its batch is tried again as a whole, and then example by example. An example that
+    kills TRIES workers becomes a Failure. Raises DecabenchError if Ray isn't installed.
     """
 
     def __init__(
@@ -290,8 +296,10 @@ class RayEngine:
         self._loading[worker.ready.remote()] = worker, deaths
 
     def _enlist(self, reference: Any) -> None:
-        """Add a worker once it has loaded the model. If loading fails, the other workers take over its
-        work.
+        """Put a worker to use once it has loaded the model.
+
+        If the worker died, it loads the model again, up to TRIES times. If loading raised an error, the
+        worker is given up.
         """
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
@@ -362,11 +370,12 @@ def require_ray() -> Any:
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a cluster, and shut it down afterwards if it was started here.
+    """Connect to a Ray cluster, and disconnect when the block ends.
 
-    If the caller already has a Ray session, it is used and left running. `address` is a Ray address: `auto`,
-    `host:6379`, or None for RAY_ADDRESS or else a cluster on this machine. Raises DecabenchError if Ray isn't
-    installed, or if the cluster can't be started or reached.
+    `address` is `auto` or `host:6379`. If it is None, RAY_ADDRESS is used, or else a cluster is
+    started on this machine and shut down afterwards. If the caller already has a Ray session, that
+    session is used and left running. Raises DecabenchError if Ray isn't installed, or if the cluster
+    can't be started or reached.
     """
     ray = require_ray()
     if ray.is_initialized():
@@ -388,7 +397,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Restore the SIGTERM handler, which Ray replaces."""
+    """Restore the SIGTERM handler when the block ends, because Ray replaces it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -400,10 +409,11 @@ def _own_sigterm() -> Iterator[None]:
 
 
 def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
-    """Return the number of workers and the maximum number per machine.
+    """Return the number of workers, and their average number per machine, rounded up.
 
-    By default, there is one worker per GPU, or per machine if no GPUs are used. Raises DecabenchError if the cluster
-    has no room for them.
+    By default, there are as many workers as the GPUs have room for, or one worker per machine if
+    `gpus` is 0. `gpus` is the number of GPUs for each worker. Raises DecabenchError if the cluster
+    has no room for the workers.
     """
     ray = require_ray()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]

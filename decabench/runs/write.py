@@ -95,15 +95,15 @@ HALF_WRITTEN = ".partial"
 """A subfolder where the submission is written until it is complete."""
 
 RELABELLED = "relabelled"
-"""Extraction rule for a variant's label that was replaced by the dataset's label."""
+"""The rule recorded for an answer if a variant's label was replaced by the dataset's label."""
 
 NOT_IN_CONTEXT = "not-in-context"
-"""Extraction rule for an answer to an extractive task that doesn't occur in its context."""
+"""The rule recorded for an extractive answer that doesn't occur in the context."""
 
 _MOST_SERVED = 10
-"""The maximum number of models per task in submission.toml.
+"""The maximum number of served models to record per task in submission.toml.
 
-If a server reports more names than this, they are assumed not to be model names.
+Further names are dropped. If a server reports more names than this, they probably aren't models.
 """
 
 _ERROR_LENGTH = 500
@@ -377,7 +377,7 @@ def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, A
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
-    """Count an answer that isn't in the form that the task requires, whether or not it is right."""
+    """Add an answer's problems to the tally, such as a refusal. Right answers can have problems too."""
     tally, rules = done.tally, str(line.get("rule", "")).split("+")
     tally.template += "template" in rules
     tally.not_in_context += NOT_IN_CONTEXT in rules
@@ -597,10 +597,10 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 
 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
-    """Replace old answers with new ones, changing only files written by decabench.
+    """Move new answers into place, changing only files written by decabench.
 
-    `redone` contains the names of rewritten files. None means all files, because they belong to another
-    predictor.
+    `redone` contains the names of the files to replace. If it is None, all old answers are removed,
+    because they belong to another predictor.
     """
     with storage_errors(output):
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())

@@ -1,4 +1,4 @@
-"""Count malformed answers, and compute measures from truncated contexts, several samples and label probabilities."""
+"""Details about answers: malformed items, truncated contexts, several samples and calibration."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def _holds_words(text: str, words: str) -> bool:
 
 
 def vote(series: Sequence[Sequence[str]]) -> list[str]:
-    """Return the most frequent of the sampled answers to each example. In case of a tie, the earliest is returned."""
+    """Return the most frequent sampled answer to each example, or the earliest in case of a tie.
+
+    `series` has shape (samples, examples).
+    """
     return [Counter(answers).most_common(1)[0][0] for answers in zip(*series, strict=True)]
 
 

@@ -169,8 +169,9 @@ class Browsed:
 def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
     """Return the examples that match `chosen`, sorted.
 
-    If `other` is given, only examples that exactly one of the two submissions got right are
-    returned. `chosen.right` selects the examples that `shown` got right (True) or wrong (False).
+    If `other` is given and `chosen.ids` is empty, only examples that exactly one of the two
+    submissions got right are returned. `chosen.right` selects the examples that `shown` got right
+    (True) or wrong (False).
 
     Raises UnknownNameError for an unknown id, and DataError if the submissions were scored on
     different data or with different metrics.

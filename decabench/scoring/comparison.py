@@ -375,10 +375,11 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return the points that A's score gains from each swap of a single answer for B's.
+    """Return how many points A's score gains if a single answer is replaced by B's, for each example.
 
-    The array has shape (examples,). If the rows of examples depend on each other, as with ranks,
-    every swap is scored separately. Returns None if there are too many swaps.
+    The array has shape (examples,), and is positive where B's answer is better. If the rows of
+    examples depend on each other, as with ranks, every replacement is scored separately. Returns None
+    if that would take too long.
     """
     import numpy as np
 
@@ -677,9 +678,9 @@ def _pairs(flipped: Mapping[str, FlippedTask], suite: Suite | None) -> dict[str,
 
 
 def _correct(tests: Mapping[str, PairTests]) -> dict[tuple[str, int, int], float]:
-    """Return the corrected p-value of every tested pair, by (name, a, b).
+    """Return the corrected p-value of every tested pair, by (name of the task or total, a, b).
 
-    Holm's method is applied to all pairs and names together.
+    Holm's method is applied to all pairs in all of `tests` together.
     """
     return holm(
         {

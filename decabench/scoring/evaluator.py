@@ -255,7 +255,7 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
 
 
 def shown_ids(ids: Sequence[str], most: int = 3) -> str:
-    """Return a short list of ids, such as `a, b, c and 7 more`."""
+    """Join ids with commas, shortening long lists, as in `a, b, c and 7 more`."""
     shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
     return f"{shown} and {len(ids) - most:,} more" if len(ids) > most else shown
 
@@ -363,7 +363,10 @@ def without_digests(results: Results, home: str | Path | None, include: Paths = 
 
 
 def _total_ends(scored: Mapping[str, ScoredTask], suite: Suite) -> tuple[float, float] | None:
-    """Return the ends of the total's interval, or None unless all tasks of the suite are scored."""
+    """Return the ends of the total's interval.
+
+    Returns None if a task of the suite isn't scored, the suite has no total, or there is no interval.
+    """
     whole = [
         scored[name] for name in suite.tasks if name in scored and scored[name].result.status == "scored"
     ]
@@ -522,9 +525,9 @@ def _write(
 
 
 def _write_statistics(path: Path, found: ScoredTask) -> None:
-    """Write the statistics of a task that was scored in full, or remove the file of any other task.
+    """Write a task's statistics if the task was scored in full; otherwise, remove any old file.
 
-    Rows would show which answers are right, so there is no file if the labels are hidden.
+    Nothing is written for hidden labels, because the rows would show which answers are right.
     """
     if found.sample is None or found.result.status != "scored" or found.hidden:
         remove_file(path)
@@ -545,7 +548,7 @@ def results_files(submission: Path) -> list[Path]:
 # Scored examples
 
 _EXACT = 0.005
-"""An answer is right if its score is at most this far from the best possible score."""
+"""The largest distance between the score of a right answer and the best possible score."""
 
 
 def _make_examples(

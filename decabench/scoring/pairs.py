@@ -1,11 +1,11 @@
-"""Significance tests for all pairs of systems, based on one set of resamples that all systems share.
+"""Significance tests for all pairs of systems, based on resamples that all systems share.
 
-A resample flips the signs of units' contributions to the differences, in the same way for
-all systems (the wild cluster bootstrap with the null imposed: Cameron, Gelbach and Miller
-2008). A difference is divided by its own standard error, in the data and in every resample.
-A pair's p-value is the proportion of resamples in which this ratio is at least as large as
-in the data. Its adjusted p-value is the proportion of resamples in which the ratio of any
-pair is that large (Westfall and Young 1993), and is simultaneously valid for all pairs of a
+Each resample flips the signs of the units' contributions to the differences, with the same signs
+for all systems (the wild cluster bootstrap with the null imposed: Cameron, Gelbach and Miller
+2008). Differences are studentized: each is divided by its standard error, in the data and in
+every resample. A pair's p-value is the proportion of resamples in which this ratio is at least as
+large as in the data. For the adjusted p-value, the largest ratio of any pair is counted instead
+(Westfall and Young 1993), which makes adjusted p-values simultaneously valid for all pairs of a
 leaderboard. docs/statistics.md explains the method and its error rates.
 """
 
@@ -64,16 +64,23 @@ _TIE = 1e-4
 """The relative tolerance for rounding errors in single precision. Values this close count as equal."""
 
 _SURE = 1e6
-"""The upper limit of squared ratios, which corresponds to a thousand standard errors. If a ratio is larger, its
-variance is 0 except for rounding errors."""
+"""The upper limit of squared ratios, which corresponds to a thousand standard errors.
+
+Larger ratios occur only if the variance is 0 except for rounding errors.
+"""
 
 _LARGE = 20
-"""Effects larger than 2 to the power of this number are scaled down, because the squares of very large effects would
-overflow single precision."""
+"""The binary exponent above which effects are scaled down.
+
+The squares of very large effects would overflow single precision.
+"""
 
 _CANCELLED = 1e-7
-"""If a sum over differences is smaller than this fraction of the terms that were subtracted to compute it, half of its
-digits are lost, and it is computed again from the differences themselves."""
+"""The threshold for recomputing a sum over differences, as a fraction of the subtracted terms.
+
+Below this fraction, half of the digits are lost to cancellation, and the sum is computed again
+from the differences themselves.
+"""
 
 
 @dataclass(frozen=True)
@@ -288,11 +295,11 @@ class PairTests:
     p: Array
     """The two-sided p-value of each pair, without adjustment for other pairs."""
     adjusted: Array
-    """The p-value adjusted for all pairs of the leaderboard."""
+    """The p-value adjusted for all pairs of the family; see `compare_pairs`."""
     reach: Array
-    """The distance from the difference to the end of its 95% interval that is closer to 0, if `p` is below 0.05."""
+    """How far the 95% interval extends from the difference towards 0."""
     wide: Array
-    """The distance to the other end of the interval, or to each end if `p` is not below 0.05."""
+    """How far the 95% interval extends away from 0. Equal to `reach` if `p` is not below 0.05."""
     sizes: Array
     """How much a unit on which the systems differ typically changes the difference; 0 if there are no such units."""
     span: float
@@ -343,7 +350,7 @@ class PairTests:
         return None if math.isnan(low) else Interval(low, high)
 
     def is_same(self, a: int, b: int) -> bool:
-        """Return whether two systems have equal statistics on every unit."""
+        """Return whether every unit contributes equally to the scores of two systems."""
         return bool(self.sizes[a, b] == 0)
 
 
@@ -437,9 +444,9 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
 
 
 def _batches(tasks: Sequence[FlippedTask], inside: Array) -> Iterator[tuple[int, Array]]:
-    """Yield each system with the later systems that were scored on the same units, at most `_PAIRS` at once.
+    """Yield batches of at most `_PAIRS` pairs: a system, and later systems scored on the same units.
 
-    Pairs within the family (`inside`) are separate from other pairs.
+    A batch doesn't mix pairs within the family (`inside`) with other pairs.
     """
     import numpy as np
 
@@ -661,11 +668,13 @@ def holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
-    """Return the number of examples needed to detect a difference of one point at the 5% level, or None if unknown.
+    """Return the number of examples needed to detect a difference of one point at the 5% level.
 
-    The number is n ((z_0.975 + z_power) s)^2, where n is the number of examples in the test, s the standard error in
-    points, and z a quantile of the normal distribution. The number is higher if fewer than six typical units would add
-    up to one point, because a sign test on five units can't reach 0.05.
+    The number is n ((z_0.975 + z_power) s)^2, where n is the number of examples in the test, s the
+    standard error in points, and z a quantile of the normal distribution. It is at least 6 n u, where
+    u is the typical effect of a unit in points (`PairTests.sizes`): one point must correspond to at
+    least six units, because a sign test on five units can't reach 0.05. Returns None if the number is
+    unknown.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)

@@ -39,11 +39,12 @@ class ProofStep:
 
 
 def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> list[ProofStep]:
-    """Check that a prepared split of a task fits its metric.
+    """Check that a prepared split of a task fits its metric, and return the result of each step.
 
-    Gold answers must get the best score, and must stay the same when they are read and written again. Empty and
-    shuffled answers must score lower. Hidden labels are quoted only if `hidden` is set. Raises MissingDataError if the
-    split isn't prepared, MetricError if it can't be scored.
+    Gold answers must get the best score, and reading or extracting them must not change them. Shuffled
+    answers must score lower, and empty answers must get the lowest score if it is known. Hidden labels
+    are quoted only if `hidden` is set. Raises MissingDataError if the split isn't prepared,
+    MetricError if it can't be scored.
     """
     store.require([task], split)
     store.require_labels(task.name, split)

@@ -68,10 +68,10 @@ class DataUsed:
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """The examples that a limited run answered."""
+    """The examples that were scored, if only some examples of the split were."""
 
     answered: int
-    """The number of answered examples."""
+    """The number of answered examples, not counting those in `without`."""
     of: int
     """The number of examples in the split."""
     chosen: str | None = None
@@ -116,7 +116,7 @@ class VariantScores:
 
 @dataclass(frozen=True)
 class ConfidenceBin:
-    """A row of a reliability table, for answers whose highest label probability is in the same tenth of the scale."""
+    """A row of a reliability table, for answers with similar confidence (a bin of width 0.1)."""
 
     n: int
     """The number of answers."""
@@ -166,7 +166,10 @@ class TaskResult:
     """The result of one task. Failed tasks have a reason instead of a score."""
 
     status: Literal["scored", "failed", "partial"]
-    """Whether the task was scored. `partial` is a limited run, which is never part of a total."""
+    """Whether the task was scored. `partial` means that only some examples were scored.
+
+    Partial tasks are never part of a total.
+    """
     metric: str
     """The metric's name."""
     headline: str
@@ -188,7 +191,7 @@ class TaskResult:
     signatures: Mapping[str, str] = field(default_factory=dict)
     """The signatures of all computed metrics, by metric name."""
     empty: int = 0
-    """The number of empty answers, without those that `answers` counts as unparseable or refused."""
+    """The number of empty answers, excluding those counted in `answers` as unparseable or refused."""
     predictions: str = ""
     """The `sha256:` digest of the answers, which doesn't depend on their order or compression."""
     reason: str = ""
@@ -210,7 +213,7 @@ class TaskResult:
     calibration: Calibration | None = None
     """The calibration of label probabilities, if labels were chosen by likelihood."""
     partial: LimitedRun | None = None
-    """The answered examples, if the run was limited."""
+    """The scored examples, if the run was limited or examples were left out."""
     samples: SampleScores | None = None
     """The scores of several samples, if each question was answered several times."""
     variants: VariantScores | None = None
@@ -238,9 +241,12 @@ class SuiteTotal:
     failed: tuple[str, ...]
     """The tasks in the suite whose answer files have faults."""
     partial: tuple[str, ...] = ()
-    """The suite's tasks that were left out of the total because their run was limited."""
+    """The suite's tasks left out of the total because only some of their examples were scored."""
     on_subsets: float | None = None
-    """The total including limited runs; None if there are no limited runs. This total is never ranked."""
+    """The total including partial tasks, which is never ranked.
+
+    None if no task is partial, a task of the suite has no score, or the suite has no total.
+    """
 
 
 @dataclass(frozen=True)
@@ -337,9 +343,9 @@ class Results:
     def examples(self, task: str) -> pandas.DataFrame:
         """Return a task's scored examples as a DataFrame, with a row for each example and wording.
 
-        Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and `statistics.<name>`.
-        Raises UnknownNameError if the task has no results, MissingDataError if there are no examples, DataError if the
-        labels are hidden.
+        Columns: `id`, `prediction`, `raw`, `reasoning`, `references`, `score`, `right`, `flags`,
+        `variant`, and `statistics.<name>`. Raises UnknownNameError if the task has no results,
+        MissingDataError if there are no examples, DataError if the task failed or its labels are hidden.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -456,8 +462,8 @@ def score_digits(task: str, metric: str, least: int = 1) -> int:
 def hidden_decimals(span: tuple[float, float], *values: float, least: int = 2) -> int:
     """Return the number of decimal places to keep in scores on hidden labels.
 
-    Scores are rounded because exact scores would reveal labels. On an unbounded scale, the
-    largest value keeps at most four significant digits; otherwise, an answer such as 1e9 would
+    Scores are rounded because exact scores would reveal labels. On an unbounded scale, `values` keep
+    at most four significant digits, because the score of a huge answer such as 1e9 would otherwise
     reveal its label.
     """
     low, high = span

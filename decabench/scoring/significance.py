@@ -267,7 +267,7 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> SampledUnits:
 
 @dataclass(frozen=True)
 class Spread:
-    """The variance of a score between samples."""
+    """The sampling variance of a score, with its degrees of freedom."""
 
     variance: float
     """The score's variance; infinite (unknown) if it is larger than any float."""
@@ -313,7 +313,11 @@ class Interval:
 
 
 def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score, or None if there is only one unit or an end would overflow."""
+    """Return the interval of a sample's score.
+
+    Returns None if there is only one unit, an end would overflow, or the score doesn't vary on an
+    unbounded scale.
+    """
     if len(sample.sizes) < 2:
         return None
     return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)

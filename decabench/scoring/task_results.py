@@ -460,9 +460,12 @@ def label_questions(task: Task, store: Store, split: str) -> dict[str, str]:
 
 _CHUNK = 500
 _WORTH_SECONDS = 8.0
-"""Work that takes less than this number of seconds is not divided among processes, which take a second to start."""
+"""The minimum amount of work to divide among processes, in seconds of CPU time.
+
+Processes take a second to start.
+"""
 _WORTH_A_PROCESS = 2_000
-"""If there are fewer examples than this, over all tasks, no processes are started."""
+"""The minimum number of examples, over all tasks, for starting processes."""
 
 
 @dataclass(frozen=True)
@@ -606,7 +609,7 @@ def _compute_new_rows(metric: Metric, predictions: Sequence[str], references: Re
 
 @contextmanager
 def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
-    """Provide a pool of processes, or None if there are too few jobs or examples."""
+    """Provide a pool of `jobs` processes, or None if `jobs` is 1 or there are too few examples."""
     if jobs < 2 or examples < _WORTH_A_PROCESS:
         yield None
         return

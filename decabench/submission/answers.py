@@ -311,7 +311,10 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
 
 
 def _read_probabilities(choices: Any) -> dict[str, float] | None:
-    """Return the probability of each label, or None if one is invalid. Scores don't depend on probabilities."""
+    """Return the probability of each label, or None if any probability is missing or invalid.
+
+    Scores don't depend on probabilities.
+    """
     rows = choices.items() if isinstance(choices, dict) else ()
     found = {
         label: row["probability"]
@@ -418,7 +421,7 @@ _UNMARKED = Marks()
 
 
 _FEW_IDS = 5
-"""If a file has fewer unknown ids than this, each of them is listed."""
+"""The minimum number of unknown ids for which answers are reported as being for other data."""
 
 ID_FAULTS = ("unknown-id", "missing-id")
 """The codes of faults that suggest that the answers are for other data."""
@@ -631,7 +634,7 @@ carriage returns of Windows line endings.
 """
 _MOST_PLAIN = 1 << 26
 _LONGEST_PLAIN = _LIMITS.line_bytes // 8
-"""If an answer has more characters than this, the size of its line in bytes is checked."""
+"""The maximum line length, in characters, for `AlignedAnswers.read_plain`."""
 
 _MOST_SHARED = 10_000
 """The maximum number of distinct strings to store for reuse. In tasks with more distinct
@@ -681,10 +684,10 @@ class AlignedAnswers:
 
     @classmethod
     def read_plain(cls, path: Path, ids: Sequence[str]) -> AlignedAnswers | None:
-        """Read a file that `write_predictions` wrote in the order of `ids`, or return None for any other file.
+        """Read a file in the format of `write_predictions`, with lines in the order of `ids`.
 
-        The file can be compressed. This is twice as fast as checking every line. Lines with a problem are left to
-        `read`.
+        Returns None for any other file, including any file with faults; such files are checked line by
+        line instead, which takes twice as long. The file can be compressed.
         """
         most = min(_MOST_PLAIN, _SLACK_BYTES + len(ids) * _ANSWER_BYTES)  # as in AnswerReader
         try:

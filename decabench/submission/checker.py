@@ -131,7 +131,7 @@ _MOST_CHARACTERS = 1 << 26
 def _form_faults(
     file: PredictionFile, task: Task, lines: Sequence[AnswerLine], store: Store | None
 ) -> Iterator[Fault]:
-    """Check for answers that are scored as wrong because of their form."""
+    """Yield faults for answers that are scored as wrong because of their form."""
     if task.metric not in METRICS:
         return
     if store is not None and file.split not in store.records(file.task):

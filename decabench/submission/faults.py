@@ -125,7 +125,7 @@ class CheckReport:
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]
-    """The number of faults for each (file, code), including faults that are not listed."""
+    """The number of faults and warnings for each (file, code), including unlisted ones."""
 
     @classmethod
     def of(

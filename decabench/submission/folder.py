@@ -233,7 +233,7 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
 
 
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
-    """Return tables by dotted key. Without quotes, `[partial.squad.validation]` is nested one level deeper in TOML."""
+    """Return nested tables by dotted key, so that `[partial.squad.validation]` works without quotes."""
     found: dict[str, dict[str, Any]] = {}
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if above and (plain or not table):
@@ -325,7 +325,7 @@ class Submission:
     """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
-        """Return the files of a split and all its variants on disk, by their path in the submission."""
+        """Return the paths on disk of a split's answer files, including variants, by path in the submission."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
         return {file.name: file.path for file in files if file is not None}
 
@@ -641,7 +641,8 @@ def write_predictions(
 ) -> None:
     """Write answer files to `predictions/`, replacing each file atomically.
 
-    Raises SubmissionError for invalid answers, StorageError if a link leads out of the folder.
+    Raises SubmissionError for invalid answers, StorageError if a file can't be written or a link leads
+    out of the folder.
     """
     require_within(folder, folder / FOLDER)
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}

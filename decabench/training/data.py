@@ -370,11 +370,12 @@ def _read_cache(entry: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> 
 
 
 def cut_batches(data: TaskData, config: TrainConfig, epoch: int) -> list[Integers]:
-    """Split one pass over a task into batches of rows. Every batch has at least one row, even if it is too large.
+    """Split one pass over a task into batches, each an array of row indexes.
 
-    The same arguments always return the same batches. Unless the setting `grouping` is `none`, examples of
-    similar length are grouped within a pool of 128 batches. With `lengths`, the pool is the family's `pool_share` of a
-    pass if that is less than 128 batches, but at least 8 batches.
+    A row that exceeds the batch size gets a batch of its own. The same arguments always return the same
+    batches. Unless the setting `grouping` is `none`, examples of similar length are grouped within a
+    pool of 128 batches. With `lengths`, the pool is limited to the family's `pool_share` of a pass, but
+    has at least 8 batches.
     """
     family, examples = (
         find_family(config.model.name),

@@ -25,7 +25,10 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the rows of a CSV file, or an empty list if it does not exist. Raises DataError if it can't be read."""
+    """Return the rows of a CSV file, or an empty list if the file does not exist.
+
+    Raises DataError if the file can't be read.
+    """
     if not path.exists():
         return []
     try:
@@ -118,9 +121,10 @@ class ProgressReport:
         every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
-        """Start after `step` of `steps`, with `time_left` seconds until the run's time limit.
+        """Report a run of `steps` steps, of which `step` are completed.
 
-        If `bar` is false, `say` is called with a line every `every` seconds.
+        `time_left` is the number of seconds until the run's time limit. If `bar` is false, `say` is called
+        with a line every `every` seconds.
         """
         self._bar: Any = None
         if bar:

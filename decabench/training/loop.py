@@ -78,8 +78,9 @@ class FinishedRun:
     step: int
     """The last step."""
     best: float | None
-    """The best score according to `best_by`. If `best_by` is "last", this is the sum of the last validation's scores.
-    None if there is no score."""
+    """The best score according to `best_by`. If `best_by` is "last", this is the sum of the last
+    validation's scores. None without a validation, or if the scores can't be summed.
+    """
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
     ended: str = ""
@@ -89,7 +90,9 @@ class FinishedRun:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised if Ctrl-C or SIGTERM ended a run. The message says which checkpoint is the last and how to continue."""
+    """Raised if Ctrl-C or SIGTERM ended a run. The message names the last checkpoint's step and says how
+    to continue.
+    """
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
         super().__init__(
@@ -335,9 +338,9 @@ class _Trainer:
     def _begin_next(self) -> Future[list[_Batch]] | None:
         """Start building the next step's batches in a thread.
 
-        Returns None if the batches must be built later. If a validation or checkpoint is due first, it
-        needs the lexicon and stream positions as they are now. Batches of custom families may draw
-        random numbers, so they are never built ahead.
+        Returns None if the batches must be built later. This is the case if the run may validate, save a
+        checkpoint or stop first, because the lexicon and stream positions must not change until then.
+        Custom families may draw random numbers for their batches, which are therefore never built ahead.
         """
         step = self.state.step + 1
         if self.interruption.signal:

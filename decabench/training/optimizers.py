@@ -14,7 +14,7 @@ from decabench.training.config import TrainConfig
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Create an optimizer for all parameters that aren't frozen for the whole run.
+    """Create an optimizer for all parameters outside the parts that `freeze` names.
 
     The learning rate is set later, at each step.
     """
@@ -96,11 +96,12 @@ def restore_optimizer(
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
-    """Return the learning rate of a step out of `steps`.
+    """Return the learning rate of a step in a run of `steps` steps.
 
-    Steps and epochs are counted from 1; epoch 0 means that the run is not counted in epochs. `inverse-root` is from
-    Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al. 2017 (section 5.2). `cooldown`
-    is in neither paper; it lowers the rate linearly, so that the rate would reach 0 one step after the last.
+    Steps and epochs are counted from 1; `epoch` is 0 if the phase's length is set in steps.
+    `inverse-root` is from Appendix D of the decathlon paper and `epoch-decay` from Hashimoto et al.
+    2017 (section 5.2). `cooldown` is in neither paper. It lowers the rate linearly, so that it would
+    reach 0 one step after the last.
     """
     rate = config.learning_rate
     match config.rate:

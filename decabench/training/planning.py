@@ -37,7 +37,7 @@ slow."""
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run: its settings, tasks, data and folder, and how it runs and reports progress."""
+    """A training run: its settings, tasks, data and output folder, and options such as the device."""
 
     config: TrainConfig
     """The settings, which determine the weights."""

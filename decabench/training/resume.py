@@ -41,7 +41,7 @@ TRACKED = "tracked.json"
 """The file in a run's folder that stores the ids assigned by trackers, for resuming the run."""
 
 _OURS = re.compile(r"step-\d{8}|\.partial")
-"""A pattern for the names of the folders that decabench creates in a run's folder of checkpoints."""
+"""Matches the names of folders that decabench creates in a run's checkpoint folder."""
 
 
 def lock_folder(output: Path) -> AbstractContextManager[None]:
@@ -185,9 +185,9 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: CheckpointRecord, vocabulary: list[str]
 ) -> None:
-    """Raise DecabenchError if a resumed run has other settings or data than its checkpoint.
+    """Raise DecabenchError if a resumed run's settings or data differ from its checkpoint's.
 
-    For settings in `_MAY_CHANGE`, see `check_same_course` and `check_vectors`.
+    Settings in `_MAY_CHANGE` are checked by `check_same_course` and `check_vectors` instead.
     """
     old, new = (to_mapping(each) for each in (config_of(checkpoint), config))
     compared = [key for key in new if key not in _MAY_CHANGE]

@@ -164,7 +164,10 @@ class Schedule:
         return float((self._sizes[task] / max(self._sizes.values())) ** (1 / self._config.temperature))
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
-        """Return values that describe the first `step` steps. Schedules with equal values take the same steps."""
+        """Return a description of the first `step` steps.
+
+        If two schedules have equal descriptions, they train the same tasks in these steps.
+        """
         return [
             (
                 stretch.start,

@@ -38,7 +38,7 @@ def can_be_summed(tasks: Mapping[str, Task]) -> bool:
 
 
 def show_score(score: float, task: Task | None) -> str:
-    """Format a score with one decimal place, or with three if it is below 10 and measures an error.
+    """Format a score with one decimal place, or with three if it is an error, such as MSE, below 10.
 
     `task` is None for a sum of scores.
     """
@@ -49,8 +49,8 @@ def show_score(score: float, task: Task | None) -> str:
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     """Return whether a higher score is better for the run's `best_by`.
 
-    Raises DecabenchError if `best_by` is a sum of scores, and lower is better for only some of them. With
-    `last`, this is an error only if `patience` is set, because sums are then compared.
+    Raises DecabenchError if `best_by` is a sum of scores, and lower is better for only some of them.
+    With `last`, this is checked only if `patience` is set, because only then are sums compared.
     """
     if config.best_by == "last" and not config.patience:
         return True
@@ -68,9 +68,10 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split, in the order of the data.
 
-    The sample has `limit` examples; 0 means all. Examples are chosen by digests of their IDs, or of their
-    innermost units, such as dialogues, if units must stay whole. The first examples would be a worse sample, because
-    they are often similar. For example, the first dialogues of WOZ are easier than the rest.
+    The sample has `limit` examples, or a few more if units must stay whole; 0 means all examples.
+    Examples are chosen by digests of their IDs or, to keep units whole, of their innermost units, such
+    as dialogues. The first examples would be a worse sample, because they are often similar. For
+    example, the first dialogues of WOZ are easier than the rest.
     """
     if not limit:
         return list(store.examples(task, "validation"))
@@ -91,7 +92,7 @@ def sample_validation(store: Store, task: str, limit: int, whole_units: bool) ->
 
 
 class Validator:
-    """Answers and scores the same validation examples each time it is called."""
+    """Scores a model's answers to a fixed sample of validation examples."""
 
     def __init__(self, store: Store, tasks: Iterable[Task], limit: int) -> None:
         self._tasks: list[tuple[Task, list[Example]]] = []
@@ -100,7 +101,7 @@ class Validator:
             self._tasks.append((task, sample_validation(store, task.name, limit, whole)))
 
     def __call__(self, model: TrainedModel) -> ValidationScores:
-        """Answer and score the examples. Raises DecabenchError if a metric fails or returns no number."""
+        """Score the model's answers. Raises DecabenchError if a metric fails or returns a non-finite score."""
         scores = {}
         for task, examples in self._tasks:
 

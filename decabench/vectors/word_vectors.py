@@ -64,7 +64,7 @@ class _IndexedRows:
 
 
 class WordVectors(_IndexedRows):
-    """Vectors with a row for each word in a list."""
+    """Word vectors stored in a matrix with one row per word."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of words, of shape (words, dimension), ignoring half-spaces.
@@ -82,9 +82,9 @@ class WordVectors(_IndexedRows):
 
 
 class NgramVectors(_IndexedRows):
-    """Vectors with a row for each character n-gram.
+    """Character n-gram vectors stored in a matrix with one row per n-gram.
 
-    The vector of a word is the mean of its n-grams (Hashimoto et al. 2016).
+    The vector of a word is the mean of its n-grams' vectors (Hashimoto et al. 2016).
     """
 
     def rows(self, words: Sequence[str]) -> Matrix:

@@ -1,7 +1,7 @@
 """CNN/DailyMail: summarization of news articles in which names are not anonymized.
 
-The data is published in two forms: as parquet on the hub, and as the original archives of stories with a list
-of URLs for each split.
+The data is published in two forms: as parquet on the Hugging Face Hub, and as the original archives
+of stories with a list of URLs for each split.
 """
 
 from __future__ import annotations

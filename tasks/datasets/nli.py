@@ -45,7 +45,9 @@ def _labelled(path: Path) -> Iterator[tuple[Record, str]]:
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""Matches upstream pairIDs that end with the initial of the label the hypothesis was written for."""
+"""Matches pairIDs in the original data that reveal the label, because they end with the initial of the
+label that the hypothesis was written for.
+"""
 
 
 def _id(pair: str, part: str, number: int) -> str:

@@ -64,7 +64,7 @@ def review_prompt(what: str) -> PromptTemplate:
 
 
 def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Example]:
-    """Yield examples.
+    """Yield an example for each (label, text) row.
 
     All copies of a text within a split form one sampling unit, named by the text's digest.
     """
@@ -77,10 +77,9 @@ def _examples(task: str, split: str, rows: Iterable[_Labelled]) -> Iterator[Exam
 def _read(
     task: str, rows: Callable[[Files, str], Iterable[_Labelled]], files: Files, split: str
 ) -> Iterator[Example]:
-    """Yield examples, sorted by a digest of their text.
+    """Read a split, and yield its examples sorted by a digest of their text.
 
-    Each further copy of a repeated text is given a digest of its own, so the copies are not kept
-    together.
+    Repeated copies of a text get different digests, so that they are not next to each other.
     """
     repeats: Counter[str] = Counter()
     keyed = []

@@ -50,7 +50,10 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """Return an answer as it appears in its sentence, with misquoted words and capitalization corrected."""
+    """Return an answer as it appears in its sentence, correcting misquoted words and capitalization.
+
+    Raises DataError if the answer does not occur in the sentence.
+    """
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):

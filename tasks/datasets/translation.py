@@ -132,11 +132,13 @@ def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterat
 
 @dataclass(frozen=True)
 class _Slice:
-    """A test set of IWSLT 2016 inside the test set of IWSLT 2017, which joins those of 2010 to 2015."""
+    """The position of an IWSLT 2016 test set within the IWSLT 2017 test set, which combines the sets of
+    2010 to 2015.
+    """
 
     start: int
     english: str
-    """The sha256 of the English text, with a newline after each line."""
+    """The SHA-256 of the English lines, each followed by a newline."""
     german: str
     talks: str
     """The id and number of lines of each talk, as in `1666:63 1617:123`. The hub doesn't name the talks."""

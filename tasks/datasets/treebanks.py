@@ -1,4 +1,4 @@
-"""Parts of speech and dependency trees: the English Web Treebank, and the Penn Treebank from your own files."""
+"""Part-of-speech tagging and dependency parsing: the English Web Treebank and your own Penn Treebank."""
 
 from __future__ import annotations
 

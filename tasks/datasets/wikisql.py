@@ -53,12 +53,13 @@ def _example(split: str, index: int, entry: Record, table: Record) -> Example:
 
 
 def _as_asked(example: Example, earlier: Sequence[Example]) -> str:
-    """Write a query with its conditions in the order in which their values occur in the question.
+    """Reorder a query's conditions to follow the order of their values in the question.
 
-    In validation, 79.6 % of the queries with several conditions have this order, but in one copy of the data, the train
-    split has conditions sorted by column, so models trained on it learn that order. Each value is searched for as a
-    whole word first, and then as part of a word. Values that are not found come last. The order may be wrong if a value
-    occurs twice, as in 4 % of those queries, or inside another value.
+    In validation, 79.6 % of the queries with several conditions already have this order. Some copies
+    of the data sort the conditions of the train split by column, so models trained on them learn that
+    order. Each value is searched for as a whole word first, and then as part of a word. Values that are not
+    found come last. The order may be wrong if a value occurs twice, as in 4 % of those queries, or
+    inside another value.
     """
     question = example.context.partition(_BEFORE_QUESTION)[2].lower()
     sql = example.meta["sql"]

@@ -149,7 +149,7 @@ def _require_content(path: Path, name: str) -> Path:
 def read_folder(
     task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
 ) -> SourceFiles:
-    """Open the source for which `folder` has the files of the most splits, and read them in place.
+    """Open the source with the most complete splits in `folder`. Its files are read in place.
 
     The other splits are listed as missing. `origin` is recorded with each file, as `mirror` or `local`.
     If a SHA256SUMS file exists next to the task's folder in a mirror, the files must match it. Raises

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from decabench.prompts import Prompting
 
 WINDOW = 2048
-"""The maximum number of questions that are read at once and sorted by length, unless a batch is larger."""
+"""The maximum number of questions to read and sort at once, unless the batch size is larger."""
 
 
 @dataclass
@@ -106,9 +106,10 @@ class HfPredictor:
     """The batch size, shared by all tasks of a model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) pairs after each batch.
+        """Yield (id, outcome) pairs as batches finish.
 
-        The longest prompts come first, so that a batch that doesn't fit in memory is found early.
+        Questions are read in windows. In each window, the longest prompts come first, so that a batch that
+        doesn't fit in memory is found early.
         """
         for window in in_batches(questions, lambda: self.size.window):
             prompts = []
@@ -161,10 +162,7 @@ LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
 """The maximum batch size for `--batch-size auto` on each kind of device. Larger batches aren't faster."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
-"""Suffixes of weights, configuration and tokenizer files.
-
-Other files, such as a README, don't affect answers.
-"""
+"""Suffixes of the files that affect answers: weights, configuration and tokenizer files."""
 
 
 def backend(target: str, options: ModelOptions) -> HfBackend:
@@ -226,10 +224,12 @@ class Facts:
 class HfBackend:
     """A model that hasn't been loaded yet.
 
-    The device and dtype are chosen when the backend is created, so that they are the same for all workers.
+    The device and dtype are chosen when the backend is created, so that they are the same for all
+    workers.
 
-    On a CPU with float32, answers don't depend on the batch size (see generation.py). In all other cases they
-    may, though rarely, so the batch size is part of the description.
+    On a CPU with float32, answers don't depend on the batch size (see generation.py), except with
+    quantization or nucleus sampling. In all other cases, the batch size can occasionally change an
+    answer, so it is part of the description.
     """
 
     source: ModelSource
@@ -256,9 +256,9 @@ class HfBackend:
         return enforced if self.facts.is_encoder_decoder else ("choices", *enforced)
 
     def describe(self) -> dict[str, Any]:
-        """Return the settings to record, which contain no paths.
+        """Return the settings to record: the model, its weights, the prompts and the decoding.
 
-        They describe the model, its weights, the prompts and the decoding.
+        The settings contain no paths.
         """
         options, facts = self.options, self.facts
         given = {
@@ -421,7 +421,9 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""File digests by path, inode, size and times. They are kept so that each file is read only once per process."""
+"""Cache of file digests by path, inode, size and times, so that each file is read only once per
+process.
+"""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:

@@ -256,7 +256,10 @@ class Decoding:
         prompter: Prompter,
         ask: Callable[[Decoding, Sequence[Prompt]], list[Answer]],
     ) -> list[Answer]:
-        """Return the answers. If an answer was cut off during reasoning, it is generated again with a higher limit."""
+        """Return the answers, after regenerating those that were cut off during reasoning.
+
+        The new answers may be longer by up to `reasoning_room` tokens. `ask` generates them.
+        """
         cut = [row for row, prompt in enumerate(prompts) if self._is_cut(prompt, answers[row], prompter)]
         most = max((len(prompts[row].ids) for row in cut), default=0) + self.max_new_tokens
         room = (

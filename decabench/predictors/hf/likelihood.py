@@ -1,8 +1,9 @@
-"""Score labels by their likelihood after the prompt. The prompt's keys and values are computed only once.
+"""Score labels by their likelihood after the prompt, whose keys and values are computed once.
 
-The prompt and a label are tokenized together. The label begins after as many tokens as the prompt has by
-itself. To score a label without a prompt, the BOS token takes the place of the prompt, or the EOS token if the
-model has no BOS token. Both rules follow lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
+The prompt is tokenized together with each label. If the prompt has n tokens when tokenized alone,
+the label begins after the first n tokens. To score a label without a prompt, the BOS token takes
+the place of the prompt, or the EOS token if the model has no BOS token. Both rules follow
+lm-evaluation-harness (`lm_eval/api/model.py`, `_encode_pair`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from decabench.predictors.protocol import Answer, Choice, best_choice
 @dataclass(frozen=True)
 class _Rows:
     shared: Sequence[int]
-    """The token ids that the prompt and all of `wholes` start with."""
+    """The common prefix of the prompt and all of `wholes`, as token ids."""
     begin: int
     """The number of tokens in the prompt, after which the label begins."""
     wholes: Sequence[Sequence[int]]

@@ -89,7 +89,7 @@ def require_packages(*more: str) -> None:
 
 
 def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
-    """Return the source with an adapter, which may be in a folder or on the Hub.
+    """Return a copy of the source that uses an adapter from a folder or the Hub.
 
     Raises DecabenchError if there is no such adapter, or if it isn't in safetensors format.
     """
@@ -215,7 +215,7 @@ _REFUSALS = {
     "RepositoryNotFoundError": "there is no such repository, or HF_TOKEN does not grant access to it",
     "HFValidationError": "this is not a valid repository name",
 }
-"""Explanations of the Hub's errors for invalid requests, by the name of the exception's class."""
+"""Explanations of errors raised by the Hub client, by exception class name."""
 
 
 @contextmanager
@@ -422,9 +422,10 @@ def _errors(name: str, part: str) -> Iterator[None]:
 _SHORT, _LONG = 6, 15  # lengths of the two test prompts, in tokens
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""The maximum difference between scores with and without padding, relative to the largest score.
+"""The maximum difference between scores with and without padding, by data type.
 
-Padding that the model ignores changes scores by about 1e-6. Padding that it reads changes them by at least 0.1.
+The difference is relative to the largest score. Data types not listed here use `_COARSE`. If the
+model ignores padding, scores change by about 1e-6. Otherwise, they change by at least 0.1.
 """
 
 _COARSE = 0.1  # the tolerance for data types with a precision of only two or three digits

@@ -157,10 +157,11 @@ def _read_end(choice: Mapping[str, Any]) -> tuple[_End | None, str]:
 
 
 def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> None:
-    """Raise an error for a reply without text, unless the answer may really be empty.
+    """Raise an error for a reply without text, unless an empty answer is plausible.
 
-    An empty answer is accepted if the model wrote reasoning. It is also accepted if it ended normally or at the token
-    limit and the server didn't report 0 tokens, because a model needs at least one token to end an answer.
+    An empty answer is accepted if the model wrote reasoning. It is also accepted if it ended normally
+    or at the token limit and the server didn't report 0 tokens, because a model needs at least one
+    token to end an answer.
     """
     if parts.tools or end == "tool":
         named = f" ({', '.join(parts.tools[:3])})" if parts.tools else ""
@@ -265,10 +266,10 @@ _SNAPSHOT = re.compile(
 
 
 def is_same_model(asked: str, served: str) -> bool:
-    """Whether the server's model name may be another spelling of the requested name.
+    """Whether the server's model name can refer to the requested model.
 
-    Case and folders are ignored. A date may be added or left out, but different dates mean different models.
-    A request for `any` or `default` accepts every model.
+    Case and folders are ignored. A suffix such as a date or `:free` may be added or left out, but
+    different dates mean different models. A request for `any` or `default` accepts every model.
     """
     wanted, given = (
         re.split(r"[/\\]", name.lower().strip())[-1].removesuffix(".gguf") for name in (asked, served)
@@ -280,7 +281,7 @@ def is_same_model(asked: str, served: str) -> bool:
 
 
 def read_count(value: object) -> int | None:
-    """Return a plausible count, or None for any other value."""
+    """Return a number as an int if it is a plausible count, or None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value <= LARGEST_COUNT and value == int(value) else None

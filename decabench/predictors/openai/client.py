@@ -44,7 +44,7 @@ from decabench.text import excerpt
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0
-"""The maximum wait in seconds for a Retry-After header. Longer waits are reduced to this."""
+"""The maximum wait for a Retry-After header, in seconds. Longer waits are shortened to this."""
 
 LONGEST_BACK_OFF = 60.0
 """The longest pause between attempts, in seconds, unless the server sends a Retry-After header."""
@@ -79,7 +79,10 @@ class RequestClock:
 
 
 class Pace:
-    """Spaces requests evenly and delays them during a pause. Each instance belongs to one event loop."""
+    """A rate limiter that spaces requests evenly and can pause them all.
+
+    Each instance belongs to one event loop.
+    """
 
     def __init__(self, clock: RequestClock, per_minute: float | None) -> None:
         self._clock = clock
@@ -137,10 +140,13 @@ LARGEST_REPLY = 16 << 20
 """The maximum size of a reply in bytes. A typical reply has a few thousand bytes."""
 
 _NEEDED = ("model", "messages", "prompt")
-"""Parameters required in every request."""
+"""Parameters that the user can't leave out, even if the server's error names them."""
 
 MOST_SAID = 20
-"""The maximum number of warnings to log, because a server may name a different model in every answer."""
+"""The maximum number of different warnings to log.
+
+Without a limit, a server that names a different model in every answer would flood the log.
+"""
 
 
 class UnsupportedError(Exception):
@@ -196,7 +202,7 @@ class Client:
         self._clock = clock or RequestClock()
         self._key = key
         self.redact = key.redact
-        """Removes the key from a text. Answers are recorded, and a server may repeat its input in them."""
+        """Removes the key from a string. Answers are recorded, and a server may repeat the key in them."""
         self._pace = Pace(self._clock, options.requests_per_minute)
         self._slots = asyncio.Semaphore(self.concurrency)
         self._limit_name = "max_tokens"
@@ -230,8 +236,9 @@ class Client:
     ) -> Answer:
         """Send a POST request, retrying until the reply contains an answer.
 
-        With `is_optional`, rejected parameters raise UnsupportedError. UnansweredError and FilteredError affect
-        only this question. ModelError is raised if all other questions would fail too.
+        Raises UnansweredError, FilteredError or PromptOverflowError if only this question fails, and
+        ModelError if all other questions would fail too. With `is_optional`, raises UnsupportedError if
+        the server rejects the request's parameters.
         """
         for tried in range(1, self._retries + 2):
             try:
@@ -316,7 +323,7 @@ class Client:
     async def _content(
         self, path: str, body: Mapping[str, Any], max_tokens: int | None, is_optional: bool = False
     ) -> dict[str, Any]:
-        """Return the JSON body of a successful reply."""
+        """Send a POST request and return the JSON body of a successful reply."""
         name = self._limit_name
         sent = dict(body) if max_tokens is None else {**body, name: max_tokens}
         reply = await self._send("POST", path, sent)

@@ -1,4 +1,4 @@
-"""API keys and other secret headers: reading them, choosing which servers receive them, and redacting them."""
+"""Read API keys and secret headers, choose the servers that receive them, and redact them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decabench.errors import DecabenchError
 from decabench.predictors.protocol import Header
 
 VARIABLE = "DECABENCH_API_KEY"
-"""The environment variable with the API key for any server. If the value is empty, no key is sent."""
+"""The environment variable with the API key for any server. If it is set but empty, no key is sent."""
 
 OPENAI_VARIABLE = "OPENAI_API_KEY"
 """The environment variable to use for OpenAI's own servers if VARIABLE isn't set.
@@ -30,7 +30,7 @@ Shorter keys, such as `EMPTY` or `none`, aren't redacted because they may be ord
 
 @dataclass(frozen=True)
 class ApiKey:
-    """An API key and additional headers, sent only to the server."""
+    """An API key and additional headers, which are sent to a single server."""
 
     value: str = field(default="", repr=False)
     """The key; empty if there is none."""

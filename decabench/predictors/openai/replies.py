@@ -44,7 +44,10 @@ _NOT_THE_PROMPT = _any_of(
     r" (?:blocked|banned|suspended|terminated|disabled|deactivated)",  # Azure, Moonshot
     r"unavailable|timed? ?out|try again later|temporar|failed to (?:call|reach)|serv\w+ error",  # the filter is down
 )
-"""Phrases in errors that look like a content filter, but are temporary or affect other prompts too."""
+"""Phrases in errors that mention a block or a filter, but aren't about the prompt.
+
+Examples are a suspended account and a filter that is temporarily unavailable.
+"""
 
 _TOO_LONG = _any_of(
     r"context[ _-]?(?:length|size|window|limit)",  # OpenAI, vLLM, llama.cpp, LM Studio, SGLang, Anthropic, Ollama
@@ -126,7 +129,7 @@ class Overflow:
     limit: int | None
     """The maximum number of tokens for prompt and answer together."""
     prompt: int | None
-    """The number of tokens in this prompt; None if the server only says "at least"."""
+    """The number of tokens in this prompt; None if the server reports only a lower bound."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class ServerReply:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """The body as a JSON object, or None if it isn't one."""
+        """The JSON object in the body, or None if the body isn't a JSON object."""
         return self._json if isinstance(self._json, dict) else None
 
     @cached_property

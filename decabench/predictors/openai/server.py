@@ -1,4 +1,4 @@
-"""Models behind any server with an OpenAI-compatible API (`openai:BASE_URL`)."""
+"""Models served through any OpenAI-compatible API (`openai:BASE_URL`)."""
 
 from __future__ import annotations
 
@@ -170,9 +170,10 @@ def _asks_chat(options: ModelOptions) -> bool:
 
 @dataclass(frozen=True)
 class OpenAIBackend:
-    """A server that hasn't received any requests yet.
+    """A server with an OpenAI-compatible API, and the options for its model.
 
-    The API key isn't stored; `open` reads it from the environment.
+    No request is sent before the first question. The API key isn't stored; `open` reads it from the
+    environment.
     """
 
     url: str
@@ -237,7 +238,7 @@ class _Asked:
     prompting: Prompting
     """How the question is turned into a prompt."""
     kept: int | None = None
-    """The number of characters of the context in the prompt; None for the whole context."""
+    """The number of context characters in the prompt; None for the whole context."""
     size: int = 0
     """The number of characters in the latest prompt."""
     discarded: list[Answer] = field(default_factory=list)
@@ -268,7 +269,7 @@ class OpenAIPredictor:
     heeded: set[str] = field(default_factory=set)
     """Ways to enforce valid answers that the server has accepted."""
     alone: dict[str, float] = field(default_factory=dict)
-    """The log-likelihood of each label without a question, after only the template's `Answer:`."""
+    """The log-likelihood of each label if the prompt is only the template's `Answer:`."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
         """Yield (id, outcome) pairs as answers arrive. Closing the generator cancels pending requests."""
@@ -470,12 +471,12 @@ class OpenAIPredictor:
         return math.ceil(_size(self._shown(asked, context)) / CHARACTERS_PER_TOKEN)
 
     def _shorten(self, asked: _Asked, overflow: Overflow, cut: int) -> None:
-        """Shorten the context after a prompt was too long.
+        """Shorten the context of a prompt that was too long.
 
-        The new length is based on the number of tokens in this prompt and on the limit, if the server reported
-        both. Otherwise the prompt is shortened by a quarter in the first two attempts and then by half, or to the
-        reported limit if that is shorter. The lengths of other prompts aren't used, so the order of questions
-        doesn't matter.
+        If the server reported its limit and the number of tokens in this prompt, the new length is based
+        on both. Otherwise the prompt is shortened by a quarter in each of the first two attempts and then
+        by half, or to the reported limit if that is shorter. The lengths of other prompts aren't used, so
+        the order of questions doesn't matter.
         """
         context, characters = asked.context, asked.size
         if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:
