@@ -380,8 +380,8 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
         if folder := request.folder(task):
             if request.sample and task.folder is None and not folder.is_dir():
                 raise MissingDataError(
-                    f"The bundled sample does not include {task.name}. Prepare {task.name} without --sample, or with "
-                    "--mirror."
+                    f"The bundled sample does not include {task.name}. Omit --sample, or use --mirror "
+                    "instead."
                 )
             origin = "local" if task.folder else "mirror"
             return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
@@ -530,7 +530,7 @@ def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
         found = f"{record.rows:,} examples, {record.rows - published:,} more than published"
     forms = [source for source in task.sources if source.name == record.source]
     if any(record.rows == source.counts.get(split) for source in forms):
-        return f"{split} has {found}, which are all that this source has"
+        return f"{split} has {found}, which are all that this source provides"
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
     is_other = "is not the published file" if len(differing) == 1 else "are not the published files"
     read = f"read from {', '.join(str(file['name']) for file in record.files)}"

@@ -260,4 +260,4 @@ def _errors(name: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split())[:300].rstrip(".")
         kind = "" if isinstance(error, ValueError) and reason else f"{type(error).__name__}: "
-        raise DataError(f"{name[:300]} cannot be read as an encoder ({kind}{reason}).") from error
+        raise DataError(f"{name[:300]} can't be read as an encoder ({kind}{reason}).") from error

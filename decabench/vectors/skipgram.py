@@ -113,10 +113,10 @@ class NgramTraining:
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate < math.inf:
             raise DecabenchError(
-                f"learning_rate is {self.learning_rate}, but must be a finite number greater than 0."
+                f"'learning_rate' is {self.learning_rate}, but must be a finite number greater than 0."
             )
         if not 0 <= self.seed < 2**63:
-            raise DecabenchError(f"seed is {self.seed}, but must be between 0 and {2**63 - 1}.")
+            raise DecabenchError(f"'seed' is {self.seed}, but must be between 0 and {2**63 - 1}.")
 
 
 def train_ngrams(

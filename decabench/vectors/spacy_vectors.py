@@ -90,7 +90,7 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         digest = _digest_of(*paths)
     except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{folder} cannot be read as a spaCy vocabulary ({error}). To install it again, run {_INSTALL} "
+            f"{folder} can't be read as a spaCy vocabulary ({error}). To install it again, run {_INSTALL} "
             "--force-reinstall."
         ) from error
     by_key = np.argsort(keys)

@@ -97,7 +97,7 @@ def open_vectors(name: str) -> Vectors:
         with read_errors(path):
             return _read_vectors(path)
     except (ValueError, KeyError, OSError, EOFError, OverflowError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
+        raise DataError(f"{path} can't be read as word vectors ({error}).") from error
 
 
 def _read_vectors(path: Path) -> Vectors:

@@ -271,7 +271,7 @@ CONLL2003_ENTITIES = Task(
     redistributable=False,  # the answers are words of the text
     notes=(
         "Each sentence has one question per entity type, worded like decaNLP's questions about OntoNotes. The answer "
-        "is `None` if there is no such entity. nF1 drops the party AN, because it looks like an article. "
+        "is `None` if there is no such entity. nF1 drops the name of the party AN, because it looks like an article. "
         "This happens twice in the test set, so gold answers score 99.99 there."
     ),
     **_SHARED_2003,  # type: ignore[arg-type]

@@ -108,7 +108,7 @@ SCHEMA = Task(
     citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
     homepage="https://github.com/salesforce/decaNLP",
     notes=(
-        "The file's last block is left out, as by decaNLP's reader of 2018. Eight test rows differ from its rows. "
+        "The file's last block is left out, as in decaNLP's reader of 2018. Eight test rows differ from its rows. "
         "Rows 42 and 43 have two pairs of alternatives on a line: both are resolved here, but the 2018 reader left "
         "`education] had been [taken` in the text. In rows 46, 47, 50, 51, 70 and 71, the 2018 reader kept the space "
         "after the slash in `Joe/ detective`, which is removed here."

@@ -271,7 +271,9 @@ def _task(direction: _Direction, counts: tuple[int, int, int], notes: str) -> Ta
     )
 
 
-IWSLT_EN_DE = _task(_EN_DE, (196_884, 993, 1_305), "Validation is tst2013, test is tst2014, as in decaNLP.")
+IWSLT_EN_DE = _task(
+    _EN_DE, (196_884, 993, 1_305), "Validation is tst2013 and test is tst2014, as in decaNLP."
+)
 
 
 def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:

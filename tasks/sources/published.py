@@ -91,7 +91,7 @@ class SourceFiles(ExitStack):
         member = next((each for each in self.source.members if PurePosixPath(each).name == name), None)
         if member is None:
             raise MissingDataError(
-                f"{name} is not among the files for the requested splits ({', '.join(self._paths)}). "
+                f"The files for the requested splits ({', '.join(self._paths)}) do not include {name}. "
                 "Also prepare the split that contains this file."
             )
         archive, *_ = self._paths

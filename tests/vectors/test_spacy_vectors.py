@@ -60,7 +60,7 @@ def test_a_vocabulary(tmp_path):
 def test_damaged_files(tmp_path, name, content):
     write_vocabulary(tmp_path, {"the": 1})
     (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match="cannot be read as a spaCy vocabulary"):
+    with pytest.raises(DataError, match="can't be read as a spaCy vocabulary"):
         read_spacy_vectors(tmp_path)
 
 
