@@ -114,7 +114,7 @@ def parse_likelihoods(
     ordered = {each.get("index", at): each for at, each in enumerate(given)}
     found = []
     for at, label in enumerate(labels):
-        values = _label_values(ordered.get(at, {}).get("logprobs"), label)
+        values = _label_values(ordered.get(at, {}), label)
         found.append(Choice(label.strip(), sum(values), len(values), alone.get(label.strip())))
     usage = content.get("usage")
     prompt_tokens = read_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
@@ -125,11 +125,13 @@ def parse_likelihoods(
     return answer, ""
 
 
-def _label_values(logprobs: object, label: str) -> list[float]:
+def _label_values(reply: Mapping[str, Any], label: str) -> list[float]:
     """Return the log-probabilities of a label's tokens at the end of the prompt.
 
-    A token generated after the label is ignored. Raises UnreadableReplyError if log-probabilities are missing.
+    A token generated after the label is ignored. Raises UnreadableReplyError if log-probabilities are missing, or
+    if they belong to other tokens.
     """
+    text, logprobs = reply.get("text"), reply.get("logprobs")
     record = logprobs if isinstance(logprobs, dict) else {}
     tokens, values = record.get("tokens"), record.get("token_logprobs")
     if isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values):
@@ -141,6 +143,10 @@ def _label_values(logprobs: object, label: str) -> list[float]:
             if "".join(map(str, tokens[begin:end])).endswith(label) and all(
                 isinstance(value, int | float) for value in own
             ):
+                # llama-cpp-python 0.3.36 gives each token the value of the next position if the tokenizer adds no
+                # token at the beginning. The generated token then gets no value, although it is in the text.
+                if end == len(tokens) and isinstance(text, str) and text and not text.endswith(label):
+                    raise UnreadableReplyError("its log-probabilities are shifted by a token")
                 return [float(value) for value in own]
     raise UnreadableReplyError("its reply has no log-probabilities of the prompt")
 

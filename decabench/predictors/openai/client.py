@@ -19,7 +19,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from queue import SimpleQueue
@@ -232,17 +232,17 @@ class Client:
         body: Mapping[str, Any],
         max_tokens: int | None,
         parse: Callable[[Mapping[str, Any]], tuple[Answer, str]] = parse_answer,
-        is_optional: bool = False,
+        unsupported: Collection[int] = (),
     ) -> Answer:
         """Send a POST request, retrying until the reply contains an answer.
 
         Raises UnansweredError, FilteredError or PromptOverflowError if only this question fails, and
-        ModelError if all other questions would fail too. With `is_optional`, raises UnsupportedError if
-        the server rejects the request's parameters.
+        ModelError if all other questions would fail too. Raises UnsupportedError if the status of the reply
+        is in `unsupported`, which means that the server rejects the parameters.
         """
         for tried in range(1, self._retries + 2):
             try:
-                answer, unknown_end = parse(await self._content(path, body, max_tokens, is_optional))
+                answer, unknown_end = parse(await self._content(path, body, max_tokens, unsupported))
                 self._compare(answer, unknown_end)
                 return answer
             except UnreadableReplyError as error:
@@ -321,7 +321,7 @@ class Client:
         _log.warning("The server %s; %s %.0f s%s.", fault, what, seconds, why)
 
     async def _content(
-        self, path: str, body: Mapping[str, Any], max_tokens: int | None, is_optional: bool = False
+        self, path: str, body: Mapping[str, Any], max_tokens: int | None, unsupported: Collection[int] = ()
     ) -> dict[str, Any]:
         """Send a POST request and return the JSON body of a successful reply."""
         name = self._limit_name
@@ -345,7 +345,7 @@ class Client:
                 for_all = str(reply.error.get("code")) == "429"
                 raise _RetryableError(f"answered with an error: {said}", for_all=for_all)
             return reply.content
-        if is_optional and reply.status in (400, 422, 501):
+        if reply.status in unsupported:
             raise UnsupportedError(said)
         if reason := await self._reason_to_stop(reply, path, said, sent):
             self._stopped = reason

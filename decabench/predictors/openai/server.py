@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -37,6 +37,7 @@ from decabench.predictors.protocol import (
     Setting,
     add_tokens,
     before_stops,
+    best_choice,
     is_cut_in_reasoning,
     refuse_unused,
     require_sampling,
@@ -139,6 +140,11 @@ def _parse_base_url(target: str) -> str:
     return url
 
 
+_UNSUPPORTED = frozenset({400, 422, 501})
+"""HTTP statuses with which servers reject parameters."""
+
+_ONE_BY_ONE = "echo of one prompt per request"
+
 _WAYS = {
     "choices": ("echo",),
     "json": ("response_format", "json_object", "structured_outputs", "guided_json"),
@@ -231,6 +237,10 @@ class OpenAIBackend:
                 loop.result(client.close())
 
 
+class _UnscoredError(UnsupportedError):
+    """Raised if a reply doesn't contain the log-probabilities of the prompt."""
+
+
 @dataclass
 class _Asked:
     question: Question
@@ -267,7 +277,7 @@ class OpenAIPredictor:
     ways: list[str] = field(default_factory=list)
     """Ways to enforce valid answers that the server hasn't rejected, in the order in which they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """Ways to enforce valid answers that the server has accepted."""
+    """Ways to enforce valid answers that the server has accepted, and `_ONE_BY_ONE` if it rejects lists of prompts."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label if the prompt is only the template's `Answer:`."""
 
@@ -365,16 +375,34 @@ class OpenAIPredictor:
     async def _score(
         self, prompt: str, gap: str, labels: Sequence[str], alone: Mapping[str, float]
     ) -> Answer:
-        prompts = [f"{prompt}{gap}{label}" for label in labels]
-        body = {**self._fixed, "prompt": prompts, "echo": True, "logprobs": 1, "temperature": 0.0}
+        """Score labels in one request, or in one request each if the server rejects lists of prompts."""
+        ends = [f"{gap}{label}" for label in labels]
+        if _ONE_BY_ONE not in self.heeded:
+            try:
+                return await self._echo([f"{prompt}{end}" for end in ends], ends, alone)
+            except _UnscoredError:
+                raise
+            except UnsupportedError:
+                if "echo" in self.heeded:
+                    raise
+                self.heeded.add(_ONE_BY_ONE)
+        scored = [await self._echo(f"{prompt}{end}", [end], alone) for end in ends]
+        choices = tuple(choice for answer in scored for choice in answer.choices)
+        return add_tokens(replace(scored[0], text=best_choice(choices), choices=choices), scored[1:])
+
+    async def _echo(self, prompt: str | list[str], ends: Sequence[str], alone: Mapping[str, float]) -> Answer:
+        body = {**self._fixed, "prompt": prompt, "echo": True, "logprobs": 1, "temperature": 0.0}
 
         def parse(content: Mapping[str, Any]) -> tuple[Answer, str]:
             try:
-                return parse_likelihoods(content, [f"{gap}{label}" for label in labels], alone)
+                return parse_likelihoods(content, ends, alone)
             except UnreadableReplyError as error:
-                raise UnsupportedError(str(error)) from None
+                raise _UnscoredError(str(error)) from None
 
-        return await self.client.ask("/completions", body, 1, parse, is_optional=True)
+        # llama-cpp-python's reply to a list of prompts has the status 500.
+        may_reject_lists = isinstance(prompt, list) and "echo" not in self.heeded
+        unsupported = _UNSUPPORTED | {500} if may_reject_lists else _UNSUPPORTED
+        return await self.client.ask("/completions", body, 1, parse, unsupported)
 
     async def _ask_text(self, asked: _Asked, way: str = "") -> Answer:
         options, prompting = self.options, asked.prompting
@@ -394,7 +422,7 @@ class OpenAIPredictor:
             body.update(_enforcing(way, schema, is_strict=prompting.form.kind != "state"))
         for name in options.omit:
             body.pop(name, None)
-        answer = await self._send(asked, body, is_optional=bool(way))
+        answer = await self._send(asked, body, _UNSUPPORTED if way else ())
         stops = body.get("stop", ())
         is_nothing = answer.finish == "stop" and not answer.text.strip() and not answer.reasoning
         if is_nothing and not all(map(str.strip, stops)):
@@ -434,12 +462,12 @@ class OpenAIPredictor:
         )
         return replace(answer, text=answer.text[at + len(prompt.strip()) :])
 
-    async def _send(self, asked: _Asked, body: dict[str, Any], is_optional: bool = False) -> Answer:
+    async def _send(self, asked: _Asked, body: dict[str, Any], unsupported: Collection[int] = ()) -> Answer:
         path = "/chat/completions" if _asks_chat(self.options) else "/completions"
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens(asked)
         more = self.options.reasoning_room
         try:
-            answer = await self.client.ask(path, body, limit, is_optional=is_optional)
+            answer = await self.client.ask(path, body, limit, unsupported=unsupported)
             if limit and more and is_cut_in_reasoning(answer):
                 self.client.say_once(
                     "reasoning",
@@ -447,7 +475,7 @@ class OpenAIPredictor:
                     f"again with {more:,} more tokens. To set another limit, use --max-new-tokens.",
                 )
                 asked.discarded.append(answer)
-                answer = await self.client.ask(path, body, limit + more, is_optional=is_optional)
+                answer = await self.client.ask(path, body, limit + more, unsupported=unsupported)
         except FilteredError as error:
             self.client.say_once(
                 "filter",

@@ -79,8 +79,47 @@ def test_a_server_without_likelihoods_is_asked_for_a_tag_and_that_is_said_once(r
         lines, _ = run(server, "choices")
         asked = [seen.body for seen in server.seen]
     assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "tag")}
-    assert sum("echo" in body for body in asked) < 4 and asked[-1]["prompt"].endswith("Answer: <answer>")
+    assert sum("echo" in body for body in asked) <= 4 and asked[-1]["prompt"].endswith("Answer: <answer>")
     assert sum("cannot enforce answers with echo" in text for text in caplog.messages) == 1
+
+
+def llama_cpp_python(body, adds_bos=True):
+    """Reply as llama-cpp-python 0.3.36 does: no lists of prompts, and shifted values unless the tokenizer adds BOS.
+
+    A token's true value is minus its length, and minus 9 for the generated token.
+    """
+    if isinstance(body["prompt"], list):
+        return fault(500, "internal_server_error")
+    words = body["prompt"].split(" ")
+    tokens = [words[0], *(f" {word}" for word in words[1:]), "\n"]
+    values = [None, *(-float(len(token)) for token in tokens[1:-1]), -9.0]
+    if not adds_bos:
+        tokens, values = tokens[:-1], [None, *values[2:]]
+    logprobs = {"tokens": tokens, "token_logprobs": values}
+    return Say({"choices": [{"index": 0, "text": body["prompt"] + "\n", "logprobs": logprobs}]})
+
+
+def test_a_server_that_rejects_lists_of_prompts_is_asked_for_each_label(run, caplog):
+    with serving(lambda seen: llama_cpp_python(seen.body)) as server:
+        lines, _ = run(server, "choices")
+        lists = sum(isinstance(seen.body["prompt"], list) for seen in server.seen)
+    assert {line["rule"] for line in lines} == {"choices"} and lists <= 2 and not caplog.messages
+    assert {name: score["sum"] for name, score in lines[0]["choices"].items()} == {
+        "negative": -9.0,
+        "positive": -9.0,
+    }
+
+
+def test_shifted_log_probabilities_are_not_used(run, caplog):
+    def reply(seen):
+        if "echo" in seen.body:
+            return llama_cpp_python(seen.body, adds_bos=False)
+        return Say({"choices": [{"text": "positive</answer>", "finish_reason": "stop"}]})
+
+    with serving(reply) as server:
+        lines, _ = run(server, "choices")
+    assert {(line["answer"], line["rule"]) for line in lines} == {("positive", "tag")}
+    assert ["shifted by a token" in text for text in caplog.messages] == [True]
 
 
 def test_a_schema_is_sent_and_its_answer_is_read(run):
