@@ -405,10 +405,10 @@ def board_json(described: Mapping[str, Any]) -> str:
 
 
 def board_csv(described: Mapping[str, Any]) -> str:
-    """Return a described board as CSV, with a line for each system, run and refused file.
+    """Return the description of a board as CSV, with a line for each system, run and refused file.
 
-    Each score is followed by its interval and its units. Rows from papers are left out. The name of a refused file is
-    its path. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
+    Each score is followed by its interval and its units. Rows from papers are left out. Refused files are
+    named by their paths. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
     """
     tasks = described["suite"]["tasks"]
     file = io.StringIO()

@@ -103,7 +103,7 @@ def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _mean_f1(totals: Totals) -> tuple[Any, Any]:
-    """Return the mean of F1 over the gold classes, and the mean weighted by their frequency."""
+    """Return the mean F1 over the gold classes, and the mean F1 weighted by their frequency."""
     summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
     for gold, predicted, right in _by_class(totals):
         found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)
@@ -115,7 +115,7 @@ def _mean_f1(totals: Totals) -> tuple[Any, Any]:
 def _matthews(totals: Totals) -> Any:
     """Compute 100 times the Matthews correlation R_K (Gorodkin 2004).
 
-    Predictions without a class count as one additional class.
+    Predictions that name no class are treated as one additional class.
     """
     n, others = totals["n"], totals["n"]
     agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0

@@ -117,7 +117,7 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
-    """Return the given tasks, looking up names. Raises UnknownNameError for an unknown name."""
+    """Return the given tasks, looking up names in the registry. Raises UnknownNameError for an unknown name."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 

@@ -1,4 +1,4 @@
-"""The `Task` class, which describes a task as plain data, without subclasses or work at import time."""
+"""The `Task` class, which describes a task as plain data. Tasks need no subclass."""
 
 from __future__ import annotations
 

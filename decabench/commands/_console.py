@@ -428,7 +428,7 @@ def clock_time(seconds: float) -> str:
 
 
 def print_field(out: Console, label: str, text: str) -> None:
-    """Print a text next to its label. On a terminal, long lines are wrapped and indented."""
+    """Print text next to its label. On a terminal, long lines are wrapped and indented."""
     for number, line in enumerate(text.split("\n")):
         head = f"{'' if number else label:<10} "
         if out.is_terminal:

@@ -383,7 +383,7 @@ class _Matching:
                 yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
-        """Yield rows whose right answer differs from their example's.
+        """Yield rows whose correct answer differs from the gold answer of the matching example.
 
         If the file spells labels differently, such as 1 for positive, each spelling is taken to mean the
         label that it occurs with most often.

@@ -36,7 +36,7 @@ TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
 
 
 def with_target(item: Item, answer: str | None, task: Task, reader: TextReader, tokens: int = 0) -> Item:
-    """Return an item with the columns of its answer, or the item itself if there is no answer.
+    """Return a copy of the item with columns for its answer, or the item unchanged if there is no answer.
 
     `tokens` is the number of tokens in the item. Raises DataError if the answer does not fit the task's
     output.

@@ -225,7 +225,7 @@ class WordParts:
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
     def rows(self, numbers: Integers) -> Tensor:
-        """Return the rows of words in the table of words, of shape (U,), given their lexicon ids."""
+        """Return the row of each lexicon id in the table of words, as an array of shape (U,)."""
         self._fill()
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 

@@ -124,7 +124,7 @@ class Coattention(nn.Module):
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return C_sum, Q_sum, C_coa and Q_coa, in this order.
+        """Return the summaries C_sum and Q_sum and the coattention contexts C_coa and Q_coa, in that order.
 
         C_sum and Q_coa have shape (B, m, d), and Q_sum and C_coa have shape (B, l, d). `c` and `q` are the
         independent encodings of the context and question: C_ind, of shape (B, l, d), and Q_ind, of shape

@@ -54,7 +54,7 @@ def majority(setting: Setting) -> Predictor:
 
 
 def most_frequent_tag(setting: Setting) -> Predictor:
-    """Answer with each word's most frequent training tag; unseen words get the most common tag.
+    """Tag each word with its most frequent tag in the training data; unseen words get the most common tag.
 
     Words are lower-cased. For trees, the heads and the root's relation are those of `majority`, and
     each other word gets its most frequent relation. Ties go to the tag that comes first in the training

@@ -1,4 +1,4 @@
-"""Detect and decode formats that answers may be in by mistake, such as subwords, HTML or JSON."""
+"""Detect and decode answers that were mistakenly saved in another format, such as subwords, HTML or JSON."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class _Reading:
     def one_line(self, text: str) -> _Items | None:
         """Return unnumbered items, which may be on one line or on several lines.
 
-        A single line may have too few or too many items. With several lines, there must be one item for each
-        word, because the alignment would otherwise be ambiguous.
+        Items on a single line are returned even if there are too few or too many. On several lines, there
+        must be one item for each word, because the alignment would otherwise be ambiguous.
         """
         rows = [[cell.rstrip(",;") or cell for cell in line.strip("[]").split()] for line in lines_of(text)]
         sequences = [row for row in rows if self._is_sequence(row)]

@@ -362,7 +362,7 @@ _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
 def find_number(text: str, scale: tuple[float, float] | None = None) -> str | None:
-    """Return the number that a text states, or None if there is no number or there are different numbers.
+    """Return the number in a text, or None if there is no number or if several numbers contradict each other.
 
     Only the first and last lines that contain a number are read, or only the first if it has no words.
     A scale such as `out of 5` is ignored, unless it differs from the task's scale. `1,500` is read as

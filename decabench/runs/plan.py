@@ -130,7 +130,7 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether to stop asking questions."""
+        """Whether the budget is used up, so that no more questions are asked."""
         return self.spent >= self.most
 
     def count(self, outcome: Outcome) -> None:

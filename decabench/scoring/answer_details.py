@@ -21,9 +21,9 @@ from decabench.tasks import Tags, Tree
 def count_item_faults(
     output: Tags | Tree, texts: Sequence[str], golds: Sequence[str], known: Iterable[str]
 ) -> dict[str, int]:
-    """Count malformed items of tags and trees; see `TaskResult.answers`.
+    """Count malformed items in tag sequences and trees; see `TaskResult.answers`.
 
-    Tags that occur in any string of `known` are valid.
+    A tag is valid if it occurs in any of the strings in `known`.
     """
     tags = {tag for text in known for tag in text.lower().split()} if isinstance(output, Tags) else None
     faults = [astuple(count_faults(text, gold, tags)) for text, gold in zip(texts, golds, strict=True)]

@@ -1,4 +1,4 @@
-"""Check that the data of a task fits its metric."""
+"""Check that a task's data is compatible with its metric."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ class ScoredTask:
 def score_job(job: Job, pool: Executor | None) -> ScoredTask:
     """Score an answer file.
 
-    Raises SubmissionError if the answers change while they are scored, DataError if the data changes.
+    Raises SubmissionError if the answers change during scoring, and DataError if the data changes.
     """
     files, data, name = job.files, job.data, job.task.name  # before answers and references are read
     found = _score_file(job, pool)

@@ -717,7 +717,8 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str, ...]:
-    """Remove a submission's results for some splits, and return the paths of the results folders. Other files are kept.
+    """Remove a submission's results for the given splits, and return the folders that contained them. Other
+    files are kept.
 
     Raises StorageError if a file can't be removed.
     """

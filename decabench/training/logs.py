@@ -121,7 +121,7 @@ class ProgressReport:
         every: float = 60.0,
         time_left: float = math.inf,
     ) -> None:
-        """Report a run of `steps` steps, of which `step` are completed.
+        """Report the progress of a run that has completed `step` of its `steps` steps.
 
         `time_left` is the number of seconds until the run's time limit. If `bar` is false, `say` is called
         with a line every `every` seconds.

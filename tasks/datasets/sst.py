@@ -26,7 +26,7 @@ def _csv_rows(kind: str, files: Files, split: str) -> Iterator[tuple[int, str]]:
 
 
 def _jsonl_rows(last: int, files: Files, split: str) -> Iterator[tuple[int, str]]:
-    """Yield (label number, sentence). `last` is the highest label number."""
+    """Yield a (label number, sentence) pair for each row. `last` is the highest label number."""
     for row in line_records(files.path(f"{_UPSTREAM[split]}.jsonl")):
         yield row.integer("label", 0, last), row.text("text")
 
