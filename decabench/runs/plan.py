@@ -361,7 +361,7 @@ class Run:
     )
     reasoning_tags: tuple[tuple[str, str], ...] = option(
         (),
-        "Tags around the model's reasoning, if decabench does not know them (see docs/prompts.md). Can be repeated.",
+        "Tags around the model's reasoning, if decabench does not know them (see docs/extraction.md). Can be repeated.",
         section=PROMPTS,
         metavar="OPEN CLOSE",
     )
