@@ -129,7 +129,7 @@ class _TarInfo(tarfile.TarInfo):
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
         if self.type in (*kinds, tarfile.SOLARIS_XHDTYPE) and self.size > _LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header is {self.size:,} bytes long")
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes is too long")
         return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
@@ -209,7 +209,7 @@ def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[
             if member.kind != "file":
                 raise DataError(
                     f"The member {name} in {archive.name} was not extracted, because it is a link or a folder, is "
-                    "encrypted, or uses an unsupported kind of compression."
+                    "encrypted, or uses an unsupported compression method."
                 )
             found[name] = folder / name
             with atomic_file(found[name]) as target:

@@ -196,7 +196,7 @@ class _Cli(click.Group):
         except KeyboardInterrupt as error:  # a command may give its own advice
             _fail(
                 str(error)
-                or "Interrupted. No half-written files are left. Run the same command again to continue.",
+                or "Interrupted. No partial files were left behind. Run the same command again to continue.",
                 getattr(error, "exit_code", _INTERRUPTED),
                 ctx.meta,
             )

@@ -37,7 +37,9 @@ def load_object(reference: str) -> Any:
     searched = {path or os.getcwd() for path in sys.path}
     folders = dict.fromkeys(map(str, (Path.cwd(), *_folders)))
     sys.path += [folder for folder in folders if folder not in searched]
-    found = _import_object(reference, "Install its package, or run this in the folder that contains its file")
+    found = _import_object(
+        reference, "Install its package, or run the command in the folder that contains its file"
+    )
     _named_by_user.add(reference)
     return found
 
@@ -74,7 +76,7 @@ def _import_object(reference: str, advice: str) -> Any:
         )
     if module_name.endswith(".py") or "/" in module_name or os.sep in module_name:
         folder, stem = os.path.dirname(module_name), os.path.basename(module_name).removesuffix(".py")
-        place = "Use " if folder in ("", ".") else f"Run this in {folder}, and use "
+        place = "Use " if folder in ("", ".") else f"Run the command in {folder}, and use "
         raise UnknownNameError(f"{reference!r} refers to a file, not a module. {place}{stem}:{path}.")
     try:
         module = importlib.import_module(module_name)

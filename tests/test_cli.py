@@ -157,7 +157,7 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "code", "sentence"),
     [
-        (KeyboardInterrupt(), 130, "Error: Interrupted. No half-written files are left"),
+        (KeyboardInterrupt(), 130, "Error: Interrupted. No partial files were left behind"),
         (
             ZeroDivisionError("by nought"),
             70,
@@ -277,7 +277,7 @@ def test_an_interrupted_prepare_continues(start, slow, names, sent):
         assert out == ""
         said = [line for line in err.splitlines() if not line.startswith("Preparing ")]
         assert said == [
-            "Error: Interrupted. No half-written files are left. Run the same command again to continue."
+            "Error: Interrupted. No partial files were left behind. Run the same command again to continue."
         ]
         assert leftovers(slow / "home") == []
     trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
@@ -320,7 +320,7 @@ def test_ctrl_c_in_predict_keeps_the_journal_and_writes_no_submission(start, hom
     said = err.splitlines()
     assert out == "" and len(said) == 2 and said[0].startswith("sst: 32 of 32")
     assert said[1].startswith(
-        "Error: Interrupted. No half-written files are left. Run the same command again to continue"
+        "Error: Interrupted. No partial files were left behind. Run the same command again to continue"
     )
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
     (journal,) = (tmp_path / "s" / "journal").glob("*.jsonl")

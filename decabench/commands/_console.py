@@ -95,7 +95,7 @@ def changed_since(
         try:
             store.require_current(known[name], split)
         except DataError as error:
-            yield f"{name}: scored on the data as it was prepared. {error}"
+            yield f"{name}: scored on the data that was prepared earlier. {error}"
 
 
 def _folded(text: str, indent: int, stderr: bool) -> str:
@@ -440,6 +440,14 @@ def print_field(out: Console, label: str, text: str) -> None:
 def shortened(text: str, limit: int) -> str:
     """Cut off a text after `limit` characters and append its full length. Shorter texts are returned unchanged."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def describe_valid(valid: int, total: int) -> str:
+    """Return a phrase such as `only 3 of 20 answers are valid labels`."""
+    if valid == 0:
+        return f"none of the {total:,} answers is a valid label"
+    labels = "is a valid label" if valid == 1 else "are valid labels"
+    return f"only {valid:,} of {total:,} answers {labels}"
 
 
 def describe_origin(data: DataUsed | SplitRecord) -> str:

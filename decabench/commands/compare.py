@@ -45,7 +45,7 @@ def compare(
     html: Path | None = option(None, "Also write the comparison as an HTML page.", type=_options.FILE),
     fail_on_regression: tuple[str, ...] = option(
         (),
-        "Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
+        "Exit with code 1 if B is worse than A by more than POINTS on TASK, or on `decascore`. Can be repeated.",
         metavar="TASK:POINTS",
     ),
     alpha: float | None = option(
@@ -78,7 +78,7 @@ def compare(
     allowed = [_limit(text) for text in fail_on_regression]
     if alpha is not None and not allowed:
         raise click.UsageError(
-            "--alpha requires --fail-on-regression TASK:POINTS. Add that option, or omit --alpha."
+            "--alpha requires --fail-on-regression TASK:POINTS. Add that option, or leave out --alpha."
         )
     reported, names = select_suite(suite, include), choose_tasks(tasks, suite, include)
     submissions = tuple(each for path in submissions for each in _submissions_in(path))
@@ -143,7 +143,7 @@ def _regression(found: Comparison, name: str, points: float, alpha: float | None
     is_chance = alpha is not None and compared.p is not None and compared.p >= alpha
     if compared.gain >= -points or is_chance:
         return ""
-    loss = f"{-compared.gain:.{compared.digits}f} points, more than {points:g} (p {show_p(compared.p)})"
+    loss = f"{-compared.gain:.{compared.digits}f} points, more than the allowed {points:g} (p {show_p(compared.p)})"
     return f"Regression: on {name}, B is worse than A by {loss}."
 
 
@@ -168,7 +168,7 @@ def _print(found: Comparison) -> None:
     if (sentence := found.describe_correction()) and not is_set("quiet"):
         out.print(sentence)
     for task, reason in found.not_compared.items():
-        out.print(f"{task}: not compared, {reason}")
+        out.print(f"{task}: not compared, because {reason}")
     if found.on_sample:
         out.print(SAMPLE_NOTE)
     if hidden := [task for task, compared in found.tasks.items() if compared.hidden]:
@@ -232,4 +232,4 @@ def print_lineup(found: Lineup) -> None:
         parts = ", ".join(f"{task} {found.examples[task]:,} of {of:,}" for task, of in found.of.items())
         out.print(f"Compared only on the answered examples: {parts}.")
     for task, reason in found.not_compared.items():
-        out.print(f"{task}: not compared, {reason}")
+        out.print(f"{task}: not compared, because {reason}")

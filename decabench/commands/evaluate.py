@@ -16,6 +16,7 @@ from decabench.commands._console import (
     changed_since,
     console,
     describe_origin,
+    describe_valid,
     echo,
     format_count,
     format_score,
@@ -61,7 +62,7 @@ def evaluate(
     ),
     all_texts: bool = option(
         False,
-        "Also keep texts that may not be redistributed in the files of examples next to results.json.",
+        "In the files of examples next to results.json, also keep texts that may not be redistributed.",
     ),
     all_scores: bool = option(False, "Print every score, not just each task's headline score."),
     confusion: bool = option(
@@ -380,7 +381,8 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             )
             chances = [f"pass@{k} {value:.{digits}f}" for k, value in found.pass_at.items()]
             yield (
-                f"{name}: the mean of {len(found.scores)} samples, {low} to {high} (standard deviation {spread}); "
+                f"{name}: the mean of {len(found.scores)} samples, which score {low} to {high} "
+                f"(standard deviation {spread}); "
                 f"{', '.join([f'majority vote {majority}', *chances])}."
             )
     if missing:
@@ -414,7 +416,7 @@ def _lenient(task: TaskResult) -> Iterator[str]:
     other = task.scores.get("lfem_normalised", task.score)
     if task.headline == "lfem" and task.score is not None and other is not None and other != task.score:
         ignored = "quotation marks, COUNT(column) and case"
-        yield f"lfem {task.score:.2f} (strict), lfem_normalised {other:.2f} ignoring {ignored}"
+        yield f"lfem {task.score:.2f} (strict), lfem_normalised {other:.2f}, which ignores {ignored}"
 
 
 _FORMS = {
@@ -449,7 +451,7 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         )
     others = task.answers.get("other_label")
     if others and others != task.answers.get("unparseable"):
-        yield f"only {task.n - others:,} of {task.n:,} answers are valid labels"
+        yield describe_valid(task.n - others, task.n)
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
         left = f"; {task.ceiling or 0:.1f}% of contexts still contain the gold answer (ceiling)"

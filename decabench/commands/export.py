@@ -33,7 +33,7 @@ def weights(
         False,
         "Leave out the word vectors and list their packages, which must be installed to use the copy.",
     ),
-    full: bool = option(False, "Keep the weights in float32. The file is twice as large."),
+    full: bool = option(False, "Keep the weights in float32, which doubles the size of the file."),
 ) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
@@ -62,7 +62,7 @@ def results(
     output: Path | None = option(None, "File to write.", type=_options.FILE, unset="standard output"),
     push: str | None = option(
         None,
-        "Add the results to this model's card on the hub. Requires --format model-index and HF_TOKEN.",
+        "Add the results to this model's card on the Hugging Face Hub. Requires --format model-index and HF_TOKEN.",
         metavar="OWNER/NAME",
     ),
 ) -> None:
@@ -127,7 +127,7 @@ def tasks(
         raise click.UsageError("Specify either task names or --suite.")
     if chat and harness != "lm-eval":
         raise click.UsageError(
-            "--chat is only for lm-eval, because Inspect always uses the chat format. Omit --chat."
+            "--chat is only for lm-eval, because Inspect always uses the chat format. Leave out --chat."
         )
     chosen = tuple(name.strip() for given in names for name in given.split(",") if name.strip())
     if suite is not None:

@@ -91,7 +91,7 @@ def import_(
         "Replace a label in the file with the dataset's label, such as 1=positive. Can be repeated.",
         metavar="FILE=DATASET",
     ),
-    ignore_unknown: bool = option(False, "Leave out rows whose id is not in the split."),
+    ignore_unknown: bool = option(False, "Leave out rows that match no example of the split."),
     partial: bool = option(False, "Declare a limited run, in which only some examples were answered."),
     force: bool = option(False, "Replace an earlier import of the split."),
     report: Path | None = option(

@@ -16,6 +16,7 @@ from decabench.commands._console import (
     TableColumn,
     clock_time,
     console,
+    describe_valid,
     echo,
     format_count,
     is_set,
@@ -119,7 +120,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         return
     if (occupant := occupied_by(plan)) and not given["force"]:
         raise click.UsageError(
-            f"{plan.run.output} {occupant}. Choose another folder, or replace the contents with --force."
+            f"{plan.run.output} {occupant}. Choose another folder, or replace its contents with --force."
         )
     started = time.monotonic()
     report = run_plan(plan, show_progress())
@@ -306,25 +307,22 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
         yield f"Partial: {', '.join(limited)} ({run.selection}): {scores} not ranked."
     if report.removed:
         removed = ", ".join(report.removed)
-        yield (
-            f"Removed outdated results, because the answers have changed: {removed}. Run decabench "
-            "evaluate again."
-        )
+        yield (f"Removed results whose answers have changed: {removed}. Run decabench evaluate again.")
     yield from describe_answers(report, run.predictor)
     yield from (f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format)
 
 
 _FORMS = {
-    "unparseable": "{} are unparseable.",
-    "refused": "{} were refused by the model or its server's filter, and are scored as wrong.",
+    "unparseable": "{} {are} unparseable.",
+    "refused": "{} {were} refused by the model or its server's filter, and {are} scored as wrong.",
     "cut_reasoning": "{} ran out of tokens during reasoning. Increase --max-new-tokens, or turn reasoning off.",
-    "only_reasoning": "{} contain only reasoning. Increase --max-new-tokens, or turn reasoning off.",
-    "empty": "{} are empty.",
-    "not_in_context": "{} do not occur in the context, as the task requires.",
+    "only_reasoning": "{} {are} only reasoning. Increase --max-new-tokens, or turn reasoning off.",
+    "empty": "{} {are} empty.",
+    "not_in_context": "{} {are} not in the context, although the task requires it.",
 }
 """Warnings about answers, by the `Tally` field that counts them.
 
-`{}` stands for a phrase such as `3 of 20 answers`.
+`{}` stands for a phrase such as `3 of 20 answers`, and `{are}` and `{were}` for a verb that agrees with it.
 """
 
 _TEMPLATE_ADVICE = {
@@ -347,12 +345,13 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
         example = f" {tally.other_label_example}" if tally.other_label_example else ""
         has_others = tally.other_label != tally.unparseable
         if has_others and tally.other_label:
-            labels = count - tally.other_label
-            yield f"{tally.task}: only {labels:,} of {count:,} answers are valid labels.{example}"
+            yield f"{tally.task}: {describe_valid(count - tally.other_label, count)}.{example}"
         for kind, sentence in _FORMS.items():
             if number := getattr(tally, kind):
                 more = example if kind == "unparseable" and not has_others else ""
-                yield f"{tally.task}: {sentence.format(f'{number:,} of {count:,} answers')}{more}"
+                verbs = {"are": "is", "were": "was"} if number == 1 else {"are": "are", "were": "were"}
+                said = sentence.format(f"{number:,} of {count:,} answers", **verbs)
+                yield f"{tally.task}: {said}{more}"
     # served_by is "model (fingerprint)"; a model's fingerprint may change while it answers
     served = dict.fromkeys(name.partition(" (")[0] for tally in report.tallies for name in tally.served_by)
     if len(served) > 1:

@@ -203,12 +203,13 @@ def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str 
     splits = [(preparation.task, split) for preparation in preparations for split in preparation.records]
     if not splits or (path.exists() and any(each.error for each in preparations)):
         kept = f"{path} is unchanged" if path.exists() else f"{path} was not written"
-        console(stderr=True).print(f"{kept}, because some ids would be missing.")
+        console(stderr=True).print(f"{kept}, because not all data was prepared (see above).")
         return None
     write_id_list(
         path,
         {key: store.ids(*key) for key in splits},
         {key: store.record(*key).stated for key in splits},
     )
-    console().print(f"Wrote the ids of {len(splits)} splits to {path}.")
+    counted = "1 split" if len(splits) == 1 else f"{len(splits)} splits"
+    console().print(f"Wrote the ids of {counted} to {path}.")
     return str(path)

@@ -197,7 +197,7 @@ def _print(experiment: Experiment, done: Outcome, board: str) -> None:
             if (sentence := found.describe_correction()) and not is_set("quiet"):
                 out.print(sentence)
             for task, reason in found.not_compared.items():
-                out.print(f"{task}: not compared, {reason}")
+                out.print(f"{task}: not compared, because {reason}")
     for name, reason in done.not_compared.items():
         out.print(f"Not compared with {name}: {reason}")
     for sentence in _amiss(experiment, done):

@@ -100,13 +100,13 @@ def show(
 
     if wrong and right:
         raise click.UsageError(
-            "--wrong and --right can't be combined. To see all examples, omit both options."
+            "--wrong and --right can't be combined. To see all examples, leave out both options."
         )
     if (open or output is not None) and (len(id) > 1 or len(flag) > 1):
         raise click.UsageError("A page accepts at most one --id and one --flag. Choose others on the page.")
     if hidden and open and output is None:
         raise click.UsageError(
-            "A page with hidden labels isn't left in a temporary folder. Use --output to choose a folder that no "
+            "A page with hidden labels can't be written to a temporary folder. Use --output to choose a folder that no "
             "one else can read."
         )
     options = ScoringOptions(split, None, home, include=include, answers=answers)

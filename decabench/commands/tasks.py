@@ -289,7 +289,7 @@ def overlap(
     from decabench.tasks import NORMALISATION, Store, choose_tasks, find_overlap, known_tasks
 
     if match == "exact" and not write:
-        raise click.UsageError("--match requires --write. Add --write, or omit --match.")
+        raise click.UsageError("--match requires --write. Add --write, or leave out --match.")
     if write and not write.name.lower().endswith((".json", ".json.gz")):
         raise click.UsageError(f"--write requires a name that ends in .json or .json.gz, but got {write}.")
     store, known = Store(home), known_tasks(include)
@@ -297,9 +297,10 @@ def overlap(
     names = [name for name in wanted or known if store.records(name)]
     absent = [name for name in wanted or () if name not in names]
     if not names or (absent and tasks):
+        verb = "are" if len(absent) > 1 else "is"
+        state = f"{', '.join(absent)} {verb} not prepared" if absent else "Nothing is prepared"
         raise MissingDataError(
-            f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}. Run decabench "
-            f"prepare{' ' if absent else ''}{' '.join(absent)} first."
+            f"{state} in {store.home}. Run {' '.join(['decabench prepare', *absent])} first."
         )
     if not any(each in store.records(name) for name in names for each in against):
         raise MissingDataError(
@@ -352,9 +353,10 @@ def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
         own = [one for one in found if one.split == split and one.task == one.source]
         if own:
             exact, normalised = sum(len(one.exact) for one in own), sum(len(one.normalised) for one in own)
+            verb = "is" if exact == 1 else "are"
             out.print(
-                f"{split}: {exact:,} of {sum(one.examples for one in own):,} texts are also in the {places} data of "
-                f"their own task, {normalised:,} if case, spaces and punctuation are ignored."
+                f"{split}: {exact:,} of {sum(one.examples for one in own):,} texts {verb} also in the {places} data of "
+                f"the same task, {normalised:,} if case, spaces and punctuation are ignored."
             )
 
 

@@ -55,10 +55,10 @@ def ngrams(
         at_least=0,
     ),
     minimum: int = option(
-        2, "Number of distinct words that must contain an n-gram for it to get a vector.", at_least=1
+        2, "Minimum number of distinct words that must contain an n-gram for it to get a vector.", at_least=1
     ),
     learning_rate: float = option(0.01, "Learning rate for Adam.", above=0),
-    seed: int = option(0, "Random seed; the same seed gives the same bytes.", at_least=0),
+    seed: int = option(0, "Random seed; the same seed gives the same file.", at_least=0),
     examples: int | None = option(
         None, "Use only the first N examples of each task.", at_least=1, unset="all"
     ),
@@ -139,7 +139,6 @@ def convert(
     lines = [f"Wrote {counted} of dimension {words.dimension} to {output} and {index}."]
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        lines.append(
-            f"Left out {len(left_out):,} words that contain line breaks or are not valid text: {shown}."
-        )
+        counted = f"{len(left_out):,} {'word' if len(left_out) == 1 else 'words'}"
+        lines.append(f"Left out {counted} with line breaks or invalid text: {shown}.")
     report(*lines)

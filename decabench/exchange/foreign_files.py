@@ -46,7 +46,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
             raise SubmissionError(f"{path} is not a regular file. Specify a file with answers.")
     most, advice = FILE_BYTES, "Split the file"
     if format == "squad":
-        most, advice = WHOLE_BYTES, "Keep only the answer to each question id"
+        most, advice = WHOLE_BYTES, "Remove everything except the answer to each question id"
     if size > most:
         raise SubmissionError(f"{path.name} has {size:,} bytes, more than the limit of {most:,}. {advice}.")
     with reading(path), path.open("rb") as file:

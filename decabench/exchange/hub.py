@@ -62,7 +62,10 @@ def push_card(model_index: str, repository: str) -> str:
         ) from None
     except OSError as error:
         cause = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise ModelError(f"The Hugging Face Hub can't be reached ({cause}). Run the command again.") from None
+        raise ModelError(
+            f"The Hugging Face Hub can't be reached ({cause}). Check the network connection, then run the "
+            "command again."
+        ) from None
     return str(made.commit_url)
 
 

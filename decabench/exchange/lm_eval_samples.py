@@ -174,7 +174,7 @@ def _choose(
             "multiple_choice tasks"
         )
     if len(texts) == 1:
-        return "the sample has only the likelihood of the right answer (loglikelihood) and no answer by the model"
+        return "the sample has only the likelihood of the right answer (loglikelihood) and no answer from the model"
     asked = [at for at, request in enumerate(requests) if request[0]] or list(range(len(requests)))
     choices = [texts[at] for at in asked]
     # For acc_mutual_info, lm-eval also requests the likelihood of each choice without a context.
@@ -187,7 +187,7 @@ def _choose(
     for number, value in enumerate(values, 1):
         if math.isnan(value) or value == math.inf:
             shown = "NaN" if math.isnan(value) else "infinite"
-            return f"the log-likelihood of choice {number} is {shown}, so no choice is the likeliest"
+            return f"the log-likelihood of choice {number} is {shown}, so no choice is the most likely"
     best = values.index(max(values))
     target = str(record.get("target"))
     if (
@@ -196,7 +196,7 @@ def _choose(
         and (best == int(target[:9])) != bool(record["acc"])
     ):
         return (
-            f"the likeliest choice is number {best} and the target is number {target}, but 'acc' is {record['acc']}, "
+            f"the most likely choice is number {best} and the target is number {target}, but 'acc' is {record['acc']}, "
             "so the requests are not an ordinary multiple choice"
         )
     return choices, best, values.count(values[best]) > 1

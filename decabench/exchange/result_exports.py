@@ -41,7 +41,7 @@ def find_results(path: str | Path, split: str = "validation") -> Results:
     listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found}))
     many = "several" if of_split else "no"
     raise DataError(
-        f"{path} has {many} results on {split}. The folder has results on {listed}. Specify the path to a results.json."
+        f"{path} has {many} {split} results. Its results are for {listed}. Specify the path to a results.json."
     )
 
 

@@ -22,7 +22,7 @@ from decabench.text import quoted
 
 _SHOWN = 20
 _CHECK = "Check the task and the split."
-_UNKNOWN = "Check the task and the split, or leave out rows without an example with --ignore-unknown."
+_UNKNOWN = "Check the task and the split, or use --ignore-unknown to leave out rows that match no example."
 _IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 _IN_QUOTES = (
     "a quotation mark in this row starts a field that includes the following rows; put fields that contain "
@@ -208,7 +208,10 @@ class _Matching:
             )
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
-            message = f"there are {size:,} rows for {most:,} examples, but matching by order requires a row for each"
+            message = (
+                f"there are {size:,} rows for {most:,} examples, but matching by order requires one row per "
+                "example"
+            )
             self.faults.append(Fault("wrong-count", message, self.name))
             self._refuse("the file does not have exactly one row for each example")
         if self.faults:

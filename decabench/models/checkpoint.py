@@ -52,7 +52,7 @@ MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
 FOLDER = "checkpoints"
 _STEPS = "step-" + "[0-9]" * 8
-_UNREADABLE = "{path} cannot be read ({error}). Use an unmodified copy of the checkpoint."
+_UNREADABLE = "{path} can't be read ({error}). Use an unmodified copy of the checkpoint."
 
 
 def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], tasks: Sequence[Task]) -> None:
@@ -62,7 +62,7 @@ def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], task
         raise DecabenchError(
             f"The model {model} has no head for {', '.join(missing)}, because it was trained on {', '.join(outputs)}. "
             "Choose from those tasks, or train the model on "
-            f"{' and '.join(missing[:2]) if len(missing) < 3 else 'these'} too."
+            f"{' and '.join(missing[:2]) if len(missing) < 3 else 'them'} too."
         )
 
 
@@ -211,7 +211,7 @@ def load_weights(folder: Path, name: str = MODEL) -> dict[str, Tensor]:
             for key, value in load_file(path).items()
         }
     except (OSError, SafetensorError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise DataError(f"{path} cannot be read ({error}). {advice}.") from error
+        raise DataError(f"{path} can't be read ({error}). {advice}.") from error
     for key, value in found.items():
         if value.is_floating_point() and not value.isfinite().all():
             raise DataError(f"{path} contains a value in {key!r} that is not a finite number. {advice}.")
@@ -364,7 +364,9 @@ class Checkpoint:
             folder = find_checkpoint(Path(path).expanduser())
         except (OSError, RuntimeError) as error:  # a long name, a loop of links, the home of an unknown user
             require_machine(error, Path(path))
-            raise MissingDataError(f"The checkpoint doesn't exist: {str(path)[:200]} ({error}).") from error
+            raise MissingDataError(
+                f"The checkpoint {str(path)[:200]} can't be found ({error}). Check the path."
+            ) from error
         record = CheckpointRecord.read(folder / RECORD)
         own_family = record.config["model"].get("name")
         if isinstance(own_family, str) and ":" in own_family:

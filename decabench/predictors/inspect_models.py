@@ -98,7 +98,7 @@ class InspectBackend:
         try:
             model = get_model(self.target, config=config, memoize=False)
         except Exception as error:  # the package or key is missing, or the name is unknown
-            raise ModelError(f"Inspect cannot run {self.target}: {describe_error(error)}") from error
+            raise ModelError(f"Inspect can't run {self.target}: {describe_error(error)}") from error
 
         def make(setting: Setting) -> InspectPredictor:
             own = replace(options, seed=setting.seed)

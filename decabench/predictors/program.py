@@ -142,8 +142,8 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is named on the command line but cannot be read ({error.strerror}). decabench records the "
-            "digests of such files, so make sure that they are readable."
+            f"{path} is named on the command line but can't be read ({error.strerror}). Make it "
+            "readable, because decabench records its digest."
         ) from None
 
 
@@ -204,7 +204,7 @@ class CommandPredictor:
                 reason = _explain_end(process, len(replies.answered), secrets)
             except StalledError:
                 reason = (
-                    f"The program was stopped after {len(replies.answered)} answers, because it neither read "
+                    f"The program was stopped after {_count_answers(len(replies.answered))}, because it neither read "
                     f"nor answered anything for {self.options.timeout:g} s.{_last_words(process)}"
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
@@ -263,7 +263,7 @@ class _Replies:
         try:
             return id_, _parse_outcome(row, length)
         except ValueError as error:
-            return id_, Failure(f"Line {number} of the program's output cannot be used: {error}.")
+            return id_, Failure(f"Line {number} of the program's output can't be used: {error}.")
 
 
 def _stray(number: int, text: str, fault: str) -> ModelError:
@@ -295,7 +295,9 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         name = next((each.name for each in signal.Signals if each == -status), f"signal {-status}")
         how = f"was killed by {name}"
     if answers:
-        return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
+        return (
+            f"The program {how} after {_count_answers(answers)}, before this question.{_last_words(process)}"
+        )
     named = [name for name in secrets if not name.startswith("DECABENCH_")][:3]
     hint = (
         f" The program did not receive {', '.join(named)}, because these look like secrets. Use --env to pass the "
@@ -304,6 +306,10 @@ def _explain_end(process: Process, answers: int, secrets: Sequence[str]) -> str:
         else ""
     )
     raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}{hint}")
+
+
+def _count_answers(number: int) -> str:
+    return "1 answer" if number == 1 else f"{number} answers"
 
 
 def _last_words(process: Process) -> str:
@@ -348,7 +354,7 @@ class Process:
             )
         except OSError as error:
             raise ModelError(
-                f"{arguments[0]} cannot be started ({error.strerror or error}). Check the program and its interpreter."
+                f"{arguments[0]} can't be started ({error.strerror or error}). Check the program and its interpreter."
             ) from error
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""

@@ -442,7 +442,8 @@ class ModelOptions:
 
     model: str | None = _model(None, "Name of the model, as listed by the server (openai:).", metavar="NAME")
     revision: str | None = _model(
-        None, "Commit or tag on the hub (hf:); for other predictors, any text that identifies the weights."
+        None,
+        "Commit or tag on the Hugging Face Hub (hf:); for other predictors, any text that identifies the weights.",
     )
     chat: bool | None = _model(
         None, "Use the model's chat template (hf:).", flag="--chat/--no-chat", unset="if it has one"
@@ -467,7 +468,7 @@ class ModelOptions:
         None, "How to spread the weights over several devices: auto, balanced, … (hf:).", metavar="NAME"
     )
     adapter: str | None = _model(
-        None, "PEFT adapter to load: a folder, or a name on the hub (hf:).", metavar="NAME"
+        None, "PEFT adapter to load: a folder, or a name on the Hub (hf:).", metavar="NAME"
     )
     quantize: str | None = _model(
         None, "Quantize the weights with bitsandbytes when they are loaded (hf:).", choices=("4bit", "8bit")

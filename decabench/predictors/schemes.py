@@ -128,7 +128,7 @@ def _likely_form(name: str) -> str:
             f" For a model from decabench train, write trained:{name}; for a transformers model, hf:{name}."
         )
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-        return f" For a model on the Hugging Face hub, write hf:{name}."
+        return f" For a model on the Hugging Face Hub, write hf:{name}."
     return ""
 
 

@@ -99,7 +99,7 @@ class TrainedBackend:
         for option, is_asked in asked.items():
             if is_asked and option not in abilities:
                 raise DecabenchError(
-                    f"The model {checkpoint.config.name} does not generate text, so it cannot use "
+                    f"The model {checkpoint.config.name} does not generate text, so it can't use "
                     f"--{option.replace('_', '-')}. Leave out the option."
                 )
         if "max_new_tokens" in abilities:

@@ -104,7 +104,7 @@ class VllmBackend(HfBackend):
                 engine = LLM(model=str(folder), trust_remote_code=False, **given)
             except Exception as error:
                 raise ModelError(
-                    f"vLLM cannot load {self.source.name}: {describe_error(error)}. See vLLM's log for details."
+                    f"vLLM can't load {self.source.name}: {describe_error(error)}. See vLLM's log for details."
                 ) from error
             yield lambda setting: self._predictor_of(engine, setting)
 

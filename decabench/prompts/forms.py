@@ -102,7 +102,8 @@ class FormCounts:
     def tell_others(self, least: float = 0) -> None:
         """Add a sentence about each of the other faults that more than `least` answers have."""
         self.more += [
-            f"{len(shown):,} of {self.total:,} answers give {what}. For example, {shown[0]}"
+            f"{len(shown):,} of {self.total:,} answers {'gives' if len(shown) == 1 else 'give'} {what}. "
+            f"For example, {shown[0]}"
             for what, shown in self.others.items()
             if len(shown) > least
         ]
@@ -260,7 +261,7 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
     if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
         counts.more.append(
             f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
-            "and counts as 0. Write a separate prediction for each example"
+            "and counts as 0. Write a separate answer for each example"
         )
     return counts
 
@@ -316,15 +317,17 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
         elif kind == "tags" and names and 2 * sum(item.casefold() in folded for item in items) < len(items):
             strays.append(f"{place} has {quoted(text)}")
     if 2 * len(strays) > counts.total:
+        verb = "consists" if len(strays) == 1 else "consist"
         counts.more.append(
-            f"{len(strays):,} of {counts.total:,} answers consist mostly of tags that the task does not have. Its "
+            f"{len(strays):,} of {counts.total:,} answers {verb} mostly of tags that the task does not have. Its "
             f"tags are {excerpt(', '.join(names), 100)}. For example, {strays[0]}"
         )
     name, shown = max(counts.others.items(), key=lambda fault: len(fault[1]), default=("", []))
     if 2 * len(shown) > looked:
         wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
+        verb = "looks" if len(shown) == 1 else "look"
         counts.more.append(
-            f"{len(shown):,} of {looked:,} answers look like {name}{wanted}. For example, {shown[0]}. Write the "
+            f"{len(shown):,} of {looked:,} answers {verb} like {name}{wanted}. For example, {shown[0]}. Write the "
             "answers in the task's form"
         )
     return counts

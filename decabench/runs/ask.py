@@ -217,10 +217,9 @@ def _ask_rest(run: TaskRun, tally: Tally) -> None:
         in_a_row += id_ not in failed
         if run.give_up_after and in_a_row >= run.give_up_after and id_ not in failed:
             raise ModelError(
-                f"Stopped on {tally.task} after {in_a_row} failures in a row. The last failure was: "
-                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Correct the error and run the same "
-                "command again. Earlier answers are kept. --give-up-after sets how many failures are "
-                "allowed."
+                f"Stopped on {tally.task} after {in_a_row} failures in a row (--give-up-after). The last failure was: "
+                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix the error, then run the same "
+                "command again to continue."
             )
 
     for id_, outcome in outcomes:
@@ -327,9 +326,9 @@ class _Guard:
         except DecabenchError:
             raise
         except (*_THEIRS, SystemExit) as error:
-            count = f"{self.answers:,} {'answer' if self.answers == 1 else 'answers'}"
+            count = _count(self.answers, "answer")
             raise ModelError(
-                f"The predictor failed on {self.task} after {count} ({describe_error(error)}). Correct the "
+                f"The predictor failed on {self.task} after {count} ({describe_error(error)}). Fix the "
                 "error, then run the same command again to continue. --debug shows the traceback."
             ) from error
 
@@ -362,6 +361,10 @@ def ask_predictor(
             yield from _ask_batch(predictor, guard, batch)
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _ask_batch(
     predictor: Predictor, guard: _Guard, batch: Sequence[Question]
 ) -> Iterator[tuple[str, Outcome]]:
@@ -382,11 +385,11 @@ def _ask_batch(
             yield from _ask_batch(predictor, guard, (question,))
         return
     if answers is None or len(answers) != len(batch):
-        given = f"{len(answers):,} answers" if answers is not None else "None"
+        given = _count(len(answers), "answer") if answers is not None else "None"
         if answers is None and returned is not None:
             given = f"a {type(returned).__name__}"
         raise ModelError(
-            f"The predictor returned {given} for {len(batch)} questions in {guard.task}. Return a list "
+            f"The predictor returned {given} for {_count(len(batch), 'question')} in {guard.task}. Return a list "
             "with one text for each question, in the same order."
         )
     for question, answer in zip(batch, answers, strict=True):

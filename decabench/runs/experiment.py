@@ -333,7 +333,7 @@ def _change(content: dict[str, Any], path: str, value: Any) -> None:
     for at, each in enumerate(above, start=1):
         inner = table.get(each)
         if inner is not None and not isinstance(inner, Mapping):  # don't print it, since it may be secret
-            raise DecabenchError(f"{path} cannot be set: {'.'.join(above[:at])} is a value, not a table.")
+            raise DecabenchError(f"{path} can't be set: {'.'.join(above[:at])} is a value, not a table.")
         table[each] = dict(inner or {})
         table = table[each]
     table[name] = value
@@ -371,7 +371,7 @@ def _storable(content: Mapping[str, Any], headers: Sequence[Header]) -> dict[str
         tomli_w.dumps(kept).encode()
     except (TypeError, ValueError) as error:
         raise DecabenchError(
-            f"The settings cannot be stored in {RUN_TOML} ({error}). Use only strings, numbers, lists and "
+            f"The settings can't be stored in {RUN_TOML} ({error}). Use only strings, numbers, lists and "
             "tables."
         ) from error
     return kept
@@ -447,9 +447,7 @@ def run(
     """
     if isinstance(experiment, Experiment):
         if settings:
-            raise DecabenchError(
-                "Settings cannot be added to an Experiment. Use dataclasses.replace instead."
-            )
+            raise DecabenchError("Settings can't be added to an Experiment. Use dataclasses.replace instead.")
         return run_experiment(experiment, progress)
     return run_experiment(read_experiment(experiment, settings), progress)
 
@@ -570,7 +568,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
             for name, each in failed.items()
         )
         which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
-        raise DataError(f"The run did not start, because data is missing for {which}. {reasons}")
+        raise DataError(f"The run did not start, because data is missing for {which}. {reasons}.")
 
 
 def _request(experiment: Experiment) -> Request:
@@ -612,7 +610,7 @@ def _refuse_occupied(plan: Plan, force: bool) -> None:
     occupant = occupied_by(plan)
     if occupant and not force:
         raise DecabenchError(
-            f"{plan.run.output} {occupant}. Choose another folder, or replace these files with force = true."
+            f"{plan.run.output} {occupant}. Choose another folder, or replace its contents with force = true."
         )
 
 

@@ -76,7 +76,7 @@ def read_ids(path: str | Path) -> frozenset[str]:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise DecabenchError(
-            f"{path} cannot be read as a list of ids ({error}). Write one id per line, in UTF-8."
+            f"{path} can't be read as a list of ids ({error}). Write one id per line, in UTF-8."
         ) from error
     ids = frozenset(line.strip() for line in lines if line.strip())
     if not ids:
@@ -175,7 +175,7 @@ class Selection:
             raise DecabenchError("--sample-seed requires --sample N.")
         if self.sample is not None and self.limit is not None:
             raise DecabenchError(
-                "--limit chooses the first examples, but --sample chooses random ones. Use only one of the two."
+                "--limit chooses the first examples, but --sample chooses random examples. Use only one of the two."
             )
 
     def __str__(self) -> str:
@@ -676,7 +676,7 @@ def _protocol(run: Run, backend: Backend) -> Protocol:
         is_chat = asked == "choices" and run.predictor.startswith("openai:")
         other = "Add --api completions" if is_chat else "Use --protocol tag"
         raise DecabenchError(
-            f"{run.predictor} cannot use the protocol {asked}{' with the chat API' * is_chat}. {other}, or see "
+            f"{run.predictor} can't use the protocol {asked}{' with the chat API' * is_chat}. {other}, or see "
             "docs/prompts.md for the requirements."
         )
     return cast(Protocol, asked)

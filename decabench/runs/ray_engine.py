@@ -347,8 +347,8 @@ def _pickle_setting(setting: Setting) -> bytes:
         return pickled
     except Exception as error:  # included tasks may contain anything
         raise DecabenchError(
-            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}). Remove "
-            "anything that cannot be pickled, such as an open file, from the task's Python file."
+            f"The task {setting.task.name} can't be sent to the workers ({type(error).__name__}: {error}). Remove "
+            "anything that can't be pickled, such as an open file, from the task's Python file."
         ) from error
     finally:
         for module in included:
@@ -456,11 +456,11 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
     ) as error:  # Ray raises many classes of errors, about ports, memory, hosts, versions or tokens
         if is_own:
             raise DecabenchError(
-                f"Ray cannot start on this machine ({_summarize(error)}). Run again with --debug for the traceback, or "
+                f"Ray can't start on this machine ({_summarize(error)}). Run again with --debug for the traceback, or "
                 "with --engine local."
             ) from error
         raise DecabenchError(
-            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}). Run ray status on the "
+            f"Can't connect to a Ray cluster at {address} ({_summarize(error)}). Run ray status on the "
             "head node to see whether the cluster is up. Ray and Python must have the same versions on both "
             "sides, and a cluster that asks for a token requires RAY_AUTH_MODE=token here too."
         ) from error

@@ -260,7 +260,7 @@ def occupied_by(plan: Plan) -> str:
     if METADATA_NAME in found:
         old, _ = read_metadata(output)
         if old is None:
-            return "contains a submission that cannot be read"
+            return "contains a submission that can't be read"
         if _is_same(old, plan):
             return _more_answers(old, plan)
         changed = "from an earlier version of this model or with other settings"

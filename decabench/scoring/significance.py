@@ -449,7 +449,7 @@ def show_units(units: SampledUnits | None) -> str:
     if units.effective and abs(units.number - units.effective) >= 0.05:
         text += f" ({units.effective:,.1f} effective)"
     if units.fixed == 1:
-        return f"{text} in this 1 {within}"
+        return f"{text} in this {within}"
     return f"{text} in these {units.fixed} {_plural(within)}" if units.fixed else text
 
 

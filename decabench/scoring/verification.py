@@ -32,7 +32,7 @@ class Discrepancy:
     """The value found by scoring again. Both `stated` and `found` are empty if they must not be shown."""
 
     def __str__(self) -> str:
-        values = f": the file says {self.stated}, scoring gives {self.found}"
+        values = f": the file says {self.stated}, but scoring gives {self.found}"
         return f"{self.where}: {self.meaning}{values if self.stated or self.found else ''}"
 
 
@@ -64,7 +64,7 @@ class VerifiedResults:
         parts = [f"{count} {'value differs' if count == 1 else 'values differ'}"] if count else []
         parts += [f"{tasks} the same"] if self.scored and not count else []
         parts += [f"no answers for {', '.join(self.unanswered)}"] if self.unanswered else []
-        return f"{'verified' if self.ok else 'not verified'}: {'; '.join(parts) or 'it has no tasks'}"
+        return f"{'verified' if self.ok else 'not verified'}: {'; '.join(parts) or 'the file has no tasks'}"
 
 
 _MEANINGS = {

@@ -85,7 +85,7 @@ def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
 @pytest.mark.parametrize(
     ("predictor", "hint"),
     [
-        ("Qwen/Qwen3-0.6B", "For a model on the Hugging Face hub, write hf:Qwen/Qwen3-0.6B."),
+        ("Qwen/Qwen3-0.6B", "For a model on the Hugging Face Hub, write hf:Qwen/Qwen3-0.6B."),
         (
             "http://localhost:8000/v1",
             "For a server that supports the OpenAI API, write openai:http://localhost:8000/v1",

@@ -254,7 +254,7 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     assert done.exit_code == 0
     done = command("evaluate", "--submission", tmp_path / "s", *options)
     (line,) = (line for line in done.stdout.splitlines() if "lfem_normalised" in line)
-    assert "(strict), lfem_normalised 100.00 ignoring quotation marks" in line
+    assert "(strict), lfem_normalised 100.00, which ignores quotation marks" in line
     results = json.loads((tmp_path / "s" / "results" / "validation" / "results.json").read_text())
     scores = results["tasks"]["wikisql"]["scores"]
     assert (
@@ -357,7 +357,7 @@ def test_data_whose_files_were_changed_are_scored_as_they_were_prepared(command,
     (tmp_path / "rows.jsonl").write_text((tmp_path / "rows.jsonl").read_text() + "\n")
     done = command("evaluate", folder, "--tasks", "own", *options)
     assert done.exit_code == 0 and "100.00" in done.stdout
-    said = "own: scored on the data as it was prepared. rows.jsonl has changed since"
+    said = "own: scored on the data that was prepared earlier. rows.jsonl has changed since"
     assert said in done.stdout
     assert said in command("verify", folder, *options).stdout
     for words in (("compare", folder, folder, "--tasks", "own"), ("show", folder, "--task", "own")):

@@ -163,11 +163,11 @@ def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ("'good'", "sst: only 0 of 32 answers are valid labels."),
+        ("'good'", "sst: none of the 32 answers is a valid label."),
         ("'Positive'", None),
         (
             "'positive' if question.id.endswith('.7') else 'good'",
-            "sst: only 1 of 32 answers are valid labels.",
+            "sst: only 1 of 32 answers is a valid label.",
         ),
     ],
 )
@@ -182,18 +182,18 @@ def test_answers_that_are_no_labels_are_said_aloud(command, home, tmp_path, monk
     done = command("predict", "--predictor", f"{name}:model", *options)
     scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
     for output in (done.stdout, scored.stdout):
-        assert (sentence in output) if sentence else ("valid labels" not in output)
+        assert (sentence in output) if sentence else ("valid label" not in output)
     assert not sentence or "has 'good', but the labels are " in done.stdout
 
 
 def test_the_options_of_a_question_are_labels_too(command, home, tmp_path):
     options = ["--tasks", "schema", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "copy-context", *options)
-    assert "schema: only 0 of 82 answers are valid labels." in done.stdout
+    assert "schema: none of the 82 answers is a valid label." in done.stdout
     scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
-    assert "schema: only 0 of 82 answers are valid labels." in scored.stdout
+    assert "schema: none of the 82 answers is a valid label." in scored.stdout
     oracle = command("predict", "--predictor", "oracle", *options, "--force")
-    assert "valid labels" not in oracle.stdout
+    assert "valid label" not in oracle.stdout
 
 
 def test_a_list_of_examples(command, home, tmp_path):
@@ -257,8 +257,8 @@ _RAISE = "Increase --max-new-tokens, or turn reasoning off."
             {"empty": 1, "cut_reasoning": 5, "only_reasoning": 3},
             [
                 f"5 of 32 answers ran out of tokens during reasoning. {_RAISE}",
-                f"3 of 32 answers contain only reasoning. {_RAISE}",
-                "1 of 32 answers are empty.",
+                f"3 of 32 answers are only reasoning. {_RAISE}",
+                "1 of 32 answers is empty.",
             ],
         ),
     ],
@@ -323,7 +323,7 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     assert command("evaluate", folder, "--home", home).exit_code == 0
     assert "Removed" not in command(*given, "sst").stdout
     done = command(*given, "sst", "--limit", "10", "--force")
-    assert "because the answers have changed: " in done.stdout
+    assert "Removed results whose answers have changed: " in done.stdout
 
 
 def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):

@@ -132,4 +132,4 @@ def test_a_failure_leaves_an_earlier_list_of_ids(command, tmp_path):
     (tmp_path / "empty").mkdir()
     done = command("prepare", "sst", "--mirror", tmp_path / "empty", *home, "--export-ids", ids)
     assert done.exit_code == 3 and ids.read_bytes() == before
-    assert "is unchanged, because some ids would be missing" in done.stderr.replace("\n", " ")
+    assert "is unchanged, because not all data was prepared" in done.stderr.replace("\n", " ")

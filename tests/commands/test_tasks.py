@@ -145,7 +145,7 @@ def test_overlap(command, leaky):
     row = next(line.split() for line in done.stdout.splitlines() if line.startswith(" leaky "))
     assert row == ["leaky", "validation", "leaky", "train", "1", "2", "4"]
     assert (
-        "validation: 1 of 4 texts are also in the training data of their own task, 2 if case, spaces and punctuation "
+        "validation: 1 of 4 texts is also in the training data of the same task, 2 if case, spaces and punctuation "
         "are ignored." in done.stdout
     )
 

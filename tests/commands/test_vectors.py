@@ -145,7 +145,7 @@ def test_words_that_are_left_out_are_said(command, tmp_path):
     done = command("vectors", "convert", tmp_path / "w.json", "--output", tmp_path / "v.npy")
     assert done.exit_code == 0, done.output
     assert "Wrote 1 word of dimension 2" in done.stdout
-    assert "Left out 7 words that contain line breaks or are not valid text: 'a\\n0', " in done.stdout
+    assert "Left out 7 words with line breaks or invalid text: 'a\\n0', " in done.stdout
     assert done.stdout.endswith("'a\\n4', ….\n")
 
 

@@ -157,7 +157,7 @@ NO_ANSWERS: dict[str, tuple[Any, str]] = {
     "a number, of a filter": ({"doc": {"id": "1"}, "filtered_resps": [7]}, "the response is the number 7"),
     "another acc": (
         choices(acc=0.0),
-        "the likeliest choice is number 1 and the target is number 1, but 'acc' is 0.0",
+        "the most likely choice is number 1 and the target is number 1, but 'acc' is 0.0",
     ),
 }
 

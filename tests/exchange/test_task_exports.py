@@ -114,7 +114,7 @@ def test_chats_go_on_after_an_empty_line(export, command, home, tmp_path):
     assert "--output_path out --apply_chat_template\n" in (folder / "README.md").read_text()
     options = ("export", "tasks", "sst", "--output", tmp_path / "out", "--home", home, "--chat")
     done = command(*options, "--for", "inspect")
-    assert done.exit_code == 2 and "Omit --chat" in done.stderr
+    assert done.exit_code == 2 and "Leave out --chat" in done.stderr
     assert command(*options, "--for", "lm-eval").exit_code == 0
     assert (tmp_path / "out" / "decabench_sst.yaml").read_text() == task
 

@@ -106,7 +106,7 @@ def test_damaged_records(folder: Path, path: str, value: Any, reason: str) -> No
 )
 def test_records_that_are_no_records(folder: Path, text: str) -> None:
     (folder / "checkpoint.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=r"checkpoint\.json cannot be read"):
+    with pytest.raises(DataError, match=r"checkpoint\.json can't be read"):
         Checkpoint.open(folder)
 
 

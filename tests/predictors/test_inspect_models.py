@@ -114,7 +114,7 @@ def test_an_answer_that_was_cut_while_the_model_reasoned_gets_more_room(model):
 
 
 def test_names_that_cannot_be_run(model, monkeypatch):
-    with pytest.raises(ModelError, match="Inspect cannot run nobody/x: ValueError: Model API nobody"):
+    with pytest.raises(ModelError, match="Inspect can't run nobody/x: ValueError: Model API nobody"):
         outcomes(inspect_models.backend("nobody/x", ModelOptions()), questions(1))
     with pytest.raises(DecabenchError, match="requires a provider and a model"):
         inspect_models.backend("claude", ModelOptions())

@@ -74,7 +74,7 @@ def test_a_program_that_cannot_be_started(tmp_path):
     program = tmp_path / "model"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
-    with pytest.raises(DecabenchError, match=r"model cannot be started \(No such file"):
+    with pytest.raises(DecabenchError, match=r"model can't be started \(No such file"):
         outcomes(backend(str(program), ModelOptions()), questions(1))
 
 

@@ -141,7 +141,7 @@ def test_one_process_a_task(program):
 
 
 def unusable(why):
-    return Failure(f"Line 1 of the program's output cannot be used: {why}.")
+    return Failure(f"Line 1 of the program's output can't be used: {why}.")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ _KEPT = "'context_kept' must be the start and the end of the kept part, such as 
 def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, why):
     body = f"for id in ids(): say(id, **({more!r} if id == 'q1' else {{}}))"
     found = outcomes(program(body), questions(3))
-    assert f"Line 2 of the program's output cannot be used: {why}" in found["q1"].error
+    assert f"Line 2 of the program's output can't be used: {why}" in found["q1"].error
     assert found["q0"] == found["q2"] == Answer("fine")
 
 
@@ -215,7 +215,7 @@ def test_a_line_of_no_question_stops_the_run(program, stray, message):
         ("sys.exit(3)", "ended with status 3 after 2 answers"),
         ("raise RuntimeError('no memory')", "ended with status 1 after 2 answers.* RuntimeError: no memory"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL after 2 answers"),
-        ("sys.exit(0)", "ended with status 0 after 2 answers, before it answered this question"),
+        ("sys.exit(0)", "ended with status 0 after 2 answers, before this question"),
         ("os.close(1); time.sleep(60)", "closed its output after 2 answers"),
     ],
 )

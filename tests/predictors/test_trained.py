@@ -87,7 +87,7 @@ def test_every_family_has_its_label(make_run):  # noqa: F811
 def test_what_generates_no_text_has_no_use_for_its_options(make_run, options, flag):  # noqa: F811
     run = make_run(model=ClassifierConfig(dimension=8), tasks=("sst",), steps=1)
     run_training(run)
-    with pytest.raises(DecabenchError, match=f"does not generate text, so it cannot use {flag}"):
+    with pytest.raises(DecabenchError, match=f"does not generate text, so it can't use {flag}"):
         make_backend(f"trained:{run.output}", ModelOptions(device="cpu", **options)).describe()
 
 
@@ -185,10 +185,10 @@ def test_damaged_checkpoints(trained, tmp_path):
     ):
         pass
     change_record(folder, lambda record: record.pop("files"))  # as a forger could
-    with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():
+    with pytest.raises(DataError, match="can't be read"), backend(str(folder), OPTIONS).open():
         pass
     (folder / "checkpoint.json").write_text("{}")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="can't be read"):
         backend(str(folder), OPTIONS).describe()
 
 

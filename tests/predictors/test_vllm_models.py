@@ -105,7 +105,7 @@ def test_a_schema_is_enforced_and_a_cut_while_reasoning_gets_more_room(
 
 def test_faults_are_plain(engine: type[Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_llama(tmp_path / "m")
-    with pytest.raises(ModelError, match="vLLM cannot load m: ValueError: unexpected argument bad"):
+    with pytest.raises(ModelError, match="vLLM can't load m: ValueError: unexpected argument bad"):
         outcomes(folder, 1, body='{"bad": 1}')
     with pytest.raises(DecabenchError, match="vllm does not use --device"):
         vllm_models.backend(str(folder), ModelOptions(device="cpu"))

@@ -63,10 +63,10 @@ def test_the_sentence_about_numbers() -> None:
     said = counted(SCALE, "relatedness", ["3,5", "4.0", "2 out of 5", "?"]).describe()
     assert said.startswith("2 of 4 answers are numbers in a form that scores as wrong: a decimal comma (1), ")
     assert "line 1 has '3,5' instead of '3.5'. Write only the number" in said
-    assert said.endswith("Write only the number. 1 of 4 answers give no number. For example, line 4 has '?'")
+    assert said.endswith("Write only the number. 1 of 4 answers gives no number. For example, line 4 has '?'")
     assert (
         counted(SCALE, "relatedness", ["3.5", "1e3"]).describe()
-        == "1 of 2 answers give a number outside the scale from 1 to 5. For example, line 2 has '1e3'"
+        == "1 of 2 answers gives a number outside the scale from 1 to 5. For example, line 2 has '1e3'"
     )
 
 
@@ -131,7 +131,7 @@ def test_lists_in_other_forms(text: str, form: str) -> None:
 )
 def test_tags_of_another_scheme_are_named(scheme: Scheme, tags: str, looks: str) -> None:
     forms = counted(Tags(scheme), "sequence_f1", [tags])
-    said = f"1 of 1 answers look like {looks}, but the task's tags are {scheme}. For example, line 1 has {tags!r}. "
+    said = f"1 of 1 answers looks like {looks}, but the task's tags are {scheme}. For example, line 1 has {tags!r}. "
     assert forms.describe().startswith(said) == bool(looks)
     assert bool(forms.describe()) == bool(looks)
     assert counted(Tags(), "tag_accuracy", [tags]).describe() == ""
@@ -156,7 +156,7 @@ def test_a_few_answers_in_another_scheme_are_a_model_s_mistakes() -> None:
 )
 def test_heads_that_are_no_tree(heads: str, is_tree: bool) -> None:
     forms = counted(Tree(), "parsing", [heads])
-    assert forms.describe().startswith("1 of 1 answers look like heads that are counted from 0") == (
+    assert forms.describe().startswith("1 of 1 answers looks like heads that are counted from 0") == (
         not is_tree
     )
 

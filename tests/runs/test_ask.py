@@ -85,7 +85,7 @@ def test_what_has_an_answer_is_not_asked_again_and_what_failed_is(journal):
 def test_failures_in_a_row_stop_it(journal):
     engine = Engine(lambda question: Failure("the disk is gone."))
     with pytest.raises(
-        DecabenchError, match=r"Stopped on sst after 4 failures in a row\. .* the disk is gone\. Correct"
+        DecabenchError, match=r"Stopped on sst after 4 failures in a row .* the disk is gone\. Fix"
     ):
         run(engine, journal, give_up_after=4)
     assert len(engine.asked) == 4 and len(journal.outcomes) == 4
@@ -242,7 +242,7 @@ class Returns:
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     [
-        (["x"], "returned 1 answers for 2 questions in sst. Return a list with one text for each"),
+        (["x"], "returned 1 answer for 2 questions in sst. Return a list with one text for each"),
         (["x"] * 3, "returned 3 answers for 2 questions"),
         ("xx", "returned a str for 2 questions"),
         (None, "returned None for 2 questions"),

@@ -199,7 +199,7 @@ def test_a_list_as_prepare_exports_it(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"), [(b"\n \n", "contains no ids"), (b"\xff\xfe", "cannot be read as")]
+    ("content", "sentence"), [(b"\n \n", "contains no ids"), (b"\xff\xfe", "can't be read as")]
 )
 def test_what_is_no_file_of_ids(tmp_path, content, sentence):
     (tmp_path / "ids").write_bytes(content)

@@ -258,7 +258,7 @@ def test_a_task_of_a_file_that_no_worker_can_import(cluster, tmp_path, somebodys
 def test_a_task_that_cannot_be_sent(cluster):
     setting = Setting(TASKS["sst"], "validation", (number for number in ()).__next__)
     with RayEngine(make_backend("majority", ModelOptions()), workers=1) as engine:
-        with pytest.raises(DecabenchError, match=r"sst cannot be sent to the workers \(TypeError"):
+        with pytest.raises(DecabenchError, match=r"sst can't be sent to the workers \(TypeError"):
             list(engine.outcomes(setting, [Question("1", "Is it", "")]))
 
 

@@ -639,7 +639,7 @@ def test_compare_prints_and_fails_on_errors_that_grow(
     shared = ["--home", tmp_path / "home", "--include", tmp_path / "own.toml"]
     done = command("compare", a, b, *shared, "--fail-on-regression", "own:0.4")
     assert done.exit_code == 1
-    assert "Regression: on own, B is worse than A by 0.500 points, more than 0.4" in done.stderr
+    assert "Regression: on own, B is worse than A by 0.500 points, more than the allowed 0.4" in done.stderr
     assert "own ↓" in done.stdout and "\n↓ lower is better\n" in done.stdout
     assert "0.133" in done.stdout and "0.633" in done.stdout and "+0.500" in done.stdout
     assert "own.validation.7: B is worse here (-0.3000 points)" in done.stdout

@@ -176,7 +176,7 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError(
-            f"--device {options.device} cannot be combined with --device-map, which chooses the devices itself. Leave "
+            f"--device {options.device} can't be combined with --device-map, which chooses the devices itself. Leave "
             "out --device, or use --device cuda."
         )
     require_sampling(options)
@@ -437,7 +437,7 @@ def folder_digest(folder: Path, gguf: str | None) -> str:
         files = sorted(path for path in folder.iterdir() if path.suffix in DECIDING and path.is_file())
         lines = [f"{path.name} {_digest(path)}\n" for path in files]
     except OSError as error:
-        raise DecabenchError(f"hf: the model in {folder} cannot be read: {error.strerror}.") from None
+        raise DecabenchError(f"hf: the model in {folder} can't be read: {error.strerror}.") from None
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 

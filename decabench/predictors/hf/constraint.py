@@ -32,7 +32,7 @@ class Enforcer:
             return from_tokenizer(loaded.tokenizer, n_vocab=loaded.tokens, eos_token=sorted(loaded.ends))
         except Exception as error:
             raise DecabenchError(
-                "hf: llguidance, which enforces --protocol json, cannot read this model's tokenizer. Use "
+                "hf: llguidance, which enforces --protocol json, can't read this model's tokenizer. Use "
                 "--protocol tag."
             ) from error
 

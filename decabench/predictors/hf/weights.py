@@ -61,7 +61,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: {target} is a file but not a .gguf file. Specify a folder, a .gguf file, or a model on the hub "
+                f"hf: {target} is a file but not a .gguf file. Specify a folder, a .gguf file, or a model on the Hub "
                 "as owner/name."
             )
         # In the Hub's cache, the file is a symbolic link to a file without a suffix, so only the folder is resolved.
@@ -73,7 +73,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
         return ModelSource(repository, commit=_snapshot(repository, revision, ()).name, gguf=file)
     if not _REPOSITORY.fullmatch(target) or target.startswith("."):
         missing = f"there is no folder {target!r}" if target else "no model is specified"
-        raise DecabenchError(f"hf: {missing}. Specify a local folder, or a model on the hub as owner/name.")
+        raise DecabenchError(f"hf: {missing}. Specify a local folder, or a model on the Hub as owner/name.")
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
     return ModelSource(target, commit=folder.name)
@@ -98,7 +98,7 @@ def with_adapter(source: ModelSource, adapter: str) -> ModelSource:
     if not folder.is_dir():
         if not _REPOSITORY.fullmatch(adapter) or adapter.startswith("."):
             raise DecabenchError(
-                f"hf: there is no adapter {adapter!r}. Specify a local folder, or an adapter on the hub as owner/name."
+                f"hf: there is no adapter {adapter!r}. Specify a local folder, or an adapter on the Hub as owner/name."
             )
         folder = _snapshot(adapter, None, (_ADAPTER, WEIGHTS))
     if not (folder / _ADAPTER).is_file() or not next(folder.glob(WEIGHTS), None):
@@ -158,10 +158,10 @@ def _check(name: str, folder: Path) -> None:
             "save_pretrained, or a .gguf file."
         ) from None
     except (OSError, ValueError) as error:
-        raise DecabenchError(f"hf: config.json in {name} cannot be read ({excerpt(str(error))}).") from None
+        raise DecabenchError(f"hf: config.json in {name} can't be read ({excerpt(str(error))}).") from None
     if any("/" in kernel for kernel in _kernels(config)):
         raise DecabenchError(
-            f"hf: config.json in {name} requests kernels from the hub. decabench does not download kernels, because "
+            f"hf: config.json in {name} requests kernels from the Hub. decabench does not download kernels, because "
             "they are code. Remove that setting from the file."
         )
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
@@ -228,11 +228,11 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     else:
         return
     at = f"{repository} at {revision}" if revision else repository
-    start = f"hf: {at} is not a local folder, and could not be fetched from the hub"
+    start = f"hf: {at} is not a local folder, and could not be fetched from the Hub"
     if kind in _REFUSALS:
         raise DecabenchError(f"{start}: {_REFUSALS[kind]}.")
     raise ModelError(
-        f"{start}: the hub cannot be reached, and the files are not in the local cache "
+        f"{start}: the Hub can't be reached, and the files are not in the local cache "
         f"({kind}{status and f', HTTP status {status}'}). Specify a local folder, set HF_ENDPOINT to a mirror, or set "
         "HF_HOME to a cache that has the model."
     )
@@ -276,7 +276,7 @@ def load_tokenizer(source: ModelSource, folder: Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, **_common(source))
     if type(tokenizer).__name__.startswith("MistralCommon"):
         raise DecabenchError(
-            f"hf: the tokenizer of {source.name} is from mistral_common, whose chat template cannot be inspected. "
+            f"hf: the tokenizer of {source.name} is from mistral_common, whose chat template can't be inspected. "
             "Uninstall that package, or serve the model and use openai:URL."
         )
     return tokenizer
@@ -415,7 +415,7 @@ def _errors(name: str, part: str) -> Iterator[None]:
                 "and use openai:URL."
             ) from error
         raise ModelError(
-            f"hf: the {part} for {name} cannot be loaded ({type(error).__name__}: {said})."
+            f"hf: the {part} for {name} can't be loaded ({type(error).__name__}: {said})."
         ) from error
 
 

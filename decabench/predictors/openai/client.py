@@ -392,7 +392,7 @@ class Client:
             )
             only = f" {OPENAI_VARIABLE} is sent only to OpenAI." if keeps_a_key else ""
             return (
-                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLE} to a valid "
+                f"{url} rejects {self._key.given} (status {status}: {said}). Set {VARIABLE} to a valid "
                 f"key, or specify the header that the server requires with --header.{only}"
             )
         if status == 402 or reply.error.get("code") == "insufficient_quota":

@@ -106,7 +106,7 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
         require_sampling(options)
     if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in options.parameters]:
         raise DecabenchError(
-            f"--body cannot set {', '.join(taken)}. Remove these parameters, or use the options in parentheses."
+            f"--body can't set {', '.join(taken)}. Remove these parameters, or use the options in parentheses."
         )
     return OpenAIBackend(url, options)
 
@@ -345,7 +345,7 @@ class OpenAIPredictor:
                     self.ways.remove(way)
                     now = f"trying {self.ways[0]}" if self.ways else "using <answer>…</answer> tags instead"
                     self.client.say_once(
-                        way, f"{self.client.url} cannot enforce answers with {way} ({error}). Now {now}."
+                        way, f"{self.client.url} can't enforce answers with {way} ({error}). Now {now}."
                     )
             else:
                 self.heeded.add(way)

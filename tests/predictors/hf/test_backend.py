@@ -171,14 +171,14 @@ def other_type(folder: Path) -> None:
     ("damage", "sentence"),
     [
         (no_config, "llama has no config.json"),
-        (no_json, "config.json in llama cannot be read"),
+        (no_json, "config.json in llama can't be read"),
         (no_tokenizer, "llama has no tokenizer"),
         (pickled, "llama has only pickled weights, which can run code"),
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
         (code, "llama requires custom code"),
         (kernels, "requests kernels from the hub"),
-        (other_type, "the configuration for llama cannot be loaded"),
+        (other_type, "the configuration for llama can't be loaded"),
     ],
 )
 def test_models_that_are_refused(copy: Path, damage: Callable[[Path], None], sentence: str) -> None:
@@ -294,7 +294,7 @@ def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
         (line,) = through(hub, tmp_path)
         assert reason in line
     (line,) = through(hub, tmp_path, HF_HUB_OFFLINE="1")
-    assert "the hub cannot be reached, and the files are not in the local cache" in line
+    assert "the Hub can't be reached, and the files are not in the local cache" in line
 
 
 def test_a_hub_that_cannot_be_reached_is_no_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     adapter = save_adapter(model, tmp_path / "adapter")
     config = (adapter / "adapter_config.json").read_text()
     (adapter / "adapter_config.json").write_text(config.replace("down_proj", "up_proj"))
-    with pytest.raises(DecabenchError, match="the adapter for adapter cannot be loaded"):
+    with pytest.raises(DecabenchError, match="the adapter for adapter can't be loaded"):
         answers(backend(str(model), ModelOptions(adapter=str(adapter))))
     (adapter / "adapter_model.safetensors").unlink()
     with pytest.raises(DecabenchError, match="is not an adapter in safetensors"):

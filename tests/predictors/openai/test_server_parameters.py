@@ -75,7 +75,7 @@ def test_more_parameters_are_sent_and_recorded() -> None:
         "top_k": 1,
         "reasoning": {"effort": "low"},
     }
-    with pytest.raises(DecabenchError, match=r"cannot set temperature \(--temperature\)"):
+    with pytest.raises(DecabenchError, match=r"can't set temperature \(--temperature\)"):
         backend("http://x/v1", options(body='{"temperature":1}'))
     for text in ("[1]", "{", '{"a": 1, "a": 2}'):
         with pytest.raises(ValueError):
