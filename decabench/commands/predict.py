@@ -307,7 +307,7 @@ def _remarks(plan: Plan, report: Report) -> Iterator[str]:
         yield f"Partial: {', '.join(limited)} ({run.selection}): {scores} not ranked."
     if report.removed:
         removed = ", ".join(report.removed)
-        yield (f"Removed results whose answers have changed: {removed}. Run decabench evaluate again.")
+        yield f"Removed results whose answers have changed: {removed}. Run decabench evaluate again."
     yield from describe_answers(report, run.predictor)
     yield from (f"{tally.task}: {tally.answer_format}." for tally in report.tallies if tally.answer_format)
 
