@@ -24,8 +24,8 @@ RESERVATION = " with a reservation"
 RESERVATIONS = ("one seed", "one seed each", "not after Holm")
 HEAD = """# Which of the papers' claims hold up
 
-Each line below compares two rows. It gives the difference that one of five papers reports, and our own difference
-with a 95% interval over test texts and seeds.
+Each line below compares two models (or two ways to train one). It gives the difference that one of five papers
+reports, and our own difference with a 95% interval over test texts and seeds.
 
 | verdict | meaning |
 | --- | --- |
@@ -36,9 +36,9 @@ with a 95% interval over test texts and seeds.
 | (+n) | n more with a reservation: one seed, or p of 0.05 or more after correcting for all planned contrasts |
 
 The counts don't measure how often papers are right. Many lines share runs, and some concern models that the authors
-use only for comparison. A control on a paper's page may show that a confirmed claim has another cause. Some of
-the papers' figures have a remark: *recalled* (from memory, because the table was not available), *dev* (development
-data) or *PTB* (Penn Treebank)."""
+use only for comparison. A confirmed claim may still have another cause, which a control on the paper's page may show.
+Remarks on the papers' figures mean: *recalled* from memory, because we didn't have the table; *dev*, on development
+data; *PTB*, on the Penn Treebank."""
 FOOT = "`python -m papers claims` generates this page from the findings that `python -m papers page` writes."
 
 

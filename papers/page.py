@@ -440,8 +440,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     paper = f"[{plan.paper}]({plan.link})" if plan.link else plan.paper
     parts = [
         f"# {plan.title}",
-        f"{paper}. Scores are on the {plan.split} split{' unless a column names another' * (len(plan.splits) > 1)}, "
-        "given as mean ± standard deviation (number of seeds).",
+        f"{paper}. Scores are means ± standard deviations on the {plan.split} split"
+        f"{' (unless a column names another)' * (len(plan.splits) > 1)}, with the number of seeds in parentheses.",
         describe_progress(plan, place),
     ]
     if plan.summary:
@@ -462,8 +462,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> dict[Path, str]:
     parts += [
         "## Run it",
         f"```\npython -m papers reproduce {place.plan.parent.name} --only RUN --seeds 0\n```",
-        f"The [details page](details/{page.name}) lists every table, contrast, setting and run, as well as "
-        "the commands to run first.",
+        f"The [details page](details/{page.name}) lists the names for `RUN`, the commands to run first, and "
+        "every table, contrast and setting.",
     ]
     return {
         page: "\n\n".join(parts) + "\n",
@@ -508,7 +508,7 @@ def make_details(
         parts += [
             "## Data",
             f"Texts are from the {plan.split} split{' unless a line names another' * (len(plan.splits) > 1)}. "
-            "docs/data.md describes where each task's files come from and how they were changed.",
+            "`decabench tasks show TASK` says where a task's files come from and how they were changed.",
             data_table(scored),
         ]
     if plan.counts:
@@ -517,7 +517,7 @@ def make_details(
         "## Runs",
         how_to(plan, place),
         "Weights exclude embeddings. Times depend on the machine and its load. Settings that are not "
-        "listed here have the defaults in docs/training.md.",
+        "listed here have their defaults (docs/reference/settings.md).",
         *base_settings(plan, place),
         effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
     ]
