@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.scoring import PairTests, Sample, TaskResult, system_and_seed
-from decabench.submission import TIME
+from decabench.submission import TIME, PredictionFile
 from decabench.tasks import DECATHLON, Suite
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class Entry:
 
     Empty for a baseline made for the board.
     """
-    place: Path = Path()
-    """The submission's location on disk."""
+    files: Mapping[tuple[str, str], PredictionFile] = field(default_factory=dict)
+    """The answer files by (task, split), if the submission is a folder; otherwise empty."""
     total: float | None = None
     """The suite's total, or None unless all tasks of the suite are scored."""
     interval: tuple[float, float] | None = None
@@ -506,6 +505,8 @@ _MOST_ITEMS = 60
 
 def clean(value: Any) -> Any:
     """Replace every string in a value, at any depth, with a short printable line."""
+    if value is None or isinstance(value, int | float):  # most values
+        return value
     if isinstance(value, str):
         return printable_line(value, 500)
     if isinstance(value, Mapping):

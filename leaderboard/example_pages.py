@@ -50,8 +50,6 @@ from decabench.submission import (
     AlignedAnswers,
     AnswerLine,
     Limits,
-    PredictionFile,
-    find_predictions,
     read_lines,
 )
 from decabench.tasks import Example, Tags, Tree
@@ -250,7 +248,6 @@ class SystemAnswers:
 def read_answers_shown(
     entry: Entry,
     column: Column,
-    file: PredictionFile | None,
     data: TaskTexts,
     keeper: Keeper,
     name: str,
@@ -258,8 +255,8 @@ def read_answers_shown(
 ) -> SystemAnswers:
     """Return the data files with an entry's answers to a task's examples, or why they can't be shown.
 
-    `file` contains the answers, and `name` is the name of the data files. `earlier` is the folder of an
-    earlier site. Its files are reused if they were made from the same answers.
+    `name` is the name of the data files. `earlier` is the folder of an earlier site. Its files are reused
+    if they were made from the same answers.
     """
     evidence, count = entry.evidence[column.name], len(data.examples)
     why = data.why or ("" if evidence.kind == "verified" else "These answers were not scored for this site.")
@@ -267,6 +264,7 @@ def read_answers_shown(
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest() if evidence.key and not why else ""
     if key and earlier is not None and (files := _find_earlier(earlier, name, key)):
         return SystemAnswers("", count, files)
+    file = entry.files.get((column.name, entry.split))
     why = why or ("" if file else "Answers are shown only for submissions that are folders.")
     read = None
     if file and not why:
@@ -328,14 +326,6 @@ def _answer_rows(
 @cache
 def _own_digest() -> str:
     return file_digest(Path(__file__))
-
-
-def find_answer_files(entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
-    """Return an entry's answer files by (task, split), or an empty mapping if the submission is not a folder."""
-    try:
-        return find_predictions(entry.place)[0]
-    except (DecabenchError, OSError):  # for example, an archive
-        return {}
 
 
 def _find_earlier(site: Path, name: str, key: str) -> list[File]:

@@ -112,7 +112,7 @@ def read_whole_site(site: Path) -> Mapping[str, Any] | None:
     """Return the data that `publish` stored about a site, or None if any file is missing or has the wrong size."""
     try:
         marker: dict[str, Any] = read_json(site / MARKER, _LARGEST)
-        is_whole = all((site / name).stat().st_size == size for name, size in marker["files"].items())
+        is_whole = all(os.stat(f"{site}/{name}").st_size == size for name, size in marker["files"].items())
         return marker if is_whole else None
     except _DAMAGED:
         return None
@@ -130,8 +130,8 @@ def find_others(site: Path) -> list[str]:
     found: set[str] = set()
     for here, folders, names in os.walk(site):
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
-        within = os.path.relpath(here, site)
-        found.update(Path(within, name).as_posix() for name in (*names, *links))
+        within = Path(here).relative_to(site)
+        found.update((within / name).as_posix() for name in (*names, *links))
     if not found:
         return []
     others = sorted(found - {*_read_names(site), MARKER})

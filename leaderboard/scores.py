@@ -399,7 +399,7 @@ def _score_split(
         evidence=evidence,
         suite=suite,
         submission=shown,
-        place=place,
+        files=opened.files if opened is not None and opened.folder == place else {},
         remarks=remarks,
         **describe_submission(about),
     )
@@ -604,7 +604,7 @@ def _mean_entry(runs: Sequence[Entry], key: Hashable) -> Entry:
         tasks=tasks,
         evidence=evidence,
         submission="",
-        place=Path(),
+        files={},
         remarks=tuple(dict.fromkeys(remark for run in runs for remark in run.remarks)),
         usage={},
         times={},

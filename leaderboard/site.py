@@ -35,7 +35,6 @@ from decabench.leaderboard.entries import (
     Refusal,
 )
 from decabench.leaderboard.example_pages import (
-    find_answer_files,
     find_right,
     read_answers_shown,
     read_texts,
@@ -275,7 +274,6 @@ def _example_files(pages: Pages, keeper: Keeper, earlier: Path | None) -> Iterat
 
     The number of answers of each entry is stored in `pages`. Only one task's data is in memory at a time.
     """
-    files = {entry.path: find_answer_files(entry) for entry in pages.entries if not entry.runs}
     systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():
         task = pages.task_names[column.name]
@@ -296,8 +294,7 @@ def _example_files(pages: Pages, keeper: Keeper, earlier: Path | None) -> Iterat
                 yield from data.files(f"texts/{task}-{split}", right)
             for entry in answered:
                 name = f"answers/{pages.submission_names[entry.path]}/{task}"
-                file = files[entry.path].get((column.name, split))
-                found = read_answers_shown(entry, column, file, data, keeper, name, earlier)
+                found = read_answers_shown(entry, column, data, keeper, name, earlier)
                 pages.excerpts.setdefault(entry.path, {})[column.name] = found.count, found.why
                 yield from found.files
 

@@ -293,7 +293,7 @@ class PairTests:
     errors: Array
     """The standard error of the difference."""
     p: Array
-    """The two-sided p-value of each pair, without adjustment for other pairs."""
+    """The two-sided p-value of each pair, without adjustment for other pairs; NaN unless computed with intervals."""
     adjusted: Array
     """The p-value adjusted for all pairs of the family; see `compare_pairs`."""
     reach: Array
@@ -314,7 +314,7 @@ class PairTests:
         """(systems, systems): whether a pair could be tested."""
         import numpy as np
 
-        return ~np.isnan(self.p)
+        return ~np.isnan(self.adjusted)
 
     @cached_property
     def significant(self) -> Array:
@@ -364,8 +364,8 @@ def compare_pairs(
 
     `family` contains the indexes of the systems to adjust p-values for, by default all systems.
     A pair within the family is adjusted for all pairs of the family. Any other pair is adjusted
-    for these pairs and itself. Intervals are computed only if `intervals` is true, because they
-    account for half of the running time.
+    for these pairs and itself. Intervals and unadjusted p-values are computed only if `intervals`
+    is true, because they account for more than half of the running time.
     """
     import numpy as np
 
@@ -374,7 +374,11 @@ def compare_pairs(
     scores = np.sum([task.scores for task in tasks], axis=0) / parts
     inside = np.zeros(count, dtype=bool)
     inside[list(range(count) if family is None else family)] = True
-    errors, p, adjusted, reach, wide = (np.full((count, count), math.nan) for _ in range(5))
+    errors, adjusted = (np.full((count, count), math.nan) for _ in range(2))
+    p, reach, wide = (
+        np.full((count, count), math.nan) if intervals else np.broadcast_to(math.nan, (count, count))
+        for _ in range(3)
+    )
     sizes = _sizes_of_units(tasks)
     highest: Array = np.zeros(1, dtype=np.float32)
     later = []
@@ -395,12 +399,12 @@ def compare_pairs(
             usable = np.isfinite(reached).all(axis=1)
             observed[~usable], reached[~usable] = math.nan, 0.0
             most = reached.max(axis=0)
-        p[a, ours] = _share(reached, observed)
         errors[a, ours] = np.ldexp(np.sqrt(variance), powers) / parts
         if intervals:
+            p[a, ours] = _share(reached, observed)
             critical = _critical(reached)
             ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
-            reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) for end in ends)
+            reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) / parts for end in ends)
         adjusted[a, ours] = observed  # replaced by p once the highest ratio of all pairs is known
         return most if inside[a] and inside[ours[0]] else None, observed
 
@@ -414,19 +418,19 @@ def compare_pairs(
     for a, ours, observed in later:
         _, _, found, _ = resample(a, ours)
         adjusted[a, ours] = _share(np.maximum(found, highest), observed)
-    for one in (errors, p, adjusted, reach, wide):
-        lower = np.tril_indices(count, -1)
+    lower, known = np.tril_indices(count, -1), ~np.isnan(scores)
+    made = [(errors, 0.0), (adjusted, 1.0), *([(p, 1.0), (reach, 0.0), (wide, 0.0)] if intervals else ())]
+    for one, value in made:
         one[lower] = one.T[lower]
-    known = ~np.isnan(scores)
-    for one, value in ((errors, 0.0), (p, 1.0), (adjusted, 1.0), (reach, 0.0), (wide, 0.0), (sizes, 0.0)):
-        one[np.diag_indices(count)] = np.where(known, value, math.nan)
+        np.fill_diagonal(one, np.where(known, value, math.nan))
+    np.fill_diagonal(sizes, np.where(known, 0.0, math.nan))
     return PairTests(
         differences=scores[None, :] - scores[:, None],
         errors=errors,
         p=p,
         adjusted=adjusted,
-        reach=reach / parts,
-        wide=wide / parts,
+        reach=reach,
+        wide=wide,
         sizes=sizes / parts,
         span=sum(task.span for task in tasks) / parts,
         examples=sum(task.examples for task in tasks),
@@ -597,10 +601,12 @@ def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
     """
     import numpy as np
 
-    np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
-    least += np.finfo(np.float32).tiny
-    np.maximum(least, variances, out=least)
-    squares /= least
+    factor, tiny = squares.dtype.type(1 / _SURE), np.finfo(np.float32).tiny
+    if not variances.min() >= squares.max() * factor + tiny:  # rare; also true if a value is NaN
+        np.multiply(squares, factor, out=least)
+        least += tiny
+        variances = np.maximum(least, variances, out=least)
+    squares /= variances
     return squares
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from decabench.leaderboard import BoardOptions, Policy, example_pages, write_example_pages, write_leaderboard
-from decabench.leaderboard.example_pages import find_answer_files, read_answers_shown, read_texts
+from decabench.leaderboard.example_pages import read_answers_shown, read_texts
 from decabench.leaderboard.publishing import File
 from decabench.leaderboard.ranking import suite_columns
 from decabench.leaderboard.scores import Keeper, find_submissions, score_submissions
@@ -80,14 +80,7 @@ def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[s
         for entry in entries:
             if entry.score(column.name) is None:
                 continue
-            one = read_answers_shown(
-                entry,
-                column,
-                find_answer_files(entry).get((column.name, "validation")),
-                data,
-                keeper,
-                "answers/x",
-            )
+            one = read_answers_shown(entry, column, data, keeper, "answers/x")
             index, answers = read(one.files, "answers/x")
             assert one.count == len(answers) and one.why == index.get("why", "")
             rows = [

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decabench.leaderboard import site as site_module
 from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.entries import Board, Entry
 from decabench.leaderboard.ranking import rank_suite
@@ -184,16 +183,10 @@ def test_a_row_states_only_what_all_runs_state(home: Path, tmp_path: Path) -> No
     assert (system.url, system.date, system.model_size) == ("", "", 7)
 
 
-def test_answers_are_read_only_from_submissions(
-    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places, find = [], site_module.find_answer_files
-    monkeypatch.setattr(
-        site_module, "find_answer_files", lambda entry: places.append(entry.place) or find(entry)
-    )
-    include = write_suite(tmp_path / "pair.toml")
-    write_leaderboard(folder, tmp_path / "out", home=home, include=include, examples="free")
-    assert len(places) == 5 and Path() not in places
+def test_answers_are_read_only_from_submissions(folder: Path, home: Path) -> None:
+    systems = group_runs(*read(folder, home))
+    assert all(bool(entry.files) == (not entry.runs) for entry in systems)
+    assert sum(bool(each.files) for entry in systems for each in (entry, *entry.runs)) == 5
 
 
 # The row

@@ -451,6 +451,16 @@ def test_one_long_number_leaves_the_tests_of_all_other_pairs_as_they_are(worst: 
     assert all(examples_for_one_point(found, 4, b) is None or worst < 1e80 for b in range(4))
 
 
+@pytest.mark.parametrize("worst", [10, 1e150])
+def test_adjusted_p_values_do_not_depend_on_intervals(worst: float) -> None:
+    tasks = [flip_signs(systems_with_errors(worst)), flip_signs([em_sample(np.arange(20) % 2)] * 5)]
+    for chosen in (tasks, tasks[1:]):  # the systems of the second task are equal
+        found, quick = (compare_pairs(chosen, family=[0, 1, 2], intervals=each) for each in (True, False))
+        for name in ("differences", "errors", "adjusted", "sizes", "highest", "tested", "significant"):
+            assert np.array_equal(getattr(found, name), getattr(quick, name), equal_nan=True), name
+        assert np.isnan(quick.p).all() and quick.interval(0, 1) is None
+
+
 def test_large_errors_are_tested_as_small_ones_are() -> None:
     """Multiplying all statistics by a power of two doesn't change p, because it depends on a ratio."""
     small = systems_with_errors(10)
