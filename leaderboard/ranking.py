@@ -90,7 +90,7 @@ def rank_suite(
     metrics: Mapping[str, Metric] = METRICS,
     intervals: bool = True,
 ) -> Board:
-    """Rank the entries of a suite. If `intervals` is false, the differences between pairs have no intervals."""
+    """Rank the entries of a suite. If `intervals` is false, pairs have neither intervals nor unadjusted p-values."""
     own = [entry for entry in entries if entry.suite == suite]
     board = Board(suite, suite_columns(suite, tasks, metrics, own))
     by_split = {split: [entry for entry in own if entry.split == split] for split in RANKED_SPLITS}

@@ -150,11 +150,12 @@ class Sample:
         """The effective number of units, (sum n)^2 / sum n^2, where n are the sizes of the units (Kish 1965)."""
         return _effective(self.sizes)
 
-    @cached_property
+    @property
     def shares(self) -> Array:
         """(units,): each unit's share of the examples in its stratum."""
         import numpy as np
 
+        # Not cached, because a board keeps the samples of all systems in memory.
         shares: Array = self.sizes / np.bincount(self.strata, weights=self.sizes)[self.strata]
         return shares
 
@@ -184,13 +185,13 @@ class Sample:
         """The jackknife variance of the score over units within strata, which is infinite if it overflows."""
         import numpy as np
 
-        parts = []
+        parts, shares = [], self.shares
         for stratum in range(int(self.strata.max()) + 1):
             inside = self.strata == stratum
             count = int(inside.sum())
             if count > 1:
                 with np.errstate(over="ignore"):  # answers such as 1e99 can overflow
-                    deviations = self.effects[inside] / (1 - self.shares[inside])
+                    deviations = self.effects[inside] / (1 - shares[inside])
                     variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
         return Spread.combined(parts)
