@@ -12,8 +12,8 @@ from decabench.text import bare
 
 BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
 REMARK = re.compile(
-    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
-    r"|hope (?:this|that) helps|feel free",
+    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence|word count)\b.{0,3}:|let me know"
+    r"|i hope (?:this|that)\b|hope (?:this|that) helps|feel free",
     re.IGNORECASE,
 )
 """A line after the answer, such as `Note: …` or `Let me know …`."""
@@ -26,6 +26,11 @@ def lines_of(text: str) -> list[str]:
     """Return the non-empty lines, without code fences."""
     lines = map(bare, text.splitlines())
     return [line for line in lines if line and not _FENCE.fullmatch(line)]
+
+
+def plain_digits(text: str) -> str:
+    """Replace the digits of other scripts, such as full-width ones, with 0 to 9, which is all that metrics read."""
+    return re.sub(r"\d", lambda digit: str(int(digit[0])), text)
 
 
 def unwrapped(line: str, quotes: bool) -> str:

@@ -18,6 +18,7 @@ from decabench.prompts.markup import (
     find_json,
     is_refusal,
     lines_of,
+    plain_digits,
     repeats_key,
     says_nothing,
     unwrapped,
@@ -386,7 +387,7 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
 
 
 def _plain_number(number: str) -> str:
-    plain = re.sub("[\u2212\u2013]", "-", number).lstrip("+")
+    plain = re.sub("[\u2212\u2013]", "-", plain_digits(number)).lstrip("+")
     return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
 
 

@@ -22,6 +22,7 @@ from decabench.prompts.markup import (
     find_json,
     is_refusal,
     lines_of,
+    plain_digits,
     says_nothing,
     unwrapped,
 )
@@ -53,7 +54,7 @@ _CORRECTS = re.compile(
 )
 """Matches words between two tags that show that the second tag replaces the first."""
 _TAKES_BACK = re.compile(
-    rf"(?:^|[.!?]\s)\W{{0,9}}(?:(?:hmm|oh|no|sorry)\W{{1,9}})?(?:{_WITHDRAWS}|scratch that|let me correct"
+    rf"(?:^|[.!?]\s)\W{{0,9}}(?:(?:hmm|oh|no|sorry|but)\W{{1,9}})?(?:{_WITHDRAWS}|scratch that|let me correct"
     r"|i made a mistake|my mistake|apologies|edit:|update:|i misread|strike that|i meant|i change"
     r"|i take (?:that|it) back|hmm\W{1,9}no|(?:this|that|it)(?:['\u2019]s| is| was| would be) (?:wrong|incorrect"
     r"|false|a mistake|not (?:right|correct|true)))(?!\w)",
@@ -214,9 +215,10 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
     """
     if form.kind != "raw" and any(found not in context for found in _ESCAPES.findall(text)):
         return None
-    is_quote = form.kind == "line" and bool(_QUOTED.match(context))
-    unquotes = not is_quote and (form.kind != "span" or not is_tagged or form.unquote)
-    lines = [unwrapped(line, unquotes) for line in lines_of(text)]
+    keeps_quotes = form.kind == "line" and bool(_QUOTED.match(context))
+    if form.kind == "span" and is_tagged and not form.unquote:
+        keeps_quotes = is_in_context(text, context)
+    lines = [unwrapped(line, not keeps_quotes) for line in lines_of(text)]
     line = " ".join(lines)
     match form.kind:
         case "raw":
@@ -248,7 +250,7 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
-_ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:quot|amp|lt|gt|nbsp|#\d+);", re.IGNORECASE)
+_ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:[a-z]{2}|#x?[\da-f])\w{0,29};", re.IGNORECASE)
 _MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
 """Matches markup. Markup belongs to an answer only if it also occurs in the context."""
 _INTRODUCTION = re.compile(
@@ -262,8 +264,8 @@ _NO_SPAN = re.compile(
     r"\b(?:not|n['\u2019]t|no)\b.*\b(?:mention|specif|stat|provid|given|answer)", re.IGNORECASE
 )
 _HEADED = re.compile(
-    r"[\W_]*(?:(?:final|correct|short) )?(?:answer|span|translation|german|english|deutsch|tl;dr|key points"
-    r"|(?:hier ist die )?\u00fcbersetzung)\W{0,3}[:=]|the answer is\b",
+    r"[\W_]*(?:(?:the|final|correct|short|in|auf) )?(?:answer|span|translation|german|english|deutsch|tl;dr"
+    r"|key points|(?:hier ist die )?\u00fcbersetzung)(?: is)?\W{0,3}[:=]|the answer is\b",
     re.IGNORECASE,
 )
 """Matches a heading, such as `Final answer:`."""
@@ -330,7 +332,7 @@ _NUMBER = re.compile(r"[-+\u2212]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
 def _number(text: str, scale: tuple[float, float] | None) -> str | None:
-    number = text.rstrip(".").replace("\u2212", "-").lstrip("+")
+    number = plain_digits(text.rstrip(".")).replace("\u2212", "-").lstrip("+")
     if not _NUMBER.fullmatch(number) or (scale and not scale[0] <= float(number) <= scale[1]):
         return None
     return number

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from decabench.prompts import extract, load_template, make_prompting, settle_form, show
+from decabench.tasks import AnswerForm
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -111,6 +112,7 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         # withdrawn in prose
         ("<answer>positive</answer>\n\nWait, it mocks the film, so it is negative.", ""),
         ("<answer>positive</answer>\nAnswer: negative", ""),
+        ("<answer>positive</answer>\n\nBut wait, it mocks the film.", ""),
         ("<answer>positive</answer>\n\nSorry, I meant negative.", ""),
         ("<answer>positive</answer>\nThe actors actually try.", "positive"),
         # denied in the words before it
@@ -161,6 +163,9 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         # a label that is struck out
         ("<answer>~~positive~~</answer>", ""),
         ("<answer>❌ positive</answer>", ""),
+        ("<answer>☐ positive</answer>", ""),
+        ("<answer>positive 👎</answer>", ""),
+        ("<answer>~positive</answer>", ""),
         ("- [ ] positive", ""),
     ],
 )
@@ -211,6 +216,9 @@ def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
         ('{"span": "Denver Broncos"}', ""),
         ("\\boxed{Denver Broncos}", ""),
         ("&quot;Denver Broncos&quot;", ""),
+        ("&ldquo;Denver Broncos&rdquo;", ""),
+        ("Denver&#xA0;Broncos", ""),
+        ("“Denver Broncos”", "Denver Broncos"),
         ("Denver Broncos\nExplanation: the champion", ""),
         ("1. Denver Broncos\n2. Carolina Panthers", ""),
         ("Sure! Here is the answer: Denver Broncos", ""),
@@ -237,6 +245,9 @@ def test_a_span_has_nothing_around_it(inner, answer):
         ("<answer>Die Katze saß.\nThe cat was sitting.</answer>", ""),
         ("<answer>Die Katze saß. (wörtlich: setzte sich)</answer>", ""),
         ("<answer>Die Katze saß\nHope this helps</answer>", ""),
+        ("<answer>Auf Deutsch: Die Katze saß.</answer>", ""),
+        ("<answer>The translation is: Die Katze saß.</answer>", ""),
+        ("<answer>Die Katze sa&szlig;.</answer>", ""),
         ("<answer>- Die Katze saß.</answer>", ""),
         ("<answer>Die Katze saß.\nSentence: Next.", "Die Katze saß."),
         ("<answer>Die Katze,\ndie saß</answer>", "Die Katze, die saß"),
@@ -255,6 +266,7 @@ def test_a_translation_may_have_the_lines_and_brackets_of_its_source():
 
 
 def test_a_summary_is_not_a_list():
+    assert read("cnn_dailymail", "<answer>Khan won .\n\n(Word count: 3)</answer>")[0] == ""
     assert (
         read("cnn_dailymail", "<answer>Khan won .\nHe fights again .</answer>")[0]
         == "Khan won . He fights again ."
@@ -313,6 +325,14 @@ def test_markup_and_quotation_marks_of_the_context_belong_to_the_answer():
     )
     assert read("iwslt.en.de", '<answer>"Ja."</answer>', context='"Yes."')[0] == '"Ja."'
     assert read("iwslt.en.de", '<answer>"Ja."</answer>', context="Yes.")[0] == "Ja."
+    assert read("srl", "<answer>“Ja”</answer>", "What?", "She said “Ja”.")[0] == "“Ja”"
+    assert read("srl", "<answer>“Ja”</answer>", "What?", "She said Ja.")[0] == "Ja"
+
+
+def test_digits_of_other_scripts_are_numbers():
+    for protocol in ("tag", "prose"):
+        found = extract("\uff14.\u0665", AnswerForm("number"), protocol=protocol)
+        assert found.answer == "4.5"
 
 
 @pytest.mark.parametrize(
