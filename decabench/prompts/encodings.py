@@ -103,7 +103,15 @@ def _as_wikisql(text: str) -> str:
         text = text.replace(alias.group(), "", 1).replace(f"{alias[1]}.", "")
     text = re.sub(r"([\"'`])([^\"'`]*)\1|\[([^\]]*)\]", lambda found: found[2] or found[3] or "", text)
     text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
+    text = re.sub(r"(?<=\w)_(?=\w)", " ", text)
     return " ".join(text.rstrip("; \n").split())
+
+
+_DONTCARE = re.compile(
+    r"(?<=: )(?:(?:i |they )?do(?:es)?(?: not|n['\u2019]?t)[ _]care|does(?: not|n['\u2019]?t) matter|no preference)"
+    r"(?=\s*(?:[,;]|\Z))",
+    re.IGNORECASE,
+)
 
 
 # Tokens and pieces of words
@@ -172,9 +180,9 @@ def _visible(text: str) -> str:
 
 
 def _from_pieces(text: str) -> str:
-    for space in ("\u2581", " \u0120", "</w>"):
+    for space in ("\u2581", "\u0120", "</w>"):
         if space in text:
-            return "".join(text.split()).replace(space.strip(), " ").strip()
+            return "".join(text.split()).replace(space, " ").strip()
     return re.sub(r"@@(?:\s+|$)|\s+(?:@@|##)(?=\S)", "", text)
 
 
@@ -195,6 +203,7 @@ FORMATS: tuple[Format, ...] = (
     Format("are in code fences", _ALONE, _in_fence),
     Format("are JSON or Python values", "Write only the text in the value", _from_json),
     Format("are SQL for a database", "Write queries in the form of the gold answers", _as_wikisql),
+    Format("spell dontcare in another way", "Write dontcare", partial(_DONTCARE.sub, "dontcare")),
     Format("contain Markdown", "Write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),

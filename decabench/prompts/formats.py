@@ -96,7 +96,7 @@ def _describe_most(given: GivenAnswers) -> str:
         return said
     if sample.items is None:
         return _cut(sample)
-    if said := _cut_in_word(most) or _swapped(sample) or _shift(most):
+    if said := _cut_in_word(most) or _swapped(sample) or _shift(most) or _sorted(most):
         return said
     if sample.score > _RIGHT:
         return ""
@@ -170,6 +170,18 @@ class _Sample:
     def read(self, text: str) -> frozenset[Any]:
         is_listed = isinstance(self.given.output, Tags | Tree)
         return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
+
+    @cached_property
+    def words(self) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
+        """The words of the sampled answers and those of all gold answers."""
+        read, references = cache(self.read), self.given.references or ()
+        return list(map(read, self.texts)), [read(item.answers[0]) for item in references]
+
+    def resemblance(self, order: Sequence[int]) -> list[float]:
+        """Return how much each answer resembles the gold answer at its place in `order`, from 0 to 1."""
+        texts, golds = self.words
+        pairs = ((text, golds[order[at]]) for text, at in zip(texts, self.places, strict=True))
+        return [2 * len(a & b) / ((len(a) + len(b)) or 1) for a, b in pairs]
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
         whole = len(self.texts) == len(self.given.texts)
@@ -387,12 +399,10 @@ def _shift(sample: _Sample) -> str:
     be too strong to be due to chance, judging by its standard deviation or by the resemblance to
     the gold answers of more distant examples.
     """
-    references, read = sample.given.references or (), cache(sample.read)
-    texts, golds = list(map(read, sample.texts)), [read(item.answers[0]) for item in references]
+    count = len(sample.given.references or ())
 
     def resemble(step: int) -> list[float]:
-        others = (golds[(at + step) % len(golds)] for at in sample.places)
-        return [2 * len(a & b) / ((len(a) + len(b)) or 1) for a, b in zip(texts, others, strict=True)]
+        return sample.resemblance([(at + step) % count for at in range(count)])
 
     own, best, chance = resemble(0), (0.0, 0.0, 0, 0, 0), 0.0
     for step in (1, -1, 2, -2, 3, -3):
@@ -409,6 +419,25 @@ def _shift(sample: _Sample) -> str:
     seen = [start <= at < end and theirs[at] > own[at] for at in range(len(own))]
     name = "next" if step > 0 else "previous"
     return sample.say(seen, f"resemble the gold answer to the {name} example more than their own, {_ORDER}")
+
+
+def _sorted(sample: _Sample) -> str:
+    """Detect answers in the order of their ids as text (0, 1, 10, 2) or in reverse order, even if they are labels.
+
+    The resemblance to the gold answers in that order must be too strong to be due to chance.
+    """
+    ids = [item.id for item in sample.given.references or ()]
+    own = sample.resemblance(range(len(ids)))
+    for order in (sorted(range(len(ids)), key=ids.__getitem__), range(len(ids) - 1, -1, -1)):
+        gains = [there - here for there, here in zip(sample.resemblance(order), own, strict=True)]
+        if sum(gains) > max(_FEWEST, 6 * pstdev(gains) * len(gains) ** 0.5):
+            listed = ", ".join(ids[at] for at in order[:3])
+            seen = [gain > 0 for gain in gains]
+            return sample.say(
+                seen,
+                f"resemble the gold answers in the order {excerpt(listed, 80)} more than their own, {_ORDER}",
+            )
+    return ""
 
 
 def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:

@@ -15,7 +15,7 @@ from functools import cache, lru_cache, partial
 from decabench.metrics import Item, Metric, find_loss, write_change
 from decabench.prompts.items import MISSING, find_items
 from decabench.prompts.labels import match_label, possible_labels
-from decabench.prompts.markup import says_nothing
+from decabench.prompts.markup import is_refusal, says_nothing
 from decabench.prompts.prose import find_label, find_number
 from decabench.prompts.tagged import NO_CHANGE, NO_VALUE
 from decabench.tasks import (
@@ -287,11 +287,22 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
     elif kind == "tags" and given.metric.name == "sequence_f1":
         schemes = SCHEMES[1:]
 
-    def is_item(item: str) -> bool:
-        name = item.partition(":")[2] if kind == "tree" else item
-        return name in names if names else bool(re.fullmatch(r"[\w:-]+", item))
+    if isinstance(output, Tree) and not names:
+        names = tuple(
+            {name for item in given.references or () for name in re.findall(r":(\S+)", item.answers[0])}
+        )
+    folded = {name.casefold() for name in (*names, *(["O"] if schemes else []))}
+    if kind == "tree":
+        folded = {name.partition(":")[0] for name in folded}  # without subtypes, as in nmod:poss
 
-    looked, strays, folded = 0, list[str](), {name.casefold() for name in names}
+    def is_item(item: str) -> bool:
+        head, _, name = item.partition(":") if kind == "tree" else ("", "", item)
+        if item == MISSING or (kind == "tree" and not _HEAD.fullmatch(head)):
+            return item == MISSING
+        main = name.partition(":")[0] if kind == "tree" else name
+        return main.casefold() in folded if names else bool(re.fullmatch(r"[\w:-]+", name))
+
+    looked, listed, unknown = 0, 0, dict[str, list[str]]()
     for place, text in zip(given.places, given.texts, strict=True):
         if not (items := text.split()):
             continue
@@ -307,21 +318,20 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
             looked += any(tag.lower() != "o" for tag in tags)
             if name := find_spelling(tags, schemes):
                 counts.note(name, place, " ".join(items))
+        listed += sum(item.casefold() not in ("o", MISSING) for item in items)
         if all(map(is_item, items)):
             continue
         meant = find_items(text, kind, names)
         if meant is not None and meant.split() != items and all(map(is_item, meant.split())):
-            form = "commas" if "," in text or ";" in text else "other punctuation"
-            form = "one item per line" if len(text.strip().splitlines()) > 1 else form
-            counts.count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
-        elif kind == "tags" and names and 2 * sum(item.casefold() in folded for item in items) < len(items):
-            strays.append(f"{place} has {quoted(text)}")
-    if 2 * len(strays) > counts.total:
-        verb = "consists" if len(strays) == 1 else "consist"
-        counts.more.append(
-            f"{len(strays):,} of {counts.total:,} answers {verb} mostly of tags that the task does not have. Its "
-            f"tags are {excerpt(', '.join(names), 100)}. For example, {strays[0]}"
-        )
+            if not takes_label(given.metric, text, meant):
+                form = "commas" if "," in text or ";" in text else "other punctuation"
+                form = "one item per line" if len(text.strip().splitlines()) > 1 else form
+                counts.count(place, text, meant, "JSON" if text.lstrip().startswith(("[", "{")) else form)
+            continue
+        for item in items if names or kind == "tree" else ():
+            if not is_item(item):
+                own = re.sub(r"^-?\d+:(?=.)", "", item) if kind == "tree" else item
+                unknown.setdefault(own, []).append(f"{place} has {quoted(text)}")
     name, shown = max(counts.others.items(), key=lambda fault: len(fault[1]), default=("", []))
     if 2 * len(shown) > looked:
         wanted = f", but the task's tags are {' or '.join(schemes)}" if schemes else ""
@@ -330,9 +340,20 @@ def _count_lists(given: GivenAnswers, kind: str) -> FormCounts:
             f"{len(shown):,} of {looked:,} answers {verb} like {name}{wanted}. For example, {shown[0]}. Write the "
             "answers in the task's form"
         )
+    elif (total := sum(map(len, unknown.values()))) > max(_UNKNOWN * listed, 2):
+        most = sorted(unknown, key=lambda item: len(unknown[item]), reverse=True)[:4]
+        named = ", ".join(f"{quoted(item, 30)} ({len(unknown[item]):,})" for item in most)
+        wanted = f"tags of the task, which are {excerpt(', '.join(names), 100)}"
+        if kind == "tree":
+            wanted = "a head and a relation of the task, such as 3:nsubj"
+        counts.more.append(
+            f"{total:,} of {listed:,} items are not {wanted}: {named}. For example, {unknown[most[0]][0]}"
+        )
     return counts
 
 
+_UNKNOWN = 0.05
+"""If more than this fraction of the tags is unknown, the answers probably use another tag set."""
 _OTHER_LETTERS = {"L": "E", "U": "S", "M": "I", "W": "S"}
 """Letters of BILOU and BMEWO, with their equivalents in IOBES."""
 _SIGNS_OF_O = frozenset({"0", "OUT", "OUTSIDE", "OTHER", "NONE", "NULL", "X", "-", "*"})
@@ -414,10 +435,18 @@ _LONGEST = 300
 """The maximum length of a placeholder, in characters."""
 _MISSING = re.compile(
     r"[^\w\\/]*(?:nan|none|null|nil|na|n/a|undefined|nonetype|object (?:object|undefined|null)|\\n"
-    r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*",
+    r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*|[\[\](){}\"'\s-]+",
     re.IGNORECASE,
 )
-"""Missing values as written by pandas (`<NA>`), Excel (`#N/A`), JavaScript (`[object Object]`) and others."""
+"""Missing values as written by pandas (`<NA>`), Excel (`#N/A`), JavaScript (`[object Object]`) and others, and empty
+lists (`[]`).
+"""
+_FAILED = re.compile(
+    r"\W*(?:\w+ ){0,2}\w*(?:error|exception)\W?[:(\[].*|traceback \(.*"
+    r"|.*\b(?:rate limit|timed out|too many requests|internal server error|service unavailable|bad gateway)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Error messages of servers and programs, such as `RateLimitError: …`."""
 _NO_ANSWER = re.compile(
     r"no(?:t a)? ?(?:answers?|ans|span|text|info|information)(?: (?:found|available|given|possible|exists?))?"
     r"|not? (?:found|available|applicable|known|sure|in (?:the |this )?(?:passage|text|context|paragraph)|enough info)"
@@ -429,14 +458,16 @@ _NO_ANSWER = re.compile(
 
 
 def describe_fillers(given: GivenAnswers) -> Iterator[str]:
-    """Yield sentences about placeholders among the answers, such as `nan`, `None`, `N/A` or U+FFFD.
+    """Yield sentences about placeholders among the answers, such as `nan`, `None`, `N/A` or U+FFFD, and about error
+    messages and refusals.
 
-    Programs write placeholders for rows that failed, and metrics score them as wrong answers. The text of a gold
+    Programs write such texts for rows that failed, and metrics score them as wrong answers. The text of a gold
     answer or label never counts as a placeholder.
     """
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = given.metric.name in ("squad2", "corpus_f1")
     golds = [gold for item in given.references or () for gold in item.answers]
+    known = set[str]()
 
     def plain(text: str) -> str:
         return re.sub(r"[^\w']+|_", " ", text.casefold().replace("\u2019", "'")).strip()
@@ -447,23 +478,34 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         is_none = says_nothing(text.strip()) or _NO_ANSWER.fullmatch(plain(text)) or _MISSING.fullmatch(text)
         return bool(is_none) and not takes_label(given.metric, text, _UNANSWERABLE)
 
-    if words := set(filter(is_filler, counts)):
+    def is_failure(text: str) -> bool:
+        return bool(_FAILED.fullmatch(text)) or is_refusal(text)
+
+    failures = set(filter(is_failure, counts))
+    fillers = set(filter(is_filler, counts)) - failures
+    if fillers or failures:
         form = given.read_form()
         own = {*getattr(given.output, "names", ()), *form.labels, *([NO_CHANGE] * (form.kind == "state"))}
-        own.update(gold for gold in golds if len(gold) <= 2 * max(map(len, words)))
-        words -= {text for text in words if plain(text) in set(map(plain, own - {_UNANSWERABLE}))}
-    total = sum(counts[text] for text in words)
-    if total > 1 and 100 * total >= len(given.texts):
-        place = next(place for place, text in zip(given.places, given.texts, strict=True) if text in words)
-        named = Counter({text: counts[text] for text in words}).most_common(4)
-        shown = [f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named]
-        listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
-        meaning = (
-            f"say that there is no answer in words that the metric doesn't recognize. Write {_UNANSWERABLE} instead"
-            if may_be_none
-            else "are placeholders for missing values. Answer these examples again"
-        )
-        yield f"{total:,} of {len(given.texts):,} answers ({listed}) {meaning}. The first is {place}"
+        own.update(gold for gold in golds if len(gold) <= 2 * max(map(len, fillers | failures)))
+        known = set(map(plain, own - {_UNANSWERABLE}))
+    meaning = (
+        f"say that there is no answer in words that the metric doesn't recognize. Write {_UNANSWERABLE} instead"
+        if may_be_none
+        else "are placeholders for missing values. Answer these examples again"
+    )
+    failed = "are error messages or refusals instead of answers. Answer these examples again"
+    for found, said in ((fillers, meaning), (failures, failed)):
+        words = {text for text in found if plain(text) not in known}
+        total = sum(counts[text] for text in words)
+        if total > 1 and 100 * total >= len(given.texts):
+            places = zip(given.places, given.texts, strict=True)
+            place = next(place for place, text in places if text in words)
+            named = Counter({text: counts[text] for text in words}).most_common(4)
+            shown = [
+                f"{excerpt(text, 40)!r}{f' ({count:,})' if len(words) > 1 else ''}" for text, count in named
+            ]
+            listed = ", ".join(shown) + (", …" if len(words) > len(named) else "")
+            yield f"{total:,} of {len(given.texts):,} answers ({listed}) {said}. The first is {place}"
     broken = [place for place, text in zip(given.places, given.texts, strict=True) if "\ufffd" in text]
     if broken and not any("\ufffd" in gold for gold in golds):
         verb = "contains" if len(broken) == 1 else "contain"

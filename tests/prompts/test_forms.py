@@ -199,7 +199,7 @@ def test_slots_that_no_gold_answer_has(write: Callable[[str], str], said: str) -
     ("text", "is_other"),
     [
         ("DET NOUN", False),
-        ("DET NN", False),
+        ("DET NN", True),
         ("det noun", False),
         ("DT NN", True),
         ("the_DET cat_NOUN", True),
@@ -207,7 +207,35 @@ def test_slots_that_no_gold_answer_has(write: Callable[[str], str], said: str) -
 )
 def test_tags_of_another_tag_set(text: str, is_other: bool) -> None:
     said = counted(Tags(names=TAGS), "tag_accuracy", [text] * 3).describe()
+    assert ("of 6 items are not tags of the task, which are DET, NOUN, VERB: " in said) is is_other
+
+
+def test_a_tag_set_with_a_few_other_names_is_named() -> None:
+    tags = Tags("IOB1", ("O", "I-LOC", "I-PER"))
+    said = counted(tags, "sequence_f1", ["O O O I-PERSON", "O O I-LOC O"] * 20).describe()
+    assert said.startswith(
+        "20 of 40 items are not tags of the task, which are O, I-LOC, I-PER: 'I-PERSON' (20)"
+    )
     assert (
-        "3 of 3 answers consist mostly of tags that the task does not have. Its tags are DET, NOUN, VERB."
-        in said
-    ) is is_other
+        counted(tags, "sequence_f1", ["O I-PERSON", *["O I-LOC"] * 60]).describe() == ""
+    )  # a model's mistake
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0:root 1:obj", ""),
+        (
+            "root:0 obj:1",
+            "6 of 6 items are not a head and a relation of the task, such as 3:nsubj: 'root:0' (3)",
+        ),
+        ("0:root 1:obj:agent", ""),
+        (
+            "0:root 1:dobj",
+            "3 of 6 items are not a head and a relation of the task, such as 3:nsubj: 'dobj' (3)",
+        ),
+    ],
+)
+def test_items_of_trees(text: str, said: str) -> None:
+    assert counted(Tree(("root", "obj")), "parsing", [text] * 3).describe().startswith(said)
+    assert bool(said) == bool(counted(Tree(("root", "obj")), "parsing", [text] * 3).describe())
