@@ -220,12 +220,8 @@ class _Matching:
             number: number if row.position is None else row.position for number, row in enumerate(self.rows)
         }
         in_place = [self.rows[number] for number in sorted(places, key=places.__getitem__)]
-        if not self.is_by_id and not self.words and not _are_ascending([row.id or "" for row in in_place]):
-            listed = ", ".join(quoted(row.id or "") for row in in_place[:3])
-            raise SubmissionError(
-                f"The rows in {self.name} are not in the order of the data, because their numbered ids begin with "
-                f"{listed}. Sort the rows by the numbers in their ids."
-            )
+        if not self.is_by_id and not self.words:
+            self._require_ascending(in_place)
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
                 f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
@@ -254,6 +250,19 @@ class _Matching:
         if self.faults:
             self._refuse("the rows are not in the order of the data", self._advise())
         return places
+
+    def _require_ascending(self, rows: Sequence[ForeignAnswer]) -> None:
+        """Raise SubmissionError if the ids or another column number the rows in a different order."""
+        columns = {"ids": [row.id or "" for row in rows]}
+        for at, name in enumerate(rows[0].columns if rows else ()):
+            columns[f"cells in the column {quoted(name)}"] = [row.cells[at] for row in rows]
+        for name, cells in columns.items():
+            if len(set(cells)) == len(cells) and not _are_ascending(cells):
+                listed = ", ".join(map(quoted, cells[:3]))
+                raise SubmissionError(
+                    f"The rows in {self.name} are not in the order of the data, because their numbered {name} begin "
+                    f"with {listed}. Sort the rows by the numbers in their {name}."
+                )
 
     def _by_id(self) -> dict[int, int]:
         places = {}
@@ -365,7 +374,8 @@ class _Matching:
             cells = {at: letters_of(row.cells[place]) for at, row in rows.items()}
             are_answers = every.issuperset(cells.values())
             is_wrong = any(cell not in self.examples.golds[at] for at, cell in cells.items())
-            if _PREDICTED.match(column.strip()) or (are_answers and is_wrong):
+            may_be_answers = _PREDICTED.search(column) and len(set(cells.values())) > 1
+            if is_wrong and (are_answers or may_be_answers):
                 raise SubmissionError(
                     f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
                     f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
@@ -414,7 +424,10 @@ class _Matching:
 
 
 _MOST_LABELS = 20
-_PREDICTED = re.compile(r"(model[ _])?(output|response|completion|generated|predict)|preds?\b", re.IGNORECASE)
+_PREDICTED = re.compile(
+    r"(\b|_)(pred|output|response|completion|generat|hyp|candidate|y_hat)|(model|system)[ _]answer",
+    re.IGNORECASE,
+)
 """Matches the names of columns that may contain the model's answers."""
 
 
@@ -430,5 +443,5 @@ def _are_ascending(ids: Sequence[str]) -> bool:
 
 
 _NUMBERS = re.compile(r"([0-9]{1,9})")
-_NUMBERED = re.compile(r"\s*([A-Za-z]-)?[0-9]+\s*(\t|\|\|\|)")
-"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses."""
+_NUMBERED = re.compile(r"\s*([A-Za-z]-)?-?[0-9]+(\.[0-9]+)?\s*(\t|\|\|\|)")
+"""Matches line numbers written by `cat -n`, fairseq (`H-0`) or Moses, and scores (`-0.21`)."""

@@ -442,7 +442,7 @@ _MISSING = re.compile(
 lists (`[]`).
 """
 _FAILED = re.compile(
-    r"\W*(?:\w+ ){0,2}\w*(?:error|exception)\W?[:(\[].*|traceback \(.*"
+    r"\W*(?:\w+ ){0,2}[\w.]*(?:error|exception)\W?[:(\[].*|traceback \(.*"
     r"|.*\b(?:rate limit|timed out|too many requests|internal server error|service unavailable|bad gateway)\b.*",
     re.IGNORECASE | re.DOTALL,
 )

@@ -282,6 +282,10 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
     answer = _read_text(record, "answer", "non-string-answer", problems)
     if answer is not None and not answer.strip():
         problems.append(("empty-answer", f"the answer to {quoted(id_ or '?')} is empty"))
+    other = record.get("prediction")
+    if answer and isinstance(other, str) and answer.casefold() not in other.casefold():
+        reason = "the line also has a 'prediction' with another text, but only its 'answer' is scored"
+        problems.append(("answer-format", f"{reason}; write the model's answer as 'answer'"))
     texts: dict[str, Any] = {
         key: text
         for key in ("raw", "rule")

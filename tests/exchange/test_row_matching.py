@@ -147,7 +147,30 @@ def test_ids_that_count_the_rows_must_count_them_in_order(bring, examples, tmp_p
         bring(table, "sst", force=True, in_order=True)
 
 
-@pytest.mark.parametrize("line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2"])
+def test_a_column_that_counts_the_rows_must_count_them_in_order(bring, examples):
+    table = {"row": [*map(str, range(32))], "answer": [each.answers[0] for each in examples("sst")]}
+    assert "by the order of the data;" in bring(table, "sst", in_order=True).words
+    table = {key: sorted_as_text(column) for key, column in table.items()}
+    with pytest.raises(SubmissionError, match="cells in the column 'row' begin with '0', '1', '10'"):
+        bring(table, "sst", force=True, in_order=True)
+    table = {"stars": ["2", "1"] * 16, "answer": [each.answers[0] for each in examples("sst")]}
+    bring(table, "sst", force=True, in_order=True)
+
+
+@pytest.mark.parametrize("column", ["y_pred", "llm_output", "hypothesis", "system answer"])
+def test_right_texts_next_to_a_model_s_are_refused(bring, examples, column):
+    rows = examples("squad")
+    table = {"id": [each.id for each in rows], "answer": [each.answers[0] for each in rows]}
+    with pytest.raises(
+        SubmissionError, match="All answers in The table are right, so they may be the labels"
+    ):
+        bring({**table, column: [each.context.split()[0] + each.id for each in rows]}, "squad")
+    bring({**table, column: ["gpt-4"] * len(rows)}, "squad")
+
+
+@pytest.mark.parametrize(
+    "line", ["{}\t{}", "     {}\t{}", "H-{}\t-0.21\t{}", "{} ||| {} ||| -1.2", "-0.{}\t{}"]
+)
 def test_lines_with_numbers_are_no_answers(bring, examples, tmp_path, line):
     path = tmp_path / "answers.txt"
     path.write_text("\n".join(line.format(at, each.answers[0]) for at, each in enumerate(examples("squad"))))

@@ -39,6 +39,29 @@ def test_words_for_a_missing_value_are_named_with_their_count(word: str, known: 
     assert said.startswith("2 of 10 answers (") and ELSEWHERE in said and "line 4" in said
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: Request timed out.",
+        "openai.RateLimitError: Error code: 429",
+        "API error (500)",
+        "Traceback (most recent call last):\n  File 1",
+        "I'm sorry, but I can't help with that.",
+    ],
+)
+def test_error_messages_and_refusals_are_named(text: str) -> None:
+    texts = [text if at in (3, 7) else gold for at, gold in enumerate(GOLDS)]
+    assert "are error messages or refusals instead of answers" in describe(texts, GOLDS)
+    assert describe(texts, texts) == ""  # all of them are right
+    assert describe(["trial and error", "a TypeError", *GOLDS[2:]], GOLDS) == ""
+
+
+@pytest.mark.parametrize("word", ["[]", "{}", "--", '""'])
+def test_empty_lists_are_no_answers(word: str) -> None:
+    assert ELSEWHERE in describe([word, word, *GOLDS[2:]], GOLDS)
+    assert describe([word, word, *GOLDS[2:]], [word, *GOLDS[1:]]) == ""
+
+
 def test_several_words_and_their_number() -> None:
     texts = ["nan", "nan", "null", *GOLDS[3:]]
     assert describe(texts, GOLDS).startswith(

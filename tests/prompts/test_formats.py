@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,7 @@ def tokenized(text: str) -> str:
 
 WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "pieces of words"),
+    "byte pieces": ("squad", "", lambda text: "\u0120" + text.replace(" ", "\u0120"), "pieces of words"),
     "tokens": ("iwslt.en.de", "", lambda text: f"<s> {text} </s>", "special tokens or tags"),
     "entities": ("iwslt.en.de", "", lambda text: text.encode("ascii", "xmlcharrefreplace").decode(), "HTML entities"),
     "escapes": ("iwslt.en.de", "", lambda text: json.dumps(text)[1:-1], "backslash escapes"),
@@ -80,6 +82,9 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
     "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
     "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
+    "columns": (
+        "wikisql", "", lambda text: re.sub(r"(?<=[a-z]) (?=[a-z]\w* FROM)", "_", text), "are SQL for",
+    ),
     "heads": ("ud.dep", "", tokenized, "are tokenized"),
     "fastText": ("sst", "", lambda text: f"__label__{text}", "begin with '__label__'"),
 }  # fmt: skip
@@ -93,7 +98,7 @@ def test_a_format_is_named_with_the_score_without_it(case: str, items: Answers) 
     assert phrase in said
     before, after = re.findall(r"score (\d+\.\d+) in \w+ instead of (\d+\.\d+)", said)[0][::-1]
     assert float(after) - float(before) >= 1
-    assert case in ("heads", "SQL", "tokenized") or float(after) > 99
+    assert case in ("heads", "SQL", "columns", "tokenized") or float(after) > 99
 
 
 @pytest.mark.parametrize(
@@ -113,6 +118,17 @@ def test_nothing_is_reported_that_the_metric_ignores(
 ) -> None:
     references = items(task)
     assert describe(task, references, [write(text) for text in golds(references)], metric) == ""
+
+
+def test_other_words_for_dontcare(items: Answers) -> None:
+    references = [
+        replace(item, id=f"{copy}{item.id}", units=(f"{copy}{item.units[0]}",))
+        for copy in "abc"
+        for item in items("woz.en")
+    ]
+    for words in ("don't care", "do not care", "doesn\u2019t matter", "no preference"):
+        texts = [text.replace("dontcare", words) for text in golds(references)]
+        assert "answers spell dontcare in another way" in describe("woz.en", references, texts)
 
 
 def test_a_format_that_shows_in_few_answers(items: Answers) -> None:
@@ -292,8 +308,6 @@ def test_swapped_labels(right: float, said: bool) -> None:
 
 
 def test_a_metric_that_fails_is_no_error() -> None:
-    from dataclasses import replace
-
     def fail(*_: object) -> list[tuple[float, ...]]:
         raise ValueError("no")
 
@@ -302,3 +316,15 @@ def test_a_metric_that_fails_is_no_error() -> None:
     texts = [f"a {at}</s>" for at in range(9)]
     given = GivenAnswers(Text(), metric, texts, texts, references)
     assert describe_format(given).startswith("9 of 9 answers contain special tokens or tags")
+
+
+@pytest.mark.parametrize("right", [0.5, 0.7, 0.9])
+def test_labels_in_the_order_of_ids_as_text(right: float) -> None:
+    ids = [f"x.{at}" for at in range(300)]
+    golds = [("negative", "positive")[at * at % 7 % 2] for at in range(300)]
+    texts = [gold if at % 10 < 10 * right else "negative" for at, gold in enumerate(golds)]
+    references = [Item((gold,), id=id_) for id_, gold in zip(ids, golds, strict=True)]
+    moved = [text for _, text in sorted(zip(ids, texts, strict=True))]
+    for answers, said in ((texts, False), (moved, right > 0.5), (texts[::-1], right > 0.5)):
+        given = GivenAnswers(Label(("negative", "positive")), METRICS["em"], ids, answers, references)
+        assert ("more than their own, so they are in a different order" in describe_format(given)) is said

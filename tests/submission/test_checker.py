@@ -359,6 +359,27 @@ def test_answers_for_other_data_are_a_warning(tmp_path):
     assert found(other) == [("other-data", SQUAD, None)] and other.ok
 
 
+def test_sampled_answers_are_checked_like_the_first(tmp_path):
+    from decabench.tasks import TASKS
+
+    lines = [
+        {"id": f"sst.validation.{at}", "answer": "positive", "samples": ["negative", f"It's {label}."]}
+        for at, label in enumerate(["positive", "negative"] * 3)
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    folder = submission(tmp_path, {SQUAD: None, "predictions/sst.validation.jsonl": text})
+    ids = {("sst", "validation"): [line["id"] for line in lines]}
+    (warning,) = check_submission(folder, ids, TASKS).warnings
+    assert warning.code == "label-form" and 'line 1, sample 2 has "It\'s positive."' in warning.message
+
+
+def test_a_prediction_that_is_not_the_answer_is_a_warning(tmp_path):
+    a = b'{"id": "a", "answer": "1", "prediction": "The answer is 1"}\n'
+    b = b'{"id": "b", "answer": "2", "prediction": "3"}\n'
+    report = check_submission(submission(tmp_path, {SQUAD: a + b}), EXPECTED, TASKS, splits=["validation"])
+    assert found(report) == [("answer-format", SQUAD, 2)]
+
+
 def test_links_out_of_the_submission_are_not_followed(tmp_path):
     (tmp_path / "secret").write_text('{"id": "a", "answer": "secret"}')
     folder = submission(tmp_path / "s", {"more/x": b""})
