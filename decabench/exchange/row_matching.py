@@ -253,15 +253,14 @@ class _Matching:
 
     def _require_ascending(self, rows: Sequence[ForeignAnswer]) -> None:
         """Raise SubmissionError if the ids or another column number the rows in a different order."""
-        columns = {"ids": [row.id or "" for row in rows]}
+        columns = {"their ids": [row.id or "" for row in rows]}
         for at, name in enumerate(rows[0].columns if rows else ()):
-            columns[f"cells in the column {quoted(name)}"] = [row.cells[at] for row in rows]
+            columns[f"the column {quoted(name)}"] = [row.cells[at] for row in rows]
         for name, cells in columns.items():
             if len(set(cells)) == len(cells) and not _are_ascending(cells):
-                listed = ", ".join(map(quoted, cells[:3]))
                 raise SubmissionError(
-                    f"The rows in {self.name} are not in the order of the data, because their numbered {name} begin "
-                    f"with {listed}. Sort the rows by the numbers in their {name}."
+                    f"The rows in {self.name} are not in the order of the data, because the numbers in {name} begin "
+                    f"with {', '.join(map(quoted, cells[:3]))}. Sort the rows by the numbers in {name}."
                 )
 
     def _by_id(self) -> dict[int, int]:

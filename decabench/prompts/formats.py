@@ -96,7 +96,7 @@ def _describe_most(given: GivenAnswers) -> str:
         return said
     if sample.items is None:
         return _cut(sample)
-    if said := _cut_in_word(most) or _swapped(sample) or _shift(most) or _sorted(most):
+    if said := _cut_in_word(most) or _swapped(sample) or _sorted(most) or _shift(most):
         return said
     if sample.score > _RIGHT:
         return ""

@@ -151,7 +151,7 @@ def test_a_column_that_counts_the_rows_must_count_them_in_order(bring, examples)
     table = {"row": [*map(str, range(32))], "answer": [each.answers[0] for each in examples("sst")]}
     assert "by the order of the data;" in bring(table, "sst", in_order=True).words
     table = {key: sorted_as_text(column) for key, column in table.items()}
-    with pytest.raises(SubmissionError, match="cells in the column 'row' begin with '0', '1', '10'"):
+    with pytest.raises(SubmissionError, match="the numbers in the column 'row' begin with '0', '1', '10'"):
         bring(table, "sst", force=True, in_order=True)
     table = {"stars": ["2", "1"] * 16, "answer": [each.answers[0] for each in examples("sst")]}
     bring(table, "sst", force=True, in_order=True)
