@@ -53,8 +53,17 @@ _UNKNOWN = -1e9
 def describe_answers(given: GivenAnswers) -> Iterator[tuple[str, str]]:
     """Yield (code, description) pairs for answers that score as wrong because of their form.
 
-    The codes are `label-form`, `answer-form`, `no-label` and `answer-format`.
+    The codes are `label-form`, `answer-form`, `no-label` and `answer-format`. Of several samples, the first one with
+    such answers is described.
     """
+    for number, texts in enumerate((given.texts, *given.samples), 1):
+        if found := list(_describe_texts(replace(given, texts=texts))):
+            where = f"In sample {number}, " if number > 1 else ""
+            yield from ((code, f"{where}{sentence}") for code, sentence in found)
+            return
+
+
+def _describe_texts(given: GivenAnswers) -> Iterator[tuple[str, str]]:
     counts = None if _are_labels(given) else count_forms(given)
     if counts is not None:
         if sentence := counts.describe():

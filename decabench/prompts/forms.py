@@ -57,6 +57,8 @@ class GivenAnswers:
     """Returns the form of the task's answers, which may include special words such as `None`."""
     questions: Mapping[str, str] = field(default_factory=dict)
     """Maps each of `places` to its question; empty unless the questions name the labels."""
+    samples: Sequence[Sequence[str]] = ()
+    """The texts of additional samples, each in dataset order."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ from msgspec.json import Encoder
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import Paths, atomic_file, make_folder, remove_file, require_within
-from decabench.metrics import Metric, score_rows
+from decabench.metrics import REFUSED, Metric, score_rows
 from decabench.prompts import GivenAnswers, describe_answers, label_flag, takes_label
 from decabench.prompts import options as list_options
 from decabench.scoring.examples import FORMAT as EXAMPLES_FORMAT
@@ -475,8 +475,18 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
         partial(store.prompts, task.name, split),
         lambda: task.answer_form,
         label_questions(task, store, split),
+        _other_samples(found),
     )
     yield from (sentence for code, sentence in describe_answers(given) if code != "no-label")
+
+
+def _other_samples(found: ScoredTask) -> list[list[str]]:
+    """Return the texts of the samples after the first, with empty texts for refusals, if all of them are scored."""
+    if found.result.samples is None:
+        return []
+    return [
+        ["" if text == REFUSED else text for text in texts] for texts in found.read().wordings[0].series[1:]
+    ]
 
 
 # Files of results

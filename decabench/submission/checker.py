@@ -158,22 +158,19 @@ def _form_faults(
         lines.sort(key=lambda line: place_of[line.id or ""])
         if len(lines) < len(references):
             references = [references[place_of[line.id or ""]] for line in lines]
-    samples = min((len(line.samples) for line in lines), default=0)
-    for number in range(samples + 1):
-        sample = f", sample {number}" if number else ""
-        texts = [(line.samples[number - 1] if number else line.answer) or "" for line in lines]
-        given_answers = GivenAnswers(
-            task.output,
-            METRICS[task.metric],
-            [f"line {line.number}{sample}" for line in lines],
-            texts,
-            references,  # without gold answers if the split is hidden
-            partial(store.prompts, task.name, file.split) if store is not None else None,
-            lambda: task.answer_form,
-        )
-        if found := list(describe_answers(given_answers)):
-            yield from (Fault(code, sentence, file.name) for code, sentence in found)
-            return  # other samples of the same model have the same form
+    count = min((len(line.samples) for line in lines), default=0)
+    given_answers = GivenAnswers(
+        task.output,
+        METRICS[task.metric],
+        [f"line {line.number}" for line in lines],
+        [line.answer or "" for line in lines],
+        references,  # without gold answers if the split is hidden
+        partial(store.prompts, task.name, file.split) if store is not None else None,
+        lambda: task.answer_form,
+        samples=[[line.samples[at] or "" for line in lines] for at in range(count)],
+    )
+    for code, sentence in describe_answers(given_answers):
+        yield Fault(code, sentence, file.name)
 
 
 def _unknown_variant(file: PredictionFile, task: Task) -> Iterator[Fault]:
