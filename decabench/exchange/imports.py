@@ -30,9 +30,11 @@ from decabench.files import (
 )
 from decabench.prompts import (
     EXTRACTION_VERSION,
+    NOT_IN_CONTEXT,
     ReasoningTags,
     check_reasoning_tags,
     extract,
+    is_elsewhere,
     load_template,
     make_prompting,
     settle_form,
@@ -377,6 +379,8 @@ def _lines(
         elif is_raw:
             found = extract(text, form, example["question"], row.finish, example["context"])
             line["answer"], rules = found.answer, [found.rule]
+            if task.extractive and is_elsewhere(found.answer, form, example["context"]):
+                rules.append(NOT_IN_CONTEXT)
         if line["answer"] in labels:
             replaced.add(line["answer"])
             line["answer"] = labels[line["answer"]]

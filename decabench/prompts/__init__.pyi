@@ -1,7 +1,9 @@
 from .extraction import EXTRACTION_VERSION as EXTRACTION_VERSION
+from .extraction import NOT_IN_CONTEXT as NOT_IN_CONTEXT
 from .extraction import Extracted as Extracted
 from .extraction import Protocol as Protocol
 from .extraction import extract as extract
+from .extraction import is_elsewhere as is_elsewhere
 from .extraction import settle_form as settle_form
 from .extraction import silent_rule as silent_rule
 from .formats import describe_answers as describe_answers
@@ -22,7 +24,6 @@ from .messages import make_prompting as make_prompting
 from .messages import show as show
 from .shots import Shot as Shot
 from .shots import select_shots as select_shots
-from .tagged import is_in_context as is_in_context
 from .templates import BUILT_IN as BUILT_IN
 from .templates import TemplateError as TemplateError
 from .templates import TemplateSet as TemplateSet

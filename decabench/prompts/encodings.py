@@ -89,14 +89,19 @@ def _without_quotes(text: str) -> str:
     return inside.replace("\0", '"') if is_quoted else text
 
 
+def _without_remark(text: str) -> str:
+    return re.sub(r"(?<=\S)\s*(?:\([^()]*\)|\[[^\[\]]*\])\W*\Z", "", text)
+
+
 def _first_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[0].strip() if len(lines) > 1 else text
 
 
 def _as_wikisql(text: str) -> str:
-    if not re.match(r"\s*select\b", text, re.IGNORECASE):
+    if not (query := re.search(r"(?:\A|[:\n])\s*(select\b.*)", text, re.IGNORECASE | re.DOTALL)):
         return text
+    text = query[1]
     text = re.sub(r"(?i)\b(max|min|count|sum|avg)\s*\(\s*(.*?)\s*\)", r"\1 \2", text, count=1)
     text = re.sub(r"(?i)(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?", "table", text, count=1)
     if alias := re.search(r"(?i)(?<=from table)\s+(?:as\s+)?(?!where\b)(\w+)(?=\s+where\b|[\s;]*\Z)", text):
@@ -105,13 +110,6 @@ def _as_wikisql(text: str) -> str:
     text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
     text = re.sub(r"(?<=\w)_(?=\w)", " ", text)
     return " ".join(text.rstrip("; \n").split())
-
-
-_DONTCARE = re.compile(
-    r"(?<=: )(?:(?:i |they )?do(?:es)?(?: not|n['\u2019]?t)[ _]care|does(?: not|n['\u2019]?t) matter|no preference)"
-    r"(?=\s*(?:[,;]|\Z))",
-    re.IGNORECASE,
-)
 
 
 # Tokens and pieces of words
@@ -180,8 +178,8 @@ def _visible(text: str) -> str:
 
 
 def _from_pieces(text: str) -> str:
-    for space in ("\u2581", "\u0120", "</w>"):
-        if space in text:
+    for space, pattern in (("\u2581", "\u2581"), ("\u0120", r" \u0120|[a-z\d]\u0120"), ("</w>", "</w>")):
+        if re.search(pattern, text):
             return "".join(text.split()).replace(space, " ").strip()
     return re.sub(r"@@(?:\s+|$)|\s+(?:@@|##)(?=\S)", "", text)
 
@@ -203,7 +201,6 @@ FORMATS: tuple[Format, ...] = (
     Format("are in code fences", _ALONE, _in_fence),
     Format("are JSON or Python values", "Write only the text in the value", _from_json),
     Format("are SQL for a database", "Write queries in the form of the gold answers", _as_wikisql),
-    Format("spell dontcare in another way", "Write dontcare", partial(_DONTCARE.sub, "dontcare")),
     Format("contain Markdown", "Write plain text", _without_markdown),
     Format("are in quotation marks", _ALONE, _without_quotes),
     Format("are pieces of words", _DECODE, _from_pieces),
@@ -213,6 +210,7 @@ FORMATS: tuple[Format, ...] = (
     Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
     Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
     Format("are decomposed Unicode (NFD)", "Normalize them to NFC", partial(unicodedata.normalize, "NFC")),
+    Format("end with a remark in brackets", "Write only the answer", _without_remark, True),
     Format("have several lines", "Write only the answer", _first_line, True),
     Format(
         "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from decabench.prompts.prose import find_in_prose
-from decabench.prompts.tagged import read_tagged
+from decabench.prompts.tagged import is_in_context, read_tagged
 from decabench.prompts.turns import read_turn
 from decabench.tasks import AnswerForm, Label, Number, Output
 from decabench.text import bare, well_formed
@@ -97,6 +97,15 @@ def extract(
         answer, rules = bare(answer), [*rules, *found]
     # JSON escapes may contain half of a surrogate pair, which can't be stored
     return Extracted(well_formed(answer), "+".join(rules) or "as-is")
+
+
+NOT_IN_CONTEXT = "not-in-context"
+"""The rule that marks an answer to an extractive task that doesn't occur in its context."""
+
+
+def is_elsewhere(answer: str, form: AnswerForm, context: str) -> bool:
+    """Whether an answer doesn't occur in the context, although it is neither empty nor one of the form's labels."""
+    return bool(answer.strip()) and answer not in form.labels and not is_in_context(answer, context)
 
 
 def silent_rule(finish: str) -> str:

@@ -109,7 +109,7 @@ def _describe_most(given: GivenAnswers) -> str:
         return said
     if sample.score > _RIGHT:
         return ""
-    return _order(sample) or _numbers(sample) or _cut(sample)
+    return _order(sample) or _numbers(sample) or _cut(sample) or _elsewhere(sample)
 
 
 @dataclass(frozen=True)
@@ -538,3 +538,37 @@ def _cut(sample: _Sample) -> str:
                 seen, f"have {longest:,} {unit}, and no answer has more. These answers may be truncated"
             )
     return ""
+
+
+def _elsewhere(sample: _Sample) -> str:
+    """Detect answers that don't occur in their context, such as `It is Bonn`, although nearly all gold answers do.
+
+    They must resemble their gold answers, so that the answers of a weak model are not meant.
+    """
+    labels = set(map(_folded, sample.given.read_form().labels))
+
+    def are_elsewhere(texts: Sequence[str]) -> list[bool]:
+        pairs = zip(texts, sample.sources, strict=True)
+        return [_folded(text) not in labels and not _is_inside(text, own[1]) for text, own in pairs]
+
+    if not sample.is_worded or not sample.sources or fmean(are_elsewhere(sample.golds)) > _PART:
+        return ""
+    seen, count = are_elsewhere(sample.texts), len(sample.given.references or ())
+    own, others = (sample.resemblance([(at + step) % count for at in range(count)]) for step in (0, 1))
+    gains = [here - there for here, there in compress(zip(own, others, strict=True), seen)]
+    is_rare = sum(seen) < max(_FEW, _ELSEWHERE * len(seen))
+    if is_rare or sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
+        return ""
+    return sample.say(
+        seen, "don't occur in their context, unlike the gold answers. Write only words of the context"
+    )
+
+
+_ELSEWHERE = 0.1
+"""At least this fraction of the answers must lie outside their context. Models that copy words have fewer than 6%."""
+
+
+def _is_inside(text: str, context: str) -> bool:
+    """Whether a text, or each part of a comma-separated list, occurs in the context, ignoring case and punctuation."""
+    words = f" {_folded(context)} "
+    return f" {_folded(text)} " in words or all(f" {_folded(part)} " in words for part in text.split(", "))

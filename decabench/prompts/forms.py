@@ -409,6 +409,7 @@ def _count_states(given: GivenAnswers) -> FormCounts:
     golds = [
         pair for item in given.references or () for gold in item.answers for pair in _slots(gold).items()
     ]
+    unknown = dict[str, list[str]]()
     slots = {slot for slot, _ in golds}
     values = {"yes", "no", "true", "false", "any", *(value for _, value in golds)}
     for place, text in zip(given.places, given.texts, strict=True):
@@ -419,8 +420,16 @@ def _count_states(given: GivenAnswers) -> FormCounts:
             counts.note("a slot without a value, which should be left out", place, text)
         elif slots and not slots.issuperset(own):
             counts.note("a slot that no gold answer has", place, text)
+        else:
+            for pair in own.items() if golds else ():
+                if pair[1] not in values:
+                    unknown.setdefault(": ".join(pair), []).append(place)
     # Faults in only a few answers aren't reported, because these answers may have a slot that is rare.
     counts.tell_others(counts.total / 10)
+    for pair, places in unknown.items():
+        if len(places) > max(2, counts.total / 100):
+            verb = f"answers have {quoted(pair)}, a value that no gold answer has. The first is {places[0]}"
+            counts.more.append(f"{len(places):,} of {counts.total:,} {verb}")
     return counts
 
 

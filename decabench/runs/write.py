@@ -28,10 +28,11 @@ from decabench.files import (
 from decabench.metrics import METRICS
 from decabench.predictors import CHOICES_BY, PREDICTORS, Answer, Choice, best_choice
 from decabench.prompts import (
+    NOT_IN_CONTEXT,
     GivenAnswers,
     describe_format,
     extract,
-    is_in_context,
+    is_elsewhere,
     is_other_label,
     possible_labels,
     silent_rule,
@@ -96,9 +97,6 @@ HALF_WRITTEN = ".partial"
 
 RELABELLED = "relabelled"
 """The rule recorded for an answer if a variant's label was replaced by the dataset's label."""
-
-NOT_IN_CONTEXT = "not-in-context"
-"""The rule recorded for an extractive answer that doesn't occur in the context."""
 
 _MOST_SERVED = 10
 """The maximum number of served models to record per task in submission.toml.
@@ -356,7 +354,8 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
                 line["samples"] = [
                     None if each.finish == "refused" else other["answer"] for other, each in pairs
                 ]
-            if _is_elsewhere(planned, question, line):
+            form = planned.reading.form
+            if form and planned.task.extractive and is_elsewhere(line["answer"], form, question.context):
                 line["rule"] = f"{line['rule']}+{NOT_IN_CONTEXT}"
             _count_form(done, question, outcome, line)
             answers[question.id] = line["answer"]
@@ -366,14 +365,6 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
         ids, texts, metric = list(answers), list(answers.values()), METRICS[task.metric]
         found = GivenAnswers(task.output, metric, ids, texts, read_form=lambda: task.answer_form)
         done.tally.answer_format = describe_format(found)
-
-
-def _is_elsewhere(planned: PlannedTask, question: Question, line: Mapping[str, Any]) -> bool:
-    form = planned.reading.form
-    if form is None or not planned.task.extractive or not line["answer"].strip():
-        return False
-    is_none = line["answer"] in form.labels
-    return not is_none and not is_in_context(line["answer"], question.context)
 
 
 def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:

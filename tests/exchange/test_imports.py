@@ -106,12 +106,13 @@ def test_lines_in_the_order_of_the_data(bring, golds, tmp_path):
     assert "matched by the order of the data" in done.words
 
 
-def test_samples_of_lm_eval(bring):
+def test_samples_of_lm_eval(bring, home):
     """Written by lm-eval 0.4.13, with its dummy model."""
     done = bring(FILES / "samples_squad.jsonl", "squad", "lm-eval", partial=True)
     assert set(answers(done.folder, "squad").values()) == {"lol"}
     assert (done.imported, done.check.exit_code) == (6, 0)
     assert "answers extracted from the model's text" in done.words
+    assert evaluate(done.folder, tasks="squad", home=home).tasks["squad"].answers["not_in_context"] == 6
 
 
 @pytest.mark.parametrize(

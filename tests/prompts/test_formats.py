@@ -76,7 +76,7 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "JSON": ("squad", "", lambda text: json.dumps({"answer": text}), "are JSON or Python values"),
     
     "a prefix": ("squad", "", lambda text: f"The answer is {text}", "begin with 'The answer is'"),
-    "a suffix": ("squad", "", lambda text: f"{text} (sure)", "end with '(sure)'"),
+    "a suffix": ("squad", "", lambda text: f"{text} - sure", "end with '- sure'"),
     
     "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
@@ -120,15 +120,34 @@ def test_nothing_is_reported_that_the_metric_ignores(
     assert describe(task, references, [write(text) for text in golds(references)], metric) == ""
 
 
-def test_other_words_for_dontcare(items: Answers) -> None:
-    references = [
-        replace(item, id=f"{copy}{item.id}", units=(f"{copy}{item.units[0]}",))
-        for copy in "abc"
-        for item in items("woz.en")
-    ]
-    for words in ("don't care", "do not care", "doesn\u2019t matter", "no preference"):
-        texts = [text.replace("dontcare", words) for text in golds(references)]
-        assert "answers spell dontcare in another way" in describe("woz.en", references, texts)
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda text, at: text[1:], "29 of 32 answers don't occur in their context"),
+        (
+            lambda text, at: f"It is {text}" if at % 2 else text,
+            "16 of 32 answers don't occur in their context",
+        ),
+        (lambda text, at: f"{text} [{at}]", "32 of 32 answers end with a remark in brackets"),
+        (lambda text, at: f"{text} [{at}]" if at < 3 else text, ""),  # too few
+        (lambda text, at: f"the blue banana {at}", ""),  # a weak model
+    ],
+)
+def test_spans_that_are_not_in_their_context(
+    write: Callable[[str, int], str], said: str, home: Path, items: Answers
+) -> None:
+    references = items("squad")
+    texts = [write(text, at) for at, text in enumerate(golds(references))]
+    prompts = Store(home).prompts("squad", "validation")
+    places = [f"line {at}" for at in range(1, 33)]
+    found = describe_format(GivenAnswers(Text(), METRICS["nf1"], places, texts, references, lambda: prompts))
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_queries_after_an_introduction(items: Answers) -> None:
+    references = items("wikisql")
+    texts = [f"Here is query {at}: {text}" for at, text in enumerate(golds(references))]
+    assert "are SQL for a database" in describe("wikisql", references, texts)
 
 
 def test_a_format_that_shows_in_few_answers(items: Answers) -> None:

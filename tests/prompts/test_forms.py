@@ -195,6 +195,17 @@ def test_slots_that_no_gold_answer_has(write: Callable[[str], str], said: str) -
     assert described.startswith(said) and bool(described) == bool(said)
 
 
+def test_values_that_no_gold_answer_has() -> None:
+    golds = [f"food: thai, area: {area};" for area in ("centre", "south", "dontcare")] * 10
+    texts = [gold.replace("centre", "center").replace("dontcare", "don't care") for gold in golds]
+    said = counted(Text(), "joint_goal_em", texts, golds).describe()
+    assert (
+        "10 of 30 answers have 'area: center', a value that no gold answer has. The first is line 1" in said
+    )
+    assert '"area: don\'t care"' in said and "thai" not in said
+    assert counted(Text(), "joint_goal_em", [*golds[:28], *texts[28:]], golds).describe() == ""
+
+
 @pytest.mark.parametrize(
     ("text", "is_other"),
     [

@@ -370,7 +370,7 @@ def test_sampled_answers_are_checked_like_the_first(tmp_path):
     folder = submission(tmp_path, {SQUAD: None, "predictions/sst.validation.jsonl": text})
     ids = {("sst", "validation"): [line["id"] for line in lines]}
     (warning,) = check_submission(folder, ids, TASKS).warnings
-    assert warning.code == "label-form" and 'line 1, sample 2 has "It\'s positive."' in warning.message
+    assert warning.code == "label-form" and 'line 1 has "It\'s positive."' in warning.message
 
 
 def test_a_prediction_that_is_not_the_answer_is_a_warning(tmp_path):
