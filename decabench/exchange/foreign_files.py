@@ -69,6 +69,8 @@ _PACKED = {
 def _refuse_packed(path: Path, format: str, start: bytes) -> None:
     if format == "inspect" or (format in ("text", "lm-eval") and path.suffix in (".gz", ".zst")):
         return
+    if start.startswith(b"PAR1") or path.suffix.lower() in (".xlsx", ".ods"):
+        raise SubmissionError(f"{path.name} is not a text file. Save the table as CSV in UTF-8.")
     if packing := next((name for magic, name in _PACKED.items() if start.startswith(magic)), ""):
         raise SubmissionError(f"{path.name} is compressed ({packing}). Unpack the file first.")
 
@@ -252,6 +254,11 @@ _FINISH_COLUMNS = ("finish", "finish_reason", "stop_reason")
 
 
 def _advise(heading: Sequence[str]) -> str:
+    if heading[0].lstrip().startswith(("{", "[")):
+        return (
+            ' The file is JSON, not CSV. Write a line {"id": "…", "answer": "…"} for each example instead (see '
+            "docs/submissions.md)."
+        )
     if len(heading) == 1:
         found = next((delimiter for delimiter in ";\t|" if delimiter in heading[0]), "")
         shown = "$'\\t'" if found == "\t" else f"'{found}'"

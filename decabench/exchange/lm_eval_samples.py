@@ -81,6 +81,10 @@ def _lm_eval_records(path: Path) -> Iterator[tuple[int, Any]]:
             else:
                 yield from enumerate(array, 1)
             return
+        if raw.strip() == b"{":
+            raise SubmissionError(
+                f"{path.name} is a JSON object on several lines, like lm-eval's results. Import a samples_*.jsonl file."
+            )
         try:
             yield number, decode_json(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
         except ValueError as error:  # including UnicodeDecodeError

@@ -212,6 +212,8 @@ class _Matching:
                 f"there are {size:,} rows for {most:,} examples, but matching by order requires one row per "
                 "example"
             )
+            if self.rows and size > most and not (self.rows[-1].answer or "").strip():
+                message += "; the last row is empty"
             self.faults.append(Fault("wrong-count", message, self.name))
             self._refuse("the file does not have exactly one row for each example")
         if self.faults:

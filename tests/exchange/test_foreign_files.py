@@ -351,3 +351,20 @@ def test_packed_files_are_to_be_unpacked(tmp_path, format, name):
     path.write_bytes(PACK[name](b"id,answer\n"))
     with pytest.raises(SubmissionError, match=rf"answers\.csv is compressed \({name}\). Unpack"):
         open_foreign(path, format, Places())
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "content", "says"),
+    [
+        ("answers.xlsx", "csv", b"PK\x03\x04", "is not a text file. Save the table as CSV"),
+        ("answers.parquet", "csv", b"PAR1\x15\x04", "is not a text file. Save the table as CSV"),
+        ("batch.jsonl", "csv", b'{"custom_id": "a", "response": {}}\n', "The file is JSON, not CSV"),
+        ("answers.json", "csv", b'[\n{"id": "a", "answer": "b"}\n]', "The file is JSON, not CSV"),
+        ("results.json", "lm-eval", b'{\n "results": {}\n}', r"Import a samples_\*.jsonl file"),
+    ],
+)
+def test_files_of_other_kinds_are_named(tmp_path, name, format, content, says):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(SubmissionError, match=says):
+        list(open_foreign(path, format, Places()).rows)
