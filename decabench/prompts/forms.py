@@ -426,9 +426,9 @@ def _count_states(given: GivenAnswers) -> FormCounts:
                     unknown.setdefault(": ".join(pair), []).append(place)
     # Faults in only a few answers aren't reported, because these answers may have a slot that is rare.
     counts.tell_others(counts.total / 10)
-    for pair, places in unknown.items():
+    for written, places in unknown.items():
         if len(places) > max(2, counts.total / 100):
-            verb = f"answers have {quoted(pair)}, a value that no gold answer has. The first is {places[0]}"
+            verb = f"answers have {quoted(written)}, a value that no gold answer has. The first is {places[0]}"
             counts.more.append(f"{len(places):,} of {counts.total:,} {verb}")
     return counts
 
