@@ -24,9 +24,15 @@ def json_request(kind: Kind) -> str:
     return f"Write the answer as JSON, and nothing else: {shape}."
 
 
-def answer_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
-    """Return the JSON schema for the answer to a question with these labels."""
-    return _object({"answer": _value_schema(form, labels, context)}, ["answer"])
+def answer_schema(
+    form: AnswerForm, labels: Sequence[str], context: str, is_escaped: bool = False
+) -> dict[str, Any]:
+    """Return the JSON schema for the answer to a question with these labels.
+
+    With `is_escaped`, patterns describe JSON strings as they are written, with escapes. llama.cpp and xgrammar read
+    patterns in this way, and would otherwise allow quotation marks that end the string.
+    """
+    return _object({"answer": _value_schema(form, labels, context, is_escaped)}, ["answer"])
 
 
 def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
@@ -41,7 +47,7 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 _COLUMNS = re.compile(r"The table has columns (.+?) and key words ", re.DOTALL)
 
 
-def _query_pattern(context: str) -> str | None:
+def _query_pattern(context: str, is_escaped: bool) -> str | None:
     """Return a regular expression for WikiSQL queries over the columns listed in the context.
 
     Returns None if the context lists no columns. A column name with a comma counts as several columns, so
@@ -50,7 +56,8 @@ def _query_pattern(context: str) -> str | None:
     if not (named := _COLUMNS.match(context)):
         return None
     columns = "|".join(map(_escaped, dict.fromkeys(" ".join(named[1].split()).split(", "))))
-    condition = rf"({columns}) [=<>] [^\n]+"
+    value = r'([^\n"\\]|\\")+' if is_escaped else r"[^\n]+"
+    condition = rf"({columns}) [=<>] {value}"
     return (
         rf"^SELECT ((MAX|MIN|COUNT|SUM|AVG) )?({columns}) FROM table( WHERE {condition}( AND {condition})*)?$"
     )
@@ -61,14 +68,14 @@ def _escaped(text: str) -> str:
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
-def _value_schema(form: AnswerForm, labels: Sequence[str], context: str) -> dict[str, Any]:
+def _value_schema(form: AnswerForm, labels: Sequence[str], context: str, is_escaped: bool) -> dict[str, Any]:
     words = len(context.split())
     text: dict[str, Any] = {"type": "string"}
     names = {**text, "enum": list(form.labels)} if form.labels else text
     match form.kind:
         case "label" if labels:
             return {**text, "enum": list(labels)}
-        case "sql" if pattern := _query_pattern(context):
+        case "sql" if pattern := _query_pattern(context, is_escaped):
             return {**text, "pattern": pattern}
         case "number":
             ends = zip(("minimum", "maximum"), form.scale or (), strict=False)

@@ -62,9 +62,9 @@ class Prompting:
         """Stop sequences for plain-text prompts."""
         return (CLOSING, *self.template.stop) if self.protocol == "tag" else self.template.stop
 
-    def schema(self, question: Question, context: str) -> dict[str, Any]:
-        """Return the JSON schema for the answer to a question."""
-        return answer_schema(self.form, self.labels(question), context)
+    def schema(self, question: Question, context: str, is_escaped: bool = False) -> dict[str, Any]:
+        """Return the JSON schema for the answer to a question. See `answer_schema` for `is_escaped`."""
+        return answer_schema(self.form, self.labels(question), context, is_escaped)
 
     @property
     def _instruction(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import islice
 
@@ -44,9 +45,12 @@ def test_schemas():
 def test_queries_of_wikisql_match_their_pattern(home):
     rows = list(islice(Store(home).read("wikisql", "validation"), 25))
     for row in rows:
-        schema = answer_schema(AnswerForm("sql"), (), row["context"])["properties"]["answer"]
-        assert re.search(schema["pattern"], row["answers"][0])
-        assert not re.search(schema["pattern"], row["answers"][0].replace("SELECT ", "SELECT other "))
+        query = row["answers"][0]
+        for is_escaped, written in ((False, query), (True, json.dumps(query, ensure_ascii=False)[1:-1])):
+            schema = answer_schema(AnswerForm("sql"), (), row["context"], is_escaped)["properties"]["answer"]
+            assert re.search(schema["pattern"], written)
+            assert not re.search(schema["pattern"], written.replace("SELECT ", "SELECT other "))
+        assert not re.search(schema["pattern"], query + ' " + "')  # would end the JSON string
     assert answer_schema(AnswerForm("sql"), (), "a b")["properties"]["answer"] == {"type": "string"}
 
 

@@ -418,7 +418,7 @@ class OpenAIPredictor:
         }
         body = self._fixed | {name: value for name, value in given.items() if value is not None}
         if way:
-            schema = prompting.schema(asked.question, asked.context)
+            schema = prompting.schema(asked.question, asked.context, is_escaped=True)
             body.update(_enforcing(way, schema, is_strict=prompting.form.kind != "state"))
         for name in options.omit:
             body.pop(name, None)
