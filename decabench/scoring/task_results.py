@@ -18,7 +18,6 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
@@ -559,13 +558,6 @@ def _compute_rows(
 
     if metric.scope != "example":
         return np.asarray(metric.statistics(predictions, references), dtype=float)
-    if (
-        pool is None
-        and name in METRICS
-        and isinstance(references, References)
-        and len(references) <= _MOST_KNOWN
-    ):
-        return np.asarray(_compute_new_rows(metric, predictions, references), dtype=float)
     parts, items, begun = list[Any](), iter(references), time.process_time()
     for start in range(0, len(predictions), _CHUNK):  # tuples take four times as much memory as arrays
         texts = predictions[start : start + _CHUNK]
@@ -585,26 +577,6 @@ def _compute_rows(
 
 def _statistics(name: str, predictions: list[str], references: list[Reference]) -> Sequence[Row]:
     return find_metric(name).statistics(predictions, references)
-
-
-_MOST_KNOWN = 50_000
-"""The maximum number of rows to keep in memory for a split."""
-
-_known_rows: WeakKeyDictionary[References, dict[Any, dict[tuple[int, str], Row]]] = WeakKeyDictionary()
-"""The rows that were computed for a split's references, by metric function and by (position, answer)."""
-
-
-def _compute_new_rows(metric: Metric, predictions: Sequence[str], references: References) -> Sequence[Row]:
-    """Compute rows, reusing rows that were computed for another system with the same answer to the same example."""
-    known = _known_rows.setdefault(references, {}).setdefault(metric.statistics, {})
-    keys, items = list(enumerate(predictions)), list(references)
-    new = [key for key in keys if key not in known]
-    found = metric.statistics([text for _, text in new], [items[place] for place, _ in new])
-    made = dict(zip(new, found, strict=True))
-    rows = [made[key] if key in made else known[key] for key in keys]
-    if len(known) + len(made) <= _MOST_KNOWN:
-        known |= made
-    return rows
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -38,23 +37,6 @@ def test_the_first_metric_gives_the_headline():
     assert scores.headline == "em"
     assert scores.scores["em"] == 50
     assert scores.scores["nf1"] == pytest.approx(100 * (1 + 1 + 0 + 2 / 3) / 4)
-
-
-def test_the_same_answer_to_an_example_is_scored_once(home, monkeypatch):
-    references, known = Store(home).references("squad", "validation"), METRICS["nf1"]
-    asked = []
-
-    def watch(predictions, items):
-        asked.append(len(predictions))
-        return known.statistics(predictions, items)
-
-    monkeypatch.setitem(METRICS, "nf1", replace(known, statistics=watch))
-    answers = [item.answers[0] for item in references]
-    other = ["x", *answers[1:-1], "y"]
-    score_task(["nf1"], answers, references, None)
-    scores = score_task(["nf1"], other, references, None)
-    assert asked == [len(answers), 2]
-    assert np.array_equal(scores.rows, known.statistics(other, list(references)))
 
 
 def test_another_metric_adds_and_never_replaces():
