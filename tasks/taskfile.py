@@ -267,7 +267,9 @@ class _Columns:
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
-        raise DataError(f"The row must be an object with columns, not {json.dumps(row)[:80]}.")
+        raise DataError(
+            f"The row must be a JSON object with a value for each column, not {json.dumps(row)[:80]}."
+        )
     if row.get(column) is None:
         raise DataError(f"The row has no value for {column!r}. Its columns are {', '.join(map(str, row))}.")
     return row[column]

@@ -226,8 +226,9 @@ class _Matching:
             self._require_ascending(in_place)
         if self.opened.in_order and all(_NUMBERED.match(row.answer or "") for row in self.rows):
             raise SubmissionError(
-                f"{self.name} has a number and a separator at the beginning of every line. Import it as csv, with a "
-                "header line and --delimiter, or remove the numbers if the lines are in the order of the data."
+                f"{self.name} has a number and a separator at the beginning of every line. If the lines are in the "
+                "order of the data, remove the numbers. Otherwise, add a header line and import the file as csv, with "
+                "--delimiter for the separator."
             )
         if self.opened.in_order and all((row.answer or "").startswith('{"') for row in self.rows):
             raise SubmissionError(

@@ -220,7 +220,7 @@ def export_tasks(
     names = {_identifier(task.name): task.name for task in chosen}
     if not chosen or len(names) < len(chosen):
         raise UnknownNameError(
-            f"Specify at least one task, and each task only once, but got {', '.join(names.values()) or 'none'}."
+            f"Specify at least one task, and don't repeat any. Got {', '.join(task.name for task in chosen) or 'none'}."
         )
     folder, store = Path(output), Store(home)
     store.require(chosen, split)  # check all tasks before writing anything

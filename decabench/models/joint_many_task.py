@@ -139,7 +139,7 @@ class JointManyTaskConfig:
     def __post_init__(self) -> None:
         if not self.vertical and not self.shortcuts:
             raise DecabenchError(
-                "Without shortcuts and vertical connections, only the first layer would read the "
+                "With neither shortcuts nor vertical connections, only the first layer would read the "
                 "words. Set model.shortcuts or model.vertical to true."
             )
 

@@ -39,8 +39,8 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
     """
     if not target:
         raise DecabenchError(
-            "The predictor trained requires a checkpoint. Write trained:FOLDER, where FOLDER contains a checkpoint or "
-            "a training run."
+            "The predictor 'trained' requires a checkpoint. Write trained:FOLDER, where FOLDER contains a checkpoint "
+            "or a training run."
         )
     require_torch("A trained model")
     listed = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(USED["trained"]))

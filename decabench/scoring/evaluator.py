@@ -208,7 +208,7 @@ def _leave_out(
         )
     if not kept:
         raise DataError(
-            f"All {len(ids):,} examples of {task.name} are left out, so there is nothing to score."
+            f"The chosen ids leave out all {len(ids):,} examples of {task.name}, so there is nothing to score."
         )
     found = restricted(scored, ids, kept)
     left_out = tuple(id_ for id_ in ids if id_ not in kept)

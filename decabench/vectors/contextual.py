@@ -216,7 +216,9 @@ def _load(folder: Path) -> tuple[Any, Any, int]:
             output_loading_info=True,
         )
     if lacking := sorted(key for key in report["missing_keys"] if not key.startswith("pooler.")):
-        raise ValueError(f"{len(lacking)} weights are missing from model.safetensors, such as {lacking[0]}")
+        raise ValueError(
+            f"model.safetensors lacks {len(lacking)} of the model's weights, such as {lacking[0]}"
+        )
     if odd := sorted(report["mismatched_keys"]):
         key, found, wanted = odd[0]
         raise ValueError(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from decabench.errors import DataError
 from decabench.files import write_file
+from decabench.text import excerpt
 from decabench.untrusted import parse_json, read_text
 
 _HALF = " "
@@ -111,7 +112,10 @@ class Lexicon:
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
-            raise DataError("The vocabulary contains a word more than once.")
+            twice = next(word for number, word in enumerate(self.words) if self._numbers[word] != number)
+            raise DataError(
+                f"The vocabulary contains {excerpt(twice)!r} more than once. Remove the duplicates."
+            )
         self.size = len(self.words)
         self.counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """The number of times each word occurs in the training data; empty if unknown, as in a checkpoint."""

@@ -48,8 +48,8 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
     numbered = [(number, triple) for number, block in blocks for triple in _triples(block)]
     if len(numbered) != _EXAMPLES:  # the splits are counted from both ends of the file
         raise DataError(
-            f"{_FILE} has {len(numbered)} examples in complete blocks, but the published file has {_EXAMPLES}, so the "
-            "splits would shift."
+            f"{_FILE} has {len(numbered)} complete examples, but the published file has {_EXAMPLES}. With a different "
+            "number, examples would end up in the wrong splits. Download the file again."
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
         yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))

@@ -175,7 +175,7 @@ def test_options_it_cannot_honour(options, words):
 def test_damaged_checkpoints(trained, tmp_path):
     with pytest.raises(MissingDataError, match=r"The folder .*none"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
-    with pytest.raises(DecabenchError, match="trained requires a checkpoint"):
+    with pytest.raises(DecabenchError, match="'trained' requires a checkpoint"):
         backend("", OPTIONS)
     (folder,) = (trained.output / "checkpoints").glob("step-00000004")
     (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle

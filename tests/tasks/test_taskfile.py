@@ -169,7 +169,10 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         ),
         ({**ROWS[0], "capital": None}, "line 2: The row has no value for 'capital'"),
         ({"capital": "Oslo", "note": ""}, "line 2: The row has no value for 'country'"),
-        (["Norway", "Oslo"], r'line 2: The row must be an object with columns, not \["Norway", "Oslo"\]'),
+        (
+            ["Norway", "Oslo"],
+            r'line 2: The row must be a JSON object with a value for each column, not \["Norway", "Oslo"\]',
+        ),
         ({**ROWS[0], "capital": []}, r"data\.jsonl, line 2: The row has no answer in the column 'capital'"),
     ],
     ids=["no answer", "null", "no question", "list", "no answers"],

@@ -102,7 +102,7 @@ def change(folder, **changes):
         ),
         (
             {"num_hidden_layers": 3},
-            r"16 weights are missing from model.safetensors, such as encoder\.layer\.2",
+            r"model.safetensors lacks 16 of the model's weights, such as encoder\.layer\.2",
         ),
         (
             {"hidden_size": 12},

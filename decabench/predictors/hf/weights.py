@@ -159,10 +159,10 @@ def _check(name: str, folder: Path) -> None:
         ) from None
     except (OSError, ValueError) as error:
         raise DecabenchError(f"hf: config.json in {name} can't be read ({excerpt(str(error))}).") from None
-    if any("/" in kernel for kernel in _kernels(config)):
+    if kernel := next((kernel for kernel in _kernels(config) if "/" in kernel), ""):
         raise DecabenchError(
-            f"hf: config.json in {name} requests kernels from the Hub. decabench does not download kernels, because "
-            "they are code. Remove that setting from the file."
+            f"hf: config.json in {name} requests the kernels {excerpt(kernel)} from the Hub. decabench does not "
+            "download kernels, because they are code. Remove the setting that requests them."
         )
     if not any(next(folder.glob(pattern), None) for pattern in TOKENIZERS):
         raise DecabenchError(

@@ -181,7 +181,7 @@ def _require_empty_answer(parts: _Parts, end: _End | None, made: int | None) -> 
     if made == 0:
         raise UnreadableReplyError("it is empty, and the server counted 0 tokens")
     if end not in ("stop", "length"):
-        raise UnreadableReplyError("it is empty and has no finish_reason that explains this")
+        raise UnreadableReplyError("it is empty, and its finish_reason does not say why")
 
 
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")

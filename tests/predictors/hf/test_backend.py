@@ -177,7 +177,7 @@ def other_type(folder: Path) -> None:
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
         (code, "llama requires custom code"),
-        (kernels, "requests kernels from the Hub"),
+        (kernels, r"requests the kernels \S+/\S+ from the Hub"),
         (other_type, "the configuration for llama can't be loaded"),
     ],
 )
