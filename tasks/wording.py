@@ -43,6 +43,8 @@ class AnswerForm:
     For `span`, they are answers that may be missing from the context, such as `unanswerable`. For `tags` and `tree`,
     they are the tags or relations; if there are none, any word is allowed.
     """
+    constraints: tuple[str, ...] = ()
+    """The slots of the kind `state` that constraints can have; all slots if empty."""
     labels_from_question: bool = False
     """Whether each question names its own labels, as in `Bob or Charlie?`. Used only for the kind `label`."""
     markers: tuple[str, ...] = ()
@@ -151,7 +153,7 @@ def _without_context(layout: str) -> str:
 
 PROMPT_KEYS = (
     *("system", "instruction", "input", "answer", "max_new_tokens", "stop"),
-    *("form", "labels", "labels_from_question", "markers", "unquote"),
+    *("form", "labels", "constraints", "labels_from_question", "markers", "unquote"),
 )
 """The keys allowed for a prompt in a TOML file."""
 
@@ -195,6 +197,7 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
     made = AnswerForm(
         kind=next((kind for kind in KINDS if kind == named), shared.kind),
         labels=table.strings("labels", shared.labels),
+        constraints=table.strings("constraints", shared.constraints),
         labels_from_question=table.flag("labels_from_question", shared.labels_from_question),
         markers=table.strings("markers", shared.markers),
         unquote=table.flag("unquote", shared.unquote),
@@ -210,6 +213,7 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
 
 _FORMS_OF_KEY: Mapping[str, tuple[Kind, ...]] = {
     "labels": ("span", "label", "state", "tags", "tree"),
+    "constraints": ("state",),
     "labels_from_question": ("label",),
     "unquote": ("span", "line", "text", "label"),
 }

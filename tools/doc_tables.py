@@ -122,6 +122,7 @@ def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
         *_line("stop", template.stop, default.stop),
         *_line("form", form.kind),
         *_line("labels", form.labels, shared.labels),
+        *_line("constraints", form.constraints, shared.constraints),
         *_line("labels_from_question", form.labels_from_question, shared.labels_from_question),
         *_line("unquote", form.unquote, shared.unquote),
     ]

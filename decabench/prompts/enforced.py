@@ -84,7 +84,7 @@ def _value_schema(form: AnswerForm, labels: Sequence[str], context: str, is_esca
             item = names if form.kind == "tags" else {**text, "pattern": "^[0-9]+:[A-Za-z:_-]+$"}
             return {"type": "array", "items": item, "minItems": words, "maxItems": words}
         case "state":
-            constraints = _object(dict.fromkeys(form.labels, text), ())
+            constraints = _object(dict.fromkeys(form.constraints or form.labels, text), ())
             if not form.labels:
                 constraints = {"type": "object", "additionalProperties": text}
             parts = {"constraints": constraints, "requests": {"type": "array", "items": names}}

@@ -126,6 +126,7 @@ _PROMPT = labelled_prompt(
     form=AnswerForm(
         "state",
         labels=("food", "area", "price range", "phone", "address", "postcode", "name", "signature"),
+        constraints=("food", "area", "price range"),
         unquote=True,
     ),
 )
@@ -185,6 +186,7 @@ WOZ_DE = replace(
         form=AnswerForm(
             "state",
             labels=("essen", "gegend", "preisklasse", "telefon", "adresse", "postleitzahl", "name"),
+            constraints=("essen", "gegend", "preisklasse"),
             unquote=True,
         ),
     ),

@@ -32,7 +32,7 @@ def test_schemas():
             (AnswerForm("label", ("no", "yes")), ("no", "yes")),
             (AnswerForm("tags", ("DET", "NOUN")), ()),
             (AnswerForm("number", scale=(0, 5)), ()),
-            (AnswerForm("state", ("food", "area")), ()),
+            (AnswerForm("state", ("food", "area", "phone"), constraints=("food", "area")), ()),
         )
     }
     assert answer["label"] == {"type": "string", "enum": ["no", "yes"]}
@@ -40,6 +40,7 @@ def test_schemas():
     assert answer["tags"]["minItems"] == answer["tags"]["maxItems"] == 3
     assert (answer["number"]["minimum"], answer["number"]["maximum"]) == (0, 5)
     assert list(answer["state"]["properties"]["constraints"]["properties"]) == ["food", "area"]
+    assert answer["state"]["properties"]["requests"]["items"]["enum"] == ["food", "area", "phone"]
 
 
 def test_queries_of_wikisql_match_their_pattern(home):

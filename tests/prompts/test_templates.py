@@ -42,8 +42,8 @@ def test_every_task_has_its_own(task: str) -> None:
 @pytest.mark.parametrize(
     ("name", "digest"),
     [
-        ("default", "2c01c20a005e98c156109adb2e9248cde60269d677629427961919ccef40d8a6"),
-        ("plain", "9279563c5fa8e3073ccdc7ddb1489b3a995c8d6ae39e7fc52367753a06162013"),
+        ("default", "66c8dfc6bd83fe73aa94c156d9b3db7de26e48e1c49929f5a392a14411149081"),
+        ("plain", "d9c5ff40761ab70e7eba38d3aa3a2d0e5ccf5085133eae677b1dd169e67e265f"),
     ],
 )
 def test_the_digests_of_the_built_in_sets_do_not_change(name: str, digest: str) -> None:
@@ -85,7 +85,11 @@ def test_a_task_of_ones_own_has_the_form_that_its_metric_reads(metric: str, kind
     [
         (Text(extractive=True), AnswerForm("span"), 256),
         (Text(max_tokens=1000), AnswerForm("span", unquote=True), 1000),
-        (Label(("good", "bad")), AnswerForm("label", ("good", "bad"), True, unquote=True), 24),
+        (
+            Label(("good", "bad")),
+            AnswerForm("label", ("good", "bad"), labels_from_question=True, unquote=True),
+            24,
+        ),
         (Label(max_tokens=7), AnswerForm("label", labels_from_question=True, unquote=True), 7),
         (Tags(names=("A", "B")), AnswerForm("tags", ("A", "B")), 512),
         (Tree(), AnswerForm("tree"), 1024),
