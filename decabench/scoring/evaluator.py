@@ -24,7 +24,8 @@ from msgspec.json import Encoder
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import Paths, atomic_file, make_folder, remove_file, require_within
 from decabench.metrics import REFUSED, Metric, score_rows
-from decabench.prompts import GivenAnswers, describe_answers, label_flag, possible_labels, takes_label
+from decabench.prompts import GivenAnswers, describe_answers, label_flag, takes_label
+from decabench.prompts import options as list_options
 from decabench.scoring.examples import FORMAT as EXAMPLES_FORMAT
 from decabench.scoring.examples import ExamplesHead, ScoredExample, answer_flags
 from decabench.scoring.results import (
@@ -608,7 +609,7 @@ def _make_rows(
         texts, details = wordings[number].texts(options.answers), wordings[number].details
         for at, (item, text, (row, score)) in enumerate(zip(references, texts, numbers, strict=True)):
             line, form, question = details.get(at), "", questions.get(item.id, "")
-            labels = possible_labels(output, question)
+            labels = output.names or list_options(question) if isinstance(output, Label) else ()
             if labels and text not in labels:
                 form = label_flag(text, labels, question, takes)
             # in a group, a right answer can follow wrong turns

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import decabench
 from decabench.errors import DataError, MetricError, SubmissionError, UnknownNameError, require_name
 from decabench.files import canonical_json, file_digest, import_zstd, require_machine
-from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, score_rows
+from decabench.metrics import METRICS, REFUSED, Item, Metric, Reference, Row, fold_label, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.prompts import is_other_label
+from decabench.prompts import options as list_options
 from decabench.scoring.answer_details import (
     calibrate,
     context_ceiling,
@@ -342,10 +342,11 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         if "unparseable" in flags or "refused" in flags:
             named.add(str(line.id))
     if isinstance(task.output, Label):
-        questions = label_questions(task, job.store, split)
+        names, questions = task.output.names, label_questions(task, job.store, split)
         given = Counter((text, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True))
         for (text, question), count in given.items():
-            if is_other_label(text, task.output, question):
+            labels = names or list_options(question)
+            if labels and fold_label(text) not in map(fold_label, labels):
                 counts["other_label"] += count
     elif isinstance(task.output, Tags | Tree):
         golds, known = [item.answers[0] for item in references], texts
