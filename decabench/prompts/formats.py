@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
@@ -545,19 +545,23 @@ def _elsewhere(sample: _Sample) -> str:
 
     They must resemble their gold answers, so that the answers of a weak model are not meant.
     """
-    labels = set(map(_folded, sample.given.read_form().labels))
-
-    def are_elsewhere(texts: Sequence[str]) -> list[bool]:
-        pairs = zip(texts, sample.sources, strict=True)
-        return [_folded(text) not in labels and not _is_inside(text, own[1]) for text, own in pairs]
-
-    if not sample.is_worded or not sample.sources or fmean(are_elsewhere(sample.golds)) > _PART:
+    if not sample.is_worded or not sample.sources:
         return ""
-    seen, count = are_elsewhere(sample.texts), len(sample.given.references or ())
+
+    def are_elsewhere(texts: Sequence[str], labels: Collection[str] = ()) -> list[bool]:
+        pairs = zip(texts, sample.sources, strict=True)
+        return [not _is_inside(text, own[1]) and _folded(text) not in labels for text, own in pairs]
+
+    fewest = max(_FEW, _ELSEWHERE * len(sample.texts))
+    if sum(are_elsewhere(sample.texts)) < fewest:
+        return ""
+    labels = set(map(_folded, sample.given.read_form().labels))
+    seen, count = are_elsewhere(sample.texts, labels), len(sample.given.references or ())
+    if sum(seen) < fewest or fmean(are_elsewhere(sample.golds, labels)) > _PART:
+        return ""
     own, others = (sample.resemblance([(at + step) % count for at in range(count)]) for step in (0, 1))
     gains = [here - there for here, there in compress(zip(own, others, strict=True), seen)]
-    is_rare = sum(seen) < max(_FEW, _ELSEWHERE * len(seen))
-    if is_rare or sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
+    if sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
         return ""
     return sample.say(
         seen, "don't occur in their context, unlike the gold answers. Write only words of the context"

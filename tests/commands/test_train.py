@@ -133,7 +133,7 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
         (("--freeze", "encoder", "--set", "model.dimension=100000000"), "is too large for this machine"),
         (("--set", "model.hidden=999999999999999999999"), "is too large for this machine"),
         (("--set", "model.layers=100000"), "must be at most 1,000"),
-        (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks"),
+        (("--tasks", "sst", "--schedule", "anti-curriculum"), "has none of these tasks"),
     ],
 )
 def test_what_is_refused_is_a_sentence(run, arguments, words):

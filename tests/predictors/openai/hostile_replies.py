@@ -95,10 +95,10 @@ CASES = (
         "stopped",
         error("You are not allowed to sample from this model"),
         403,
-        text="with status 403",
+        text="(status 403: ",
     ),
     Case(
-        "blocked", "stopped", error("Your resource was blocked: content policy."), 403, text="with status 403"
+        "blocked", "stopped", error("Your resource was blocked: content policy."), 403, text="(status 403: "
     ),
     Case("seed", "stopped", error('Unknown name "seed": Cannot find field.'), 400, text="--omit seed"),
     Case(
@@ -116,7 +116,7 @@ CASES = (
     Case("OpenRouter", "failed", chat("posi", "error"), text="'error'", tries=2),
     Case("Zhipu", "failed", chat("", "network_error", 0), text="network_error", tries=2),
     Case("unspecified", "failed", chat("", "FINISH_REASON_UNSPECIFIED"), text="UNSPECIFIED", tries=2),
-    Case("no reason", "failed", chat(None, None, {}), text="no finish_reason", tries=2),
+    Case("no reason", "failed", chat(None, None, {}), text="its finish_reason does not say why", tries=2),
     Case(
         "half", "failed", choice(message={"content": "posi"}, error={"message": "gone"}), text="gone", tries=2
     ),
