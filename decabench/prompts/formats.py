@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
@@ -191,6 +191,16 @@ class _Sample:
         texts, golds = self.words
         pairs = ((text, golds[order[at]]) for text, at in zip(texts, self.places, strict=True))
         return [2 * len(a & b) / ((len(a) + len(b)) or 1) for a, b in pairs]
+
+    @cached_property
+    def own_resemblance(self) -> list[float]:
+        """How much each answer resembles its own gold answer."""
+        return self.neighbor_resemblance(0)
+
+    def neighbor_resemblance(self, step: int) -> list[float]:
+        """Return how much each answer resembles the gold answer `step` places after its own."""
+        count = len(self.given.references or ())
+        return self.resemblance([(at + step) % count for at in range(count)])
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
         whole = len(self.texts) == len(self.given.texts)
@@ -408,14 +418,9 @@ def _shift(sample: _Sample) -> str:
     be too strong to be due to chance, judging by its standard deviation or by the resemblance to
     the gold answers of more distant examples.
     """
-    count = len(sample.given.references or ())
-
-    def resemble(step: int) -> list[float]:
-        return sample.resemblance([(at + step) % count for at in range(count)])
-
-    own, best, chance = resemble(0), (0.0, 0.0, 0, 0, 0), 0.0
+    own, best, chance = sample.own_resemblance, (0.0, 0.0, 0, 0, 0), 0.0
     for step in (1, -1, 2, -2, 3, -3):
-        gains = [there - here for there, here in zip(resemble(step), own, strict=True)]
+        gains = [there - here for there, here in zip(sample.neighbor_resemblance(step), own, strict=True)]
         total, start, end = _best_run(gains)
         if abs(step) > 1:
             chance = max(chance, total)
@@ -424,7 +429,7 @@ def _shift(sample: _Sample) -> str:
     total, deviation, start, end, step = best
     if total < _FEWEST or total < min(3 * chance, 6 * deviation):
         return ""
-    theirs = resemble(step)
+    theirs = sample.neighbor_resemblance(step)
     seen = [start <= at < end and theirs[at] > own[at] for at in range(len(own))]
     name = "next" if step > 0 else "previous"
     return sample.say(seen, f"resemble the gold answer to the {name} example more than their own, {_ORDER}")
@@ -436,7 +441,7 @@ def _sorted(sample: _Sample) -> str:
     The resemblance to the gold answers in that order must be too strong to be due to chance.
     """
     ids = [item.id for item in sample.given.references or ()]
-    own = sample.resemblance(range(len(ids)))
+    own = sample.own_resemblance
     for order in (sorted(range(len(ids)), key=ids.__getitem__), range(len(ids) - 1, -1, -1)):
         gains = [there - here for there, here in zip(sample.resemblance(order), own, strict=True)]
         if sum(gains) > max(_FEWEST, 6 * pstdev(gains) * len(gains) ** 0.5):
@@ -548,19 +553,22 @@ def _elsewhere(sample: _Sample) -> str:
     if not sample.is_worded or not sample.sources:
         return ""
 
-    def are_elsewhere(texts: Sequence[str], labels: Collection[str] = ()) -> list[bool]:
-        pairs = zip(texts, sample.sources, strict=True)
-        return [not _is_inside(text, own[1]) and _folded(text) not in labels for text, own in pairs]
+    def are_elsewhere(texts: Sequence[str]) -> list[bool]:
+        return [not _is_inside(text, own[1]) for text, own in zip(texts, sample.sources, strict=True)]
 
-    fewest = max(_FEW, _ELSEWHERE * len(sample.texts))
-    if sum(are_elsewhere(sample.texts)) < fewest:
+    seen, fewest = are_elsewhere(sample.texts), max(_FEW, _ELSEWHERE * len(sample.texts))
+    if sum(seen) < fewest:
         return ""
     labels = set(map(_folded, sample.given.read_form().labels))
-    seen, count = are_elsewhere(sample.texts, labels), len(sample.given.references or ())
-    if sum(seen) < fewest or fmean(are_elsewhere(sample.golds, labels)) > _PART:
+
+    def without_labels(seen: Sequence[bool], texts: Sequence[str]) -> list[bool]:
+        return [is_seen and _folded(text) not in labels for is_seen, text in zip(seen, texts, strict=True)]
+
+    seen = without_labels(seen, sample.texts)
+    if sum(seen) < fewest or fmean(without_labels(are_elsewhere(sample.golds), sample.golds)) > _PART:
         return ""
-    own, others = (sample.resemblance([(at + step) % count for at in range(count)]) for step in (0, 1))
-    gains = [here - there for here, there in compress(zip(own, others, strict=True), seen)]
+    pairs = zip(sample.own_resemblance, sample.neighbor_resemblance(1), strict=True)
+    gains = [here - there for here, there in compress(pairs, seen)]
     if sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
         return ""
     return sample.say(

@@ -428,10 +428,10 @@ def _count_states(given: GivenAnswers) -> FormCounts:
     counts.tell_others(counts.total / 10)
     for written, places in unknown.items():
         if len(places) > max(2, counts.total / 100):
-            verb = (
-                f"answers have {quoted(written)}, a value that no gold answer has. The first is {places[0]}"
+            counts.more.append(
+                f"{len(places):,} of {counts.total:,} answers have {quoted(written)}, a value that no gold answer "
+                f"has. The first is {places[0]}"
             )
-            counts.more.append(f"{len(places):,} of {counts.total:,} {verb}")
     return counts
 
 

@@ -119,7 +119,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost limit of a submission, and the amount spent so far."""
+    """The cost limit of a submission, and its cost up to now."""
 
     prices: Prices
     """Token prices."""
