@@ -273,7 +273,7 @@ class Variant:
     retired: bool = False
     """Whether the variant is no longer used, because it changes more than one thing.
 
-    `--variant all` doesn't include retired variants, and their answers are scored separately.
+    `--question-variant all` doesn't include retired variants, and their answers are scored separately.
     """
 
     @property

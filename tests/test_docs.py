@@ -24,10 +24,13 @@ from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
-FOLLOWED = ["how-to/own-model", "how-to/server", "how-to/own-task", "how-to/own-metric", "how-to/ci-gate"]
-FOLLOWED += ["how-to/run-file", "how-to/days-work", "how-to/python", "index", "predictors", "exchange"]
+FOLLOWED = [f"predictors/{name}" for name in ("server", "python", "program", "baselines")]
+FOLLOWED += [
+    f"how-to/{name}" for name in ("own-answers", "own-task", "own-metric", "ci-gate", "run-file", "wordings")
+]
+FOLLOWED += ["how-to/days-work", "how-to/python", "index", "exchange"]
 """Pages that can be followed with the sample and without a server. Other tests follow the tutorial and public board."""
-QUICK = ("how-to/server", "how-to/python", "index")
+QUICK = ("predictors/server", "how-to/python", "index")
 """Pages of these that take less than several seconds."""
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 
@@ -278,8 +281,9 @@ def names_in(path: Path) -> set[str]:
     return found
 
 
-def test_the_page_on_exchange_names_every_format_harness_and_tracker() -> None:
-    page = (DOCS / "exchange.md").read_text(encoding="utf-8")
+def test_the_pages_on_exchange_name_every_format_harness_and_tracker() -> None:
+    pages = (DOCS / "how-to" / "own-answers.md", DOCS / "exchange.md")
+    page = "".join(page.read_text(encoding="utf-8") for page in pages)
     named = [*(f"`{name}`" for name in FORMATS), *(f"--format {name}`" for name in TABLES)]
     named += [*(f"--for {name} " for name in HARNESSES), *(f"`--log {name}`" for name in TRACKERS)]
     assert [each for each in named if each not in page] == []
