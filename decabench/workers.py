@@ -60,7 +60,8 @@ def _run(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         _in_function = True
         return function(*args, **kwargs)
     except SystemExit:
-        # The function has cleaned up. Otherwise the pool would report the exit as its result and hand out more work.
+        # The function has cleaned up. Exit here, because the pool would report the SystemExit as a result and hand out
+        # more work.
         os._exit(_TERMINATED)
     finally:
         _in_function = False

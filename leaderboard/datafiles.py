@@ -39,7 +39,7 @@ write_json = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_na
 
 
 def make_script(name: str, value: object = None, json_text: str = "") -> bytes:
-    """Return a script that registers a value, or its `json_text`, under a name.
+    """Return a script that registers a value under a name. A value that is already JSON can be passed as `json_text`.
 
     Pages load scripts instead of JSON, because browsers don't load JSON from `file://`.
     """
@@ -83,7 +83,7 @@ def overview_data(
 ) -> dict[str, Any]:
     """Return the numbers in a suite's tables, with the rows in the order of the page.
 
-    `known` contains the known tasks, by name.
+    `pages` and `task_pages` contain page names, by entry path and by task. `known` contains the known tasks, by name.
     """
     return {
         "tasks": [

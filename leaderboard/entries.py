@@ -34,7 +34,7 @@ Kind = Literal["verified", "reported"]
 
 
 class LeaderboardError(DecabenchError, ValueError):
-    """Raised if the site can't be built or served."""
+    """Raised if the site can't be built."""
 
 
 class NoResultsError(LeaderboardError):

@@ -104,7 +104,8 @@ def _flag_places(flags: Mapping[int, Collection[str]]) -> dict[str, list[int]]:
 
 
 def _find_fields(examples: Sequence[Example], turns: Sequence[int] = ()) -> dict[str, Any]:
-    # Return the labels of each field to filter or break down by, and the number of each example's label.
+    # Return the labels of each field that examples can be filtered or grouped by, and the index of each
+    # example's label.
     values: dict[str, list[str]] = {
         "gold": [example.answers[0] or "(empty)" for example in examples],
         "question": [_question_word(example.question) for example in examples],

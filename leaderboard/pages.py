@@ -84,7 +84,7 @@ class Pages:
 
     @cached_property
     def submission_names(self) -> dict[str, str]:
-        """The name of each entry's page, by its path."""
+        """The name of each entry's page, by the entry's path."""
         return name_pages([entry.path for entry in self.entries])
 
     @cached_property
@@ -325,8 +325,8 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
 def name_pages(keys: Sequence[str]) -> dict[str, str]:
     """Return page names for rows, tasks or suites. For example, `mqan/validation` becomes `mqan-validation`.
 
-    A name depends only on its key, so that links stay valid. If several keys would get the same name, a
-    digest is added to each of these names.
+    A name usually depends only on its key, so that links stay valid. Only if several keys would get the
+    same name, a digest of the key is added to each of these names.
     """
     stems = {key: _stem(key) for key in keys}
     counts = Counter(stems.values())

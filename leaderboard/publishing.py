@@ -121,7 +121,8 @@ def read_whole_site(site: Path) -> Mapping[str, Any] | None:
 def find_others(site: Path) -> list[str]:
     """Return the names of files that are not part of a site, such as `CNAME`, but are kept when it is replaced.
 
-    Raises LeaderboardError if the folder is neither empty nor a site, and StorageError if `site` is a file.
+    Raises LeaderboardError if the folder is neither empty nor a site, or contains other files that can't be kept.
+    Raises StorageError if `site` is a file.
     """
     if os.path.lexists(site) and not site.is_dir():
         raise StorageError(f"{site} is not a folder. Choose another --output.")

@@ -164,7 +164,8 @@ def _ground(result: TaskResult) -> Ground:
 
 
 def _find_ground(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, Ground]:
-    # Prefer the data of verified results, then of results that are not listed separately, then of most results.
+    # Prefer data with verified results, then data with results that are not listed separately, then the most
+    # common data.
     found = {}
     for name in names:
         results = [entry for entry in entries if name in entry.tasks and entry.tasks[name].data.fingerprint]
@@ -229,7 +230,7 @@ def _test_rows(
     rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
     rows += runs_of(rows)
     nothing = flip_signs([None] * len(rows))
-    untested = compare_pairs([nothing], family=[])  # shared, because each has an array of all pairs
+    untested = compare_pairs([nothing], family=[])  # shared, because every PairTests has arrays of all pairs
     samples = {name: [row.entry.sample(name) for row in rows] for name in names}
     flipped = {name: flip_signs(found) if any(found) else nothing for name, found in samples.items()}
     complete = [index for index, row in enumerate(systems) if row.value is not None]

@@ -101,7 +101,7 @@ class PullRequest:
 def read_request(
     into: Path, submissions: Path, commit: str, owner: str | None, limits: SendingLimits
 ) -> PullRequest:
-    """Write the folder that a pull request changes to `into`, and return the request with its problems.
+    """Copy the folder that a pull request changes into `into`, and return the request with its problems.
 
     If there are problems, no files are written.
 

@@ -133,7 +133,7 @@ class Keeper:
         if task not in self._records:
             try:
                 self._records[task] = self.store.records(task) if is_task_name(task) else {}
-            except DecabenchError:  # damaged data can't be scored on
+            except DecabenchError:  # damaged data can't be used for scoring
                 self._records[task] = {}
         found = self._records[task].get(split)
         return found if found is not None and found.labelled else None
@@ -277,7 +277,7 @@ def _score_ahead(places: Sequence[Path], keeper: Keeper) -> None:
                 options, _ = _plan_split(opened, split, suite, keeper) if opened else (None, {})
                 if opened and options and is_new(opened, options):
                     new.append((place, options))
-    if len(new) < 2:  # the processes can then score the tasks of a single submission
+    if len(new) < 2:  # a single submission's tasks are scored in parallel later
         return
     with suppress(BrokenProcessPool), process_pool(min(keeper.options.jobs, len(new))) as pool:
         waiting = [pool.submit(_score_alone, place, replace(options, jobs=1)) for place, options in new]
@@ -445,7 +445,7 @@ def _evidence(kind: Kind, why: str, sample: Sample, rows: Any) -> Evidence:
 
 
 def _capped(result: TaskResult, metrics: Mapping[str, Metric]) -> TaskResult:
-    # Rounding can exceed the range: a perfect BLEU is 100.00000000000004.
+    # Rounding errors can push a score out of range: a perfect BLEU is 100.00000000000004.
     metric = metrics.get(result.metric)
     if result.score is None or metric is None or not 0 < result.score - metric.range[1] <= 1e-6:
         return result

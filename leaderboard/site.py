@@ -153,7 +153,7 @@ def _digest_inputs(given: Path, folder: Path, paths: Sequence[str], output: Path
 
     For submissions and prepared data, sizes and timestamps are used instead of contents. Returns an
     empty string if the digest could miss the next change, because a file has just been written or a
-    metric is not built-in.
+    metric isn't built in.
     """
     options, names = keeper.options, [name for suite in keeper.suites for name in suite.tasks]
     if not METRICS.keys() >= {keeper.tasks[name].metric for name in names if name in keeper.tasks}:
@@ -181,7 +181,10 @@ def _digest_inputs(given: Path, folder: Path, paths: Sequence[str], output: Path
 
 
 def _trace_files(root: str, left_out: str) -> Iterator[tuple[str, int, int, int]]:
-    """Yield the path, size and timestamps of all files in a folder, or of a single file."""
+    """Yield the path, size and timestamps of all files in a folder, or of a single file.
+
+    Files and folders whose names begin with a dot are skipped, and so is the folder `left_out`.
+    """
     if not os.path.isdir(root):
         yield _trace(root)
     for here, folders, names in os.walk(root):
@@ -272,7 +275,8 @@ def rank_entries(suite: Suite, entries: Sequence[Entry], keeper: Keeper) -> Boar
 def _example_files(pages: Pages, keeper: Keeper, earlier: Path | None) -> Iterator[File]:
     """Yield the files with the texts of the examples and the answers of every entry.
 
-    The number of answers of each entry is stored in `pages`. Only one task's data is in memory at a time.
+    Also stores the first example of each task and the number of answers of each entry in `pages`, which
+    shows them. Only one task's data is in memory at a time.
     """
     systems = {row.entry.path for board in pages.boards for table in board.tables for row in table.rows}
     for column in {column.name: column for board in pages.boards for column in board.columns}.values():

@@ -184,7 +184,7 @@ def sentence_tokens(text: str, separator: str) -> Sentences:
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
-    """Compute precision, recall and F1, rounded to five decimal places.
+    """Compute precision, recall and F1, 0-1, rounded to five decimal places.
 
     F1 is computed from the rounded precision and recall, as in the Perl script.
     """

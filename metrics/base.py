@@ -70,9 +70,10 @@ Totals = Mapping[str, Any]
 """Sums by column name: floats, or numpy arrays of any shape (one entry per resample)."""
 
 Scores = dict[str, Any]
-"""Scores from 0 to 100, by name.
+"""Scores by name.
 
-They are floats if the totals are floats, and arrays of the same shape if the totals are arrays.
+Most are from 0 to 100, but correlations can be negative, and TER and MSE have no upper limit. Scores are floats if the
+totals are floats, and arrays of the same shape if the totals are arrays.
 """
 
 
@@ -265,7 +266,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     references are empty or not strings, or if a column doesn't have exactly one value per example.
     """
     listed = _as_list(references, "References must be one list of strings per example")
-    # as lists, because a Series is indexed by label
+    # Convert to lists, because a pandas Series is indexed by label.
     values_of = {name: list(values) for name, values in columns.items()}
     for name, values in values_of.items():
         if len(values) != len(listed):
@@ -305,7 +306,8 @@ def _are_texts(answers: Any) -> bool:
 def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Reference]) -> Score:
     """Score predictions against references.
 
-    Raises MetricError if there are no examples or if the numbers of predictions and references differ.
+    Raises MetricError if there are no examples, if the numbers of predictions and references differ, if a prediction
+    isn't a string, or if the metric can't score the gold answers.
     """
     wanted = f"{metric.name} requires a list of strings as predictions, one per example"
     texts = _as_list(predictions, wanted)

@@ -68,7 +68,7 @@ def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]
 
 def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
     cased = tokenize(text.rstrip())
-    if "&" in text or "<" in text or "Σ" in text:  # here, lowercasing can change the tokens
+    if "&" in text or "<" in text or "Σ" in text:  # lowercasing can change the tokens of such texts
         return tokenize(text.lower().rstrip()).split(), cased.split()
     return cased.lower().split(), cased.split()
 

@@ -45,9 +45,9 @@ class _Change(NamedTuple):
 def read_change(text: str) -> _Change:
     """Parse a change of the form `slot: value, slot: value; request, request`.
 
-    Text that doesn't have exactly one semicolon (such as `none`) changes nothing. Parts of the goal
-    that don't have exactly one colon are skipped. A refused answer sets and requests a special slot
-    that no gold answer contains, so it never counts as right.
+    Text without exactly one semicolon (such as `none`) changes nothing, and neither does a semicolon on
+    its own. Parts of the goal that don't have exactly one colon are skipped. A refused answer sets and
+    requests a special slot that no gold answer contains, so it never counts as right.
     """
     if text == REFUSED:
         return _Change({REFUSED: ""}, (REFUSED,))
@@ -222,8 +222,8 @@ def joint_goal_em(
 
     The metric follows Wen et al. 2016 and decaNLP 2018. Pass gold answers as `references` and their ids
     (such as `en_12_3`) as `turns`. Without `turns`, each reference is a list with a single [id, answer]
-    pair. `details` also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint goal and
-    turn request. As in decaNLP 2018, turn_request_em distinguishes a turn without requests
+    pair. `details` also has turn_goal_em, turn_request_em and avg_dialogue, the mean of joint_goal_em and
+    turn_request_em. As in decaNLP 2018, turn_request_em distinguishes a turn without requests
     (`food: thai;`) from a turn that changes nothing (`none`). turn_request_em_corrected treats them as
     equal.
 

@@ -49,7 +49,10 @@ class LogicalForm(NamedTuple):
 
     @classmethod
     def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
-        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, lowercasing values."""
+        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, lowercasing values.
+
+        Raises MetricError if the mapping doesn't have this form.
+        """
         try:
             conditions = [(column, operator, str(value).lower()) for column, operator, value in sql["conds"]]
             return cls(sql["sel"], sql["agg"], tuple(conditions))
@@ -184,7 +187,7 @@ class Table:
     def _value(self, column: int, text: str) -> str | float:
         """Return a condition's value: the text itself or, for a `real` column, the number in it.
 
-        If the text is not a number, its first number is used. Raises IndexError if it contains none.
+        If the text is not a number, its first number is used. Raises IndexError if it contains no number.
         """
         if self.types[column] != "real":
             return text

@@ -33,7 +33,7 @@ MISSING = "_"
 
 @dataclass(frozen=True)
 class ItemFaults:
-    """The numbers of malformed items in a prediction, which don't include wrong tags, heads or relations."""
+    """The numbers of malformed items in a prediction. Items that are well formed but wrong don't count."""
 
     missing: int
     """Tokens without an item, because there are too few items or the item is `_` (unless the gold item is `_` too)."""
@@ -234,7 +234,7 @@ _CONTENT = frozenset(
 """The relations that CLAS counts, as in the CoNLL-18 evaluator."""
 
 _PUNCTUATION = "punct"
-"""The relation of punctuation."""
+"""The relation of punctuation in Universal Dependencies."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
 """The tags for punctuation in Universal Dependencies and in the Penn Treebank. Papers on parsing don't

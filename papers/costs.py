@@ -24,7 +24,7 @@ class Cost:
     figures: Mapping[int, float]
     """The score for each seed."""
     twin: str
-    """The name of the row to compare with. Empty if no contrast names one, or if that row has no runs."""
+    """The name of the row to compare with. Empty if no contrast names such a row, or if it has no runs."""
     tested: Tested | None
     """The result of comparing the two rows, or None if there is no row to compare with."""
     weights: int | None

@@ -85,7 +85,7 @@ def asked_for(one: SeededRun) -> dict[str, Any]:
 
 
 def has_changed(one: SeededRun) -> bool:
-    """Whether a run was completed with settings that differ from the plan's current settings."""
+    """Return whether a run was completed with settings that differ from the plan's current settings."""
     note = one.submission / TRAINING
     if not note.exists():
         return False
@@ -122,7 +122,7 @@ def _read_logs(folder: Path) -> Training:
 def count_weights(run: Path) -> int | None:
     """Return the number of weights in a run's last checkpoint, not counting embeddings.
 
-    None if there is no checkpoint.
+    Returns None if there is no checkpoint.
     """
     files = sorted(run.glob("checkpoints/*/model*.safetensors"))
     latest = [file for file in files if file.parent == files[-1].parent]

@@ -1,4 +1,4 @@
-"""Train word vectors by skip-gram, as "A Joint Many-Task Model" does, on the training text of prepared tasks.
+"""Train word vectors with skip-gram, as "A Joint Many-Task Model" does, on the training text of prepared tasks.
 
     pip install gensim
     python -m papers.make_skipgram skipgram.vec --tasks cnn_dailymail,squad [--home FOLDER]

@@ -152,7 +152,7 @@ def contrast_title(row: str, baseline: Sequence[str]) -> str:
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number of parameters that the paper works out as an example, and the modules here that should have as many."""
+    """A parameter count that the paper works out as an example, and our modules that should have the same count."""
 
     name: str
     """The name of the counted part."""

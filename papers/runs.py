@@ -120,7 +120,7 @@ def describe_scores(results: Path) -> str:
 
 
 def restore(plan: Plan, place: Place) -> None:
-    """Unpack the plan's records to the place where runs leave their answers.
+    """Unpack the plan's records into the folder where runs store their answers.
 
     A record whose settings differ from the plan's is not used. Raises DecabenchError if the output folder
     contains runs with other settings.

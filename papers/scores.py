@@ -288,7 +288,7 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
 
 
 def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
-    """Whether rows seem to vary differently over seeds, by Bartlett's test (1937).
+    """Return whether rows seem to vary differently over seeds, by Bartlett's test (1937).
 
     Only rows with several seeds are tested. Rows whose seeds all have the same figure are left out, because the
     test doesn't allow a variance of 0.
@@ -322,8 +322,8 @@ def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
     """Return the spread of each row, given the figures of rows that vary differently.
 
     A row with too few seeds, or whose seeds are all equal, gets the spread of the most variable row,
-    because pooling would assume what the test just rejected. If its own few seeds vary even more, its
-    spread is unknown.
+    because pooling would assume equal variances, which the test has rejected. If its own few seeds vary even
+    more, its spread is unknown.
     """
     own = {row: seed_spread([its]) for row, its in figures.items()}
     enough = {
@@ -440,7 +440,10 @@ def compare_rows(
     place: Place,
     spreads: Mapping[str, Spread] | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure, including the variation over seeds. None if a row has no completed seed."""
+    """Test a contrast on one measure, including the variation over seeds.
+
+    Returns None if a row has no completed seed.
+    """
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)

@@ -17,8 +17,8 @@ class Example:
     id: str
     """A stable id, unique within its split.
 
-    By default, it is the id in the published data. If the data has no ids, or if they reveal the answers, it is a
-    number such as `<task>.<split>.<index>`.
+    By default, it is the id in the published data. If the data has no ids, or if they reveal the answers, examples
+    are numbered, as in `<task>.<split>.<index>`.
     """
     question: str
     """The question."""

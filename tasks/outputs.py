@@ -172,7 +172,7 @@ def _listed(names: Sequence[str]) -> str:
     return f": {', '.join(names)}" if names else ""
 
 
-# Parsing and writing answers
+# Checking gold answers
 
 
 def find_fault(example: Example, output: Output, metrics: Sequence[str]) -> str:
@@ -246,8 +246,9 @@ def _find_text_fault(answer: str, metric: str) -> str:
 
 
 _ACCENT = re.compile("[\u0300-\u036f]")
-"""Matches combining accents. Combining marks of other scripts are not checked, because text in those
-scripts is often not in NFC.
+"""Matches combining accents.
+
+Combining marks of other scripts are not checked, because text in those scripts is often not in NFC.
 """
 
 

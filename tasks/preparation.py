@@ -462,9 +462,8 @@ class _SplitFacts:
         metrics = task.metrics
         is_own = task.origin == "user"
         has_words = is_own and compares_words(task.output, task.metric)
-        checks_answers = (
-            is_own and task.definition is None
-        )  # the reader of a task file checks its own answers
+        # The reader of a task file checks its own answers.
+        checks_answers = is_own and task.definition is None
         if checks_answers and (fault := find_alike(task.output, task.metric)):
             raise DataError(fault)
         finders = [METRICS[metric].find_classes for metric in metrics if metric in METRICS]

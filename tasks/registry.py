@@ -133,9 +133,9 @@ def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
 
 
 def choose_tasks(given: Iterable[str], suite: str | None = None, include: Paths = ()) -> list[str] | None:
-    """Parse comma-separated lists of task names, or return None for all tasks.
+    """Parse comma-separated lists of task names. Returns None if all tasks are chosen, with `all` or by default.
 
-    With `suite`, only the suite's tasks can be chosen, and all tasks means all of the suite's tasks.
+    With `suite`, only the suite's tasks can be chosen, and the names of all of them are returned instead of None.
     Raises UnknownNameError for an unknown task or suite, and DecabenchError if the lists are empty or
     contain a task outside the suite.
     """

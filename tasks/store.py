@@ -86,8 +86,9 @@ class SplitRecord:
     units_digest: str = ""
     """The digest of the units in order, as `sha256:…`. The fingerprint covers only the innermost units."""
     salt: str = ""
-    """A secret string that is hashed into a hidden split's fingerprint, so that the fingerprint can't be
-    used to confirm guessed labels.
+    """A secret string that is hashed into a hidden split's fingerprint.
+
+    Without it, the fingerprint could be used to confirm guessed labels.
     """
     questions: str = ""
     """The digest of a hidden split's ids, questions and contexts in order, as `sha256:…`."""
@@ -457,9 +458,8 @@ def nest_units(labels: Array) -> Iterator[Array]:
 
     outer = np.zeros(len(labels), dtype=np.int64)
     for column in labels.T:
-        _, inner = np.unique(
-            column, return_inverse=True
-        )  # numbered from 0, so that each pair gets its own number
+        # The inner labels are renumbered from 0, so that each pair gets its own number.
+        _, inner = np.unique(column, return_inverse=True)
         pairs = outer * (int(inner.max(initial=0)) + 1) + inner
         _, first, unit = np.unique(pairs, return_index=True, return_inverse=True)
         outer = np.argsort(np.argsort(first))[unit]
@@ -503,7 +503,7 @@ def _has_split(task: Task | None, split: str) -> bool:
 def is_of_other_files(task: Task, split: str, record: SplitRecord) -> bool:
     """Whether a split of a TOML task was prepared from files other than those the task lists.
 
-    This happens if two task files define a task of the same name.
+    This happens if two task files define a task of the same name, or if a task file now lists other files.
     """
     if task.definition is None or record.origin != "user":
         return False

@@ -22,9 +22,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Matches valid names of tasks and suites. They are also used as file and folder names."""
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-"""Matches strings in the form of BCP 47 language codes, such as `pt-BR`. Whether the code exists is
-not checked.
-"""
+"""Matches strings in the form of BCP 47 language codes, such as `pt-BR`. Whether the code exists is not checked."""
 
 NAME_LENGTH = 80
 """The maximum length of a task name in characters, because file names contain it."""
@@ -192,9 +190,7 @@ class ContextLimit:
     tokens: int
     """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """`skip` leaves out training examples with longer contexts. `cut` truncates longer contexts, both
-    in training and in prediction.
-    """
+    """`skip` leaves out training examples with longer contexts. `cut` truncates contexts in training and prediction."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:

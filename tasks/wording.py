@@ -44,7 +44,7 @@ class AnswerForm:
     they are the tags or relations; if there are none, any word is allowed.
     """
     constraints: tuple[str, ...] = ()
-    """The slots of the kind `state` that constraints can have; all slots if empty."""
+    """The slots that constraints can have, for the kind `state`. If empty, constraints can have any slot."""
     labels_from_question: bool = False
     """Whether each question names its own labels, as in `Bob or Charlie?`. Used only for the kind `label`."""
     markers: tuple[str, ...] = ()
@@ -56,9 +56,7 @@ class AnswerForm:
     context is also in quotation marks.
     """
     stop: tuple[str, ...] = ()
-    """Strings that mark the start of an invented example after the model's answer. They are copied from
-    the prompt.
-    """
+    """Strings that mark the start of an invented example after the model's answer. They are copied from the prompt."""
     scale: tuple[float, float] | None = None
     """The lowest and the highest answer of the kind `number`. They are copied from the task's output."""
     reasoning_tags: tuple[tuple[str, str], ...] = ()

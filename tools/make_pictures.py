@@ -72,7 +72,7 @@ def terminal_page(folder: Path) -> Path:
         while True:
             try:
                 block = os.read(terminal, 1 << 16)
-            except OSError:  # on Linux, the program has exited
+            except OSError:  # on Linux, reading fails once the program has exited
                 break
             if not block:
                 break

@@ -54,7 +54,7 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_set(option: str) -> bool:
-    """Whether the shared option `json` or `quiet` was given."""
+    """Return whether the shared option `json` or `quiet` was given."""
     return bool(_setting(option))
 
 
@@ -110,7 +110,7 @@ def note(text: str) -> None:
 
 
 def is_chatty() -> bool:
-    """Whether to show progress bars, which need a terminal and are turned off by `--quiet`."""
+    """Return whether to show progress bars, which need a terminal and are turned off by `--quiet`."""
     return sys.stderr.isatty() and not is_set("quiet")
 
 

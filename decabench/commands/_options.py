@@ -47,7 +47,10 @@ def options_of(owner: type, *names: str) -> Decorator[Any]:
 
 
 def click_option(name: str, hint: Any, declared: Field[Any]) -> Decorator[Any]:
-    """Return a click option. A `bool` is a flag, and an option whose type is `tuple[…, ...]` can be repeated."""
+    """Return a decorator that adds an option.
+
+    A `bool` is a flag, and an option whose type is `tuple[…, ...]` can be repeated.
+    """
     info: OptionInfo = declared.metadata["option"]
     default, parts = declared.default, get_args(hint)
     kind = (

@@ -117,8 +117,8 @@ def tasks(
 ) -> None:
     """Write tasks for another harness, with decabench's data, prompts and scorers.
 
-    The folder's README.md explains how to run them. Decabench must be installed alongside the harness.
-    The harness then gives the same scores as decabench evaluate for the same answers.
+    The folder's README.md explains how to run the tasks. decabench must be installed alongside the
+    harness. The harness then gives the same scores as decabench evaluate for the same answers.
     """
     from decabench.exchange import export_tasks
     from decabench.tasks import available_splits, known_tasks, select_suite

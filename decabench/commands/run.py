@@ -80,7 +80,7 @@ def run(
         for experiment in experiments:
             _print_forecast(experiment, forecast(experiment))
         return
-    for each in experiments:  # a mistake for the last model is reported before the first one answers
+    for each in experiments:  # report a mistake in the last model's settings before the first model answers
         require_settings(each)
     started = time.monotonic()
 

@@ -93,8 +93,7 @@ def show(
 ) -> None:
     """Show what a submission got right and wrong, example by example.
 
-    Reads the examples that `decabench evaluate` wrote next to the results. If there are none for these answers,
-    the task is scored first. Differences from the nearest reference are highlighted.
+    Answers that were scored before are not scored again. Differences from the nearest reference are highlighted.
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples
 

@@ -234,7 +234,7 @@ def validate(
     """Check a task: references score 100, empty answers score lowest, and shuffled answers score below the references.
 
     Labels, numbers, tags, trees, dialogue states and queries must also stay the same when they are written and read
-    again, and score low when each value is replaced with a value from another example.
+    again. Every example must have text, and the task must set question_varies if its questions vary.
     """
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, known_tasks

@@ -143,6 +143,7 @@ _MOST_TEXTS, _TEXT_ENDS = 100, 5_000
 
 
 def has_prose(texts: Iterable[str]) -> bool:
+    """Return whether any text has at least three words of two or more letters."""
     return any(len(_LETTERS.findall(text)) >= 3 for text in texts)
 
 

@@ -77,14 +77,14 @@ class ImportSettings:
     in_order: bool = False
     """Match rows to examples by order instead of by id.
 
-    The file must then have exactly one row for each example, with the example's texts.
+    The file must then have exactly one row for each example. Any texts in a row must match its example.
     """
     extract: bool | None = None
     """Whether to extract answers from a model's output; None for the format's default."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """A mapping from labels in the file to labels of the dataset, such as 1 to positive."""
     ignore_unknown: bool = False
-    """Skip rows whose id is not in the split. The number of skipped rows is recorded."""
+    """Skip rows that match no example of the split. The number of skipped rows is recorded."""
     partial: bool = False
     """Mark the import as a limited run, which is scored only on the answered examples and never ranked."""
     force: bool = False
@@ -113,7 +113,7 @@ class ImportReport:
     examples: int
     """Number of examples in the split."""
     left_out: int
-    """Number of rows skipped because no example has their id."""
+    """Number of rows skipped because they match no example."""
     words: str
     """A description of how the rows were matched and turned into answers, as recorded in the submission."""
     check: CheckReport

@@ -36,10 +36,10 @@ class ExampleTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class RowTexts:
-    """The text of a row."""
+    """The texts of a row."""
 
     texts: tuple[str, ...]
-    """The original text."""
+    """The original texts."""
     letters: tuple[str, ...]
     """The letters of each text. Texts without letters are left out."""
 

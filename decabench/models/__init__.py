@@ -1,6 +1,6 @@
 """Trainable models, with one file for each model family, and the components that families share.
 
-Requires the extra `models`. The public names are listed in `__init__.pyi` and loaded on first use, because
+Requires the `models` extra. The public names are listed in `__init__.pyi` and loaded on first use, because
 most of them need torch.
 """
 

@@ -71,7 +71,8 @@ def make_figure(
 ) -> tuple[Any, Any]:
     """Create a matplotlib figure and its axes.
 
-    Raises DecabenchError if matplotlib is not installed.
+    `width` and `height` are in inches, and `options` are passed to `Figure.subplots`. Raises DecabenchError if
+    matplotlib is not installed.
     """
     require_package("A plot", "train", "matplotlib")
     from matplotlib.figure import Figure

@@ -155,7 +155,7 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
 def find_checkpoint(path: Path) -> Path:
     """Return the folder of a checkpoint.
 
-    If `path` is a run's folder, this is its best checkpoint, or its latest if there is no best one. Raises
+    If `path` is a run's folder, this is its best checkpoint, or its latest checkpoint if the best is missing. Raises
     MissingDataError if there is no checkpoint, and DataError if `path` is a file or the run's record is damaged.
     """
     if path.is_file():
@@ -414,7 +414,7 @@ class Checkpoint:
         return files
 
     def file_digests(self) -> dict[str, str]:
-        """Return a mapping from the name of the weights file to its SHA-256 digest, as computed by `sha256sum`."""
+        """Return the weights file's SHA-256 digest, by file name. After `sha256:`, it is the output of `sha256sum`."""
         return {MODEL: file_digest(self.folder / MODEL)}
 
     def check_files(self, optimizer: bool = False) -> None:

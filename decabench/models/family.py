@@ -189,7 +189,7 @@ class Family:
     config: type[Any]
     """The class of the `[model]` table, a dataclass that follows ModelConfig."""
     columns: Mapping[str, Literal["words", "labels", "numbers"]]
-    """What each column contains: lexicon ids, ids of the task's labels, or other numbers."""
+    """The content of each column: lexicon ids (`words`), ids of the task's labels (`labels`), or `numbers`."""
     outputs: tuple[type[Any], ...]
     """The supported kinds of output, out of Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]

@@ -62,7 +62,7 @@ class JointManyTaskConfig:
     hidden: Count = 100
     """The width H of a BiLSTM's states in each direction (paper)."""
     word_dimension: Count = 100
-    """The total dimension of `vectors` without n-gram vectors (paper: skip-gram, window 1)."""
+    """The total dimension of the run's `vectors`, not counting n-gram vectors (paper: skip-gram, window 1)."""
     ngram_dimension: Annotated[int, Meta(ge=0)] = 100
     """The length of the vectors of character n-grams (n from 2 to 4); 0 to use only words (paper, Table
     11)."""
@@ -225,7 +225,7 @@ class WordParts:
         self._grams = [np.zeros(0, dtype=np.int64)] * len(SPECIALS)
 
     def rows(self, numbers: Integers) -> Tensor:
-        """Return the row of each lexicon id in the table of words, as an array of shape (U,)."""
+        """Return the row of each lexicon id in the table of words, of shape (U,)."""
         self._fill()
         return torch.tensor([self._rows[number] for number in numbers.tolist()], dtype=torch.int64)
 
@@ -309,11 +309,11 @@ def _word_columns(vectors: tuple[Vectors, ...]) -> list[int]:
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
     """Return the initial table of words.
 
-    Each row is the vector of the lower-cased word or, if it has none, of the word's most frequent form. Words without
-    any vector get random values between -0.01 and 0.01.
+    Each row is the vector of the lower-cased word or, if that has no vector, of the word's most frequent form. Words
+    without any vector get random values between -0.01 and 0.01.
     """
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
-    if all(isinstance(part, NoVectors) for part in own):  # a placeholder with any dimension
+    if all(isinstance(part, NoVectors) for part in own):  # random vectors can have any dimension
         own = [NoVectors(config.word_dimension)]
     if (given := sum(part.dimension for part in own)) != config.word_dimension:
         raise DecabenchError(
@@ -358,7 +358,7 @@ def _lower_gram(gram: str) -> str:
 
 
 def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
-    """Initialize a matrix uniformly from +-sqrt(6 / (rows + columns)) (section 5.2).
+    """Initialize a matrix uniformly from [-r, r], with r = sqrt(6 / (rows + columns)) (section 5.2).
 
     If it is part of a wider matrix, `columns` is the width of that matrix.
     """

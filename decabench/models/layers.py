@@ -28,7 +28,7 @@ class WordEmbedding(nn.Module):
     """Word embeddings: either the fixed vectors in a batch, or a trainable table initialized with such vectors.
 
     Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch contains
-    vectors, and otherwise share the row of <unk>.
+    vectors. Words without a vector (zeros) share the row of <unk>.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ def drop(x: Tensor, rate: float) -> Tensor:
 class LoopMatrix:
     """A matrix that is multiplied at every step of a loop, and whose gradient is computed after the loop.
 
-    Autograd would add to the gradient of the whole matrix at every step. Here, the inputs and gradients of all steps
-    are multiplied in a single product, which gives the same sum.
+    Autograd would update the gradient of the whole matrix at every step, which is slower. Here, the inputs and
+    gradients of all steps are multiplied in a single product, which gives the same sum.
     """
 
     def __init__(self, matrix: Tensor) -> None:
@@ -203,7 +203,9 @@ def run_lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run a single-layer LSTM over an input of shape (B, T, d), starting from zero states.
 
-    Returns the states, of shape (B, T, h), the last hidden state and the last cell state.
+    `weights` lists W_ih, W_hh, b_ih and b_hh of each direction, with the gates in PyTorch's order. Returns the
+    states, of shape (B, T, h), or (B, T, 2h) for two directions, and the last hidden and cell states, each of
+    shape (directions, B, h).
     """
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
     return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)

@@ -404,7 +404,7 @@ class MQAN(MultitaskNetwork):
         rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
         in_vocabulary = target < self.generate.out_features
-        logits = self.generate(decoded.context[rows, steps])  # Eq. 11, at the target: (T,)
+        logits = self.generate(decoded.context[rows, steps])  # Eq. 11, for each target token: (T, v)
         generated = -F.cross_entropy(logits, target.where(in_vocabulary, 0), reduction="none")
         generated = generated.masked_fill(~in_vocabulary, -1e9)
         # Eq. 10: the total attention to occurrences of the target

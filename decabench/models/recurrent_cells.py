@@ -108,7 +108,8 @@ class HyperLSTM(nn.Module):
             pre = torch.addcmul(bias, F.layer_norm(raw, (h,)), gain)
             (o, i, f), g = pre[:3].sigmoid().unbind(), pre[3].tanh()
             c = torch.addcmul(f * c, i, g)
-            # The gradients of layer_norm's own weight and bias depend on the number of threads.
+            # The weight and bias are applied here, because the gradients of layer_norm's own weight and bias depend on
+            # the number of threads.
             state = o * torch.addcmul(self.cell_bias, F.layer_norm(c, (h,)), self.norm_weight[4]).tanh()
             states.append(state)
         return torch.stack(states, 1)
@@ -165,9 +166,9 @@ class BasicLSTM(nn.Module):
 class MetaRecurrence(torch.autograd.Function):
     """Runs all steps of Eq. 31, with an explicit gradient. Returns the states h, of shape (T, B, h).
 
-    Autograd would add to the gradients of the weights at every step. Here, the backward loop computes
-    only the gradient of the states. The gradients of the weights are computed after the loop, in one
-    product for all steps.
+    Autograd would update the gradients of the weights at every step, which is slower. Here, the backward
+    loop computes only the gradient of the states. The gradients of the weights are computed after the
+    loop, in one product for all steps.
 
     The arguments are:
 

@@ -213,9 +213,9 @@ class GIRNet(TaskEncoder):
 class InterleavedRecurrence(torch.autograd.Function):
     """Computes GIRNet's composite states, with an explicit gradient. Returns h, of shape (T, B, h).
 
-    Autograd would add to the gradient of the weights at every step. Here, the backward loop computes
-    only the gradient of the composite state. The gradients of the weights and gates are computed after
-    the loop, for all steps at once.
+    Autograd would update the gradient of the weights at every step, which is slower. Here, the backward
+    loop computes only the gradient of the composite state. The gradients of the weights and gates are
+    computed after the loop, for all steps at once.
 
     The arguments are:
 
@@ -572,8 +572,8 @@ class Represented:
     x: Tensor
     """The representation, (B, width) for labels or (B, T, width) for tags."""
     encoder: Routes | None
-    """The decisions about connections in the shared encoder at N tokens, of shape (N, C_1), or None
-    without a modular network.
+    """The decisions about connections in the shared encoder at N tokens, of shape (N, C_1), where C_1 is the
+    number of possible connections; None without a modular network.
     """
     decoder: Routes | None
     """The decisions about connections to the task's decoder at N tokens, of shape (N, m - 1, n), or None

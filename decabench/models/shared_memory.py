@@ -1,7 +1,7 @@
 """Shared-memory models (Liu et al. 2016) and the paper's baselines.
 
-Equation numbers refer to the paper, "Deep Multi-Task ... Shared Memory". Tasks share the
-embeddings, and each task has an output layer (Eq. 20). The models differ in everything else:
+Equation numbers refer to the paper, "Deep Multi-Task Learning with Shared Memory". Tasks share
+the embeddings, and each task has an output layer (Eq. 20). The models differ in everything else:
 
  | model | shared | each task's own |
  |---|---|---|
@@ -89,9 +89,9 @@ class SharedMemoryConfig(TextConfig):
 
 # The recurrence ----------------------------------------------------------------------------------------------------
 
-# Autograd would add to the gradients of the weights at every step. Here, the backward loop computes only the
-# gradients of states and memories. The gradients of the weights are computed after the loop, in one product for all
-# steps.
+# Autograd would update the gradients of the weights at every step, which is slower. Here, the backward loop computes
+# only the gradients of states and memories. The gradients of the weights are computed after the loop, in one product
+# for all steps.
 
 
 MemoryReads = Literal["both", "global", "late"]
@@ -119,10 +119,10 @@ class MemoryWeights(NamedTuple):
 class _Memory:
     """The values of a memory at all steps, with a column for each segment.
 
-    Index t of `content` and `attention` holds the values before step t, counted from 0, as does index t
-    of `key`, `add` and `erase`, the vectors that the state emits, each (N, 1, M). All of these are
-    tuples of views, created with `unbind` for all steps at once, because indexing a tensor at each step
-    takes a third longer.
+    Steps are counted from 0, and index t holds the values before step t. `key`, `add` and `erase` are the
+    vectors that the state emits, each of shape (N, 1, M). Like `content` and `attention`, they are tuples
+    of views, created with `unbind` for all steps at once, because indexing a tensor at each step takes a
+    third longer.
     """
 
     def __init__(self, weights: MemoryWeights, length: int, texts: int) -> None:
@@ -652,7 +652,7 @@ class MemoryNetwork(TextClassifier):
 class BagNetwork(TextClassifier):
     """NBOW, which uses the sum of a text's word vectors, and MT-DNN, which has two hidden layers on their mean.
 
-    The first hidden layer of MT-DNN is shared. Its use of the mean is a guess, because the sum over a review of 150
+    The first hidden layer of MT-DNN is shared. Using the mean is a guess, made because the sum over a review of 150
     words would saturate the tanh of nearly all units.
     """
 
@@ -718,9 +718,9 @@ class ConvolutionNetwork(TextClassifier):
             own = cast(WordEmbedding, task.embed)
             x = self.dropout(torch.cat([self.embed(batch, "text"), own(batch, "text")], 2))
             x = x * token_mask(lengths, x)[..., None]
-            before = (self.config.window - 1) // 2  # pad to one position for each word
+            before = (self.config.window - 1) // 2  # pad, so that every word gets a window
             around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
-            # The gradients of torch's convolution depend on the number of threads.
+            # This is a matrix product, because the gradients of torch's convolution depend on the number of threads.
             windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)
             filtered = cast(nn.Linear, task.filters)(windows)
             found.append(max_over_time(filtered, lengths).tanh())

@@ -58,7 +58,7 @@ def most_frequent_tag(setting: Setting) -> Predictor:
 
     Words are lower-cased. For trees, the heads and the root's relation are those of `majority`, and
     each other word gets its most frequent relation. Ties go to the tag that comes first in the training
-    data.
+    data. Raises DecabenchError if the answers are neither tags nor trees.
     """
     output = setting.task.output
     if not isinstance(output, Tags | Tree):
@@ -161,11 +161,11 @@ class OracleSetting(Setting):
     """A setting with gold answers, passed only to the baseline named `oracle`."""
 
     gold_answers: Callable[[], Mapping[str, str]] = dict
-    """Returns the first reference answer for each id of the split."""
+    """Returns the first gold answer for each id of the split."""
 
 
 def oracle(setting: Setting) -> Predictor:
-    """Answer with the first reference.
+    """Answer with the first gold answer.
 
     This shows the score of a perfect system, including any quirks of the metric.
     """

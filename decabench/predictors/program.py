@@ -36,9 +36,9 @@ from decabench.text import excerpt, quoted, well_formed
 from decabench.untrusted import parse_json
 
 MOST_FILES = 1_000
-"""The maximum number of files in a folder for its digest to be recorded.
+"""The maximum number of files in a folder whose digest is recorded.
 
-Larger folders are skipped, because they are probably not models but, for example, a whole disk.
+Folders with more files, such as a whole disk, are skipped, because they are probably not models.
 """
 
 

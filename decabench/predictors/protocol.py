@@ -79,9 +79,7 @@ class Answer:
     finish: Finish = "stop"
     """How the answer ended."""
     context_kept: tuple[int, int] | None = None
-    """The part of the context in the prompt, as character offsets [start, end); None for the whole
-    context.
-    """
+    """The part of the context in the prompt, as character offsets [start, end); None for the whole context."""
     prompt_tokens: int | None = None
     """The number of prompt tokens in all requests for this answer; None if unknown."""
     completion_tokens: int | None = None
@@ -173,6 +171,7 @@ class Backend(Protocol):
     - `gpus`: the number of GPUs for each copy of the model.
     - `is_chat`: whether the model gets chat messages instead of plain text to continue.
     - `learns`: whether the predictor uses training answers.
+    - `protocols`: the answer protocols that the model supports in addition to `tag` and `prose`.
     - `token_counter()`: returns a function that takes the prompting and a question, and counts the
       tokens in the prompt.
     - `check(tasks)`: raises DecabenchError if the model can't answer one of the tasks.

@@ -164,7 +164,8 @@ class _Predictor:
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1
-        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # never split a batch of a given size
+        # A batch whose size the user set is never split.
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS
         try:
             replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:

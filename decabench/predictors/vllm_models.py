@@ -56,7 +56,7 @@ def backend(target: str, options: ModelOptions) -> VllmBackend:
 class VllmBackend(HfBackend):
     """A model to run with vLLM, before its weights are loaded.
 
-    Prompts are the same as for `hf:`. Records differ only in the settings of the engine.
+    Prompts are the same as for `hf:`. The recorded settings differ only in those of the engine.
     """
 
     protocols = ("json",)

@@ -20,15 +20,11 @@ class Format(NamedTuple):
     advice: str
     """Advice on how to avoid the format."""
     decode: Callable[[str], str]
-    """Decodes a string, or removes the format's markup. Strings in any other format are returned
-    unchanged.
-    """
+    """Decodes a string, or removes the format's markup. Strings in any other format are returned unchanged."""
     is_style: bool = False
     """Whether the format may be intended. Such a format is a mistake only if decoding raises the score."""
     looks: Callable[[str], bool] | None = None
-    """Returns whether a string is in the format. If None, a string is in the format if `decode`
-    changes it.
-    """
+    """Returns whether a string is in the format. If None, a string is in the format if `decode` changes it."""
 
     def is_seen(self, text: str) -> bool:
         """Whether a text is in this format."""

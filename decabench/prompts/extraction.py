@@ -33,7 +33,7 @@ class Extracted:
     """An answer and the rules that produced it."""
 
     answer: str
-    """The answer, or a best guess if none was recognized."""
+    """The answer. If none was recognized, this is a best guess for the protocol `prose`, and empty for the others."""
     rule: str
     """The rules that were applied, in order and joined with `+`, or `as-is` if no rule was needed.
 

@@ -1,11 +1,9 @@
-"""Detect mistakes that affect a whole answer file, such as a wrong format, a wrong order or
-swapped labels.
+"""Detect mistakes that affect a whole answer file, such as a wrong format, a wrong order or swapped labels.
 
-With such a mistake, a score near 0 says little about the model. These checks explain low
-scores and never change them. A format is reported if it is common in the answers but not in
-the gold answers, and the metric gives the answers a higher score after both are decoded.
-Without gold answers, a format is reported only if most answers are in it and it is never
-intended.
+With such a mistake, a score near 0 says little about the model. These checks explain low scores and never change
+them. A format is reported if it is common in the answers but not in the gold answers, and the metric gives the
+answers a higher score after both are decoded. Without gold answers, a format is reported only if most answers are
+in it and the format is never intended.
 """
 
 from __future__ import annotations
@@ -27,9 +25,7 @@ from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
 _SAMPLE = 200
-"""The maximum number of answers to check for formats. If a format is found, it is counted in all
-answers.
-"""
+"""The maximum number of answers to check for formats. If a format is found, it is counted in all answers."""
 _SCAN = 20_000
 """The maximum number of answers to check for mistakes that affect only a part of the file."""
 _FEWEST = 5
@@ -37,7 +33,7 @@ _FEWEST = 5
 _LONGEST = 20_000
 """The maximum number of characters to read from each answer."""
 _MOST = 0.5
-"""If decoding hardly changes the score, a format is reported only if more than this fraction of answers are in it."""
+"""More than this fraction of the answers counts as most of them."""
 _GAIN = 1.0
 """The minimum increase in the score, in points, that confirms a format."""
 _FEW = 3
@@ -310,9 +306,7 @@ def _affix(texts: Sequence[str], golds: Sequence[str]) -> str:
 
 
 def _shared_start(texts: Sequence[str]) -> str:
-    """Return the prefix shared by more than 95% of the strings or, failing that, by more than half of
-    them.
-    """
+    """Return the prefix shared by more than 95% of the strings or, failing that, by more than half of them."""
     if not texts:
         return ""
     middle = sorted(texts)[len(texts) // 2]  # texts with the same prefix are adjacent when sorted
@@ -336,8 +330,7 @@ def _are_most(seen: Sequence[bool], of_gold: Sequence[bool]) -> bool:
 
 
 def _copies(sample: _Sample) -> str:
-    """Detect answers that begin with a copy of their question or context, although the gold answers
-    don't.
+    """Detect answers that begin with a copy of their question or context, although the gold answers don't.
 
     Ids at the beginning are also detected if more than half of the answers start with them.
     """
@@ -548,7 +541,7 @@ def _cut(sample: _Sample) -> str:
 def _elsewhere(sample: _Sample) -> str:
     """Detect answers that don't occur in their context, such as `It is Bonn`, although nearly all gold answers do.
 
-    They must resemble their gold answers, so that the answers of a weak model are not meant.
+    The answers must resemble their own gold answers, so that a weak model's wrong answers are not reported.
     """
     if not sample.is_worded or not sample.sources:
         return ""
@@ -577,7 +570,7 @@ def _elsewhere(sample: _Sample) -> str:
 
 
 _ELSEWHERE = 0.1
-"""At least this fraction of the answers must lie outside their context. Models that copy words have fewer than 6%."""
+"""The minimum fraction of answers that don't occur in their context. Models that copy words stay below 6%."""
 
 
 def _is_inside(text: str, context: str) -> bool:

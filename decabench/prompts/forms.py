@@ -78,9 +78,7 @@ class FormCounts:
     forms: Counter[str] = field(default_factory=Counter)
     """The number of answers in each form that the metric can't read."""
     others: dict[str, list[str]] = field(default_factory=dict)
-    """Maps each of the other faults, such as `a number outside the scale`, to phrases that quote the
-    answers with this fault.
-    """
+    """Maps each other fault, such as `a number outside the scale`, to phrases that quote the answers with it."""
     more: list[str] = field(default_factory=list)
     """Additional sentences for the description of the answers."""
     strays: str = ""
@@ -451,9 +449,7 @@ _MISSING = re.compile(
     r"|#(?:value|ref|name|num|div/0)[!?])[^\w/]*|\W*(?-i:NaT)\W*|[\[\](){}\"'\s-]+",
     re.IGNORECASE,
 )
-"""Missing values as written by pandas (`<NA>`), Excel (`#N/A`), JavaScript (`[object Object]`) and others, and empty
-lists (`[]`).
-"""
+"""Matches missing values, such as `<NA>` (pandas), `#N/A` (Excel) or `[object Object]` (JavaScript), and `[]`."""
 _FAILED = re.compile(
     r"\W*(?:\w+ ){0,2}[\w.]*(?:error|exception)\W?[:(\[].*|traceback \(.*"
     r"|.*\b(?:rate limit|timed out|too many requests|internal server error|service unavailable|bad gateway)\b.*",
@@ -471,11 +467,10 @@ _NO_ANSWER = re.compile(
 
 
 def describe_fillers(given: GivenAnswers) -> Iterator[str]:
-    """Yield sentences about placeholders among the answers, such as `nan`, `None`, `N/A` or U+FFFD, and about error
-    messages and refusals.
+    """Yield sentences about placeholders, error messages and refusals among the answers.
 
-    Programs write such texts for rows that failed, and metrics score them as wrong answers. The text of a gold
-    answer or label never counts as a placeholder.
+    Placeholders are texts such as `nan`, `None`, `N/A` or U+FFFD. Programs write them for rows that failed, and
+    metrics score them as wrong answers. The text of a gold answer or label never counts as a placeholder.
     """
     counts = Counter(text for text in given.texts if 0 < len(text.strip()) <= _LONGEST)
     may_be_none = given.metric.name in ("squad2", "corpus_f1")

@@ -18,7 +18,7 @@ _ASKS_WHAT = re.compile(r"(?:which|what|who|how)\b", re.IGNORECASE)
 
 
 def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
-    """Return the labels offered by a question."""
+    """Return the labels to choose from for a question. They come from the form or from the question itself."""
     if not form.labels_from_question:
         return form.labels
     if form.labels and all(_pattern((label,))[0].search(question) for label in form.labels):
@@ -68,11 +68,9 @@ For example, 3 doesn't match in `3.5`, `3,000` or `3/10`, but it matches `3.0`.
 
 @lru_cache(256)
 def _pattern(labels: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return a pattern that matches any of the labels, and the labels in the order of the pattern's
-    groups.
+    """Return a pattern that matches any of the labels, and the labels in the order of the pattern's groups.
 
-    Labels that differ from another label only in case are left out, because the pattern ignores
-    case.
+    Labels that differ from another label only in case are left out, because the pattern ignores case.
     """
     counts = Counter(label.casefold() for label in labels)
     names = sorted((label for label in labels if counts[label.casefold()] == 1), key=len, reverse=True)

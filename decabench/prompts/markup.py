@@ -29,7 +29,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def plain_digits(text: str) -> str:
-    """Replace the digits of other scripts, such as full-width ones, with 0 to 9, which is all that metrics read."""
+    """Replace the digits of other scripts, such as full-width digits, with 0 to 9, because metrics read no others."""
     return re.sub(r"\d", lambda digit: str(int(digit[0])), text)
 
 

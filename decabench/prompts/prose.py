@@ -186,7 +186,7 @@ _IN_SENTENCES = ("span", "label", "number", "sql", "state")
 
 
 def _after_marker(text: str, form: AnswerForm) -> str:
-    r"""Return the text in the last \boxed{}, after the last marker, or the whole text if there is no marker."""
+    r"""Return the text in the last \boxed{}, or after the last marker. Without either, return the whole text."""
     if form.kind in _IN_SENTENCES and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
     for found in reversed([*_marker(form).finditer(text)]):

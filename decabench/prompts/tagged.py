@@ -1,9 +1,8 @@
-"""Read answers inside the tag that the prompt asked for, or output that consists only of an
-answer.
+"""Read answers inside the tag that the prompt asked for, or output that consists only of an answer.
 
-Prose isn't searched. Any other output is unparseable and results in an empty answer, because a
-guess would be worse. This includes output with several tags that contain different answers,
-and free text with markup, an introduction or a remark around it.
+Prose isn't searched. Any other output is unparseable and results in an empty answer, because a guess would be
+worse. This includes output with several tags that contradict each other, and free text with markup, an introduction
+or a remark around it.
 """
 
 from __future__ import annotations
@@ -64,9 +63,7 @@ _TAKES_BACK = re.compile(
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
 """Matches the end of a clause."""
 _COLON = re.compile(r"[:\u2013\u2014-][\s*_`\"'(]*\Z")
-"""Matches a colon or dash directly before a tag. It may come after a condition, as in `Only if it
-rains: <answer>…`.
-"""
+"""Matches a colon or dash directly before a tag. It may follow a condition, as in `Only if it rains: <answer>…`."""
 _CONDITION = r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\bunless\b"
 _NEGATION = (
     r"\b(?:not|no(?! doubt)|never|n?either|nor|cannot|hardly|far from|(?:instead|other|rather) (?:of|than)|anything but"
@@ -211,7 +208,7 @@ def _introduced(text: str, markers: Sequence[str]) -> str:
 def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagged: bool) -> str | None:
     """Return the answer if the whole text is an answer, or None otherwise.
 
-    Free text must be in a tag, because any introduction could be part of it.
+    Free text must be in a tag, because otherwise an introduction could be mistaken for part of the answer.
     """
     if form.kind != "raw" and any(found not in context for found in _ESCAPES.findall(text)):
         return None

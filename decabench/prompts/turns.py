@@ -256,9 +256,10 @@ class Turn:
 
 
 def read_turn(text: str, tags: ReasoningTags = (), is_finished: bool = True, unwraps: bool = True) -> Turn:
-    """Return a model's first turn. If the turn contains reasoning, its text starts after the last block of reasoning.
+    """Return a model's first turn, without its reasoning.
 
-    If the reasoning never ends, the text is empty. `tags` contains additional pairs of reasoning tags.
+    The text is the last non-empty part outside the reasoning, usually the part after the last block. If the
+    reasoning never ends, the text is empty. `tags` contains additional pairs of reasoning tags.
     `is_finished` is false for a text that was cut off. If `unwraps` is set, tags around everything after the
     reasoning are removed.
     """

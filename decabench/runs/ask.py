@@ -72,7 +72,7 @@ class Tally:
     served_by: list[str] = field(default_factory=list)
     """Models that answered, as reported by the server, in order of appearance."""
     other_label: int = 0
-    """Answers that are not among the labels offered by the question."""
+    """Answers that match none of the possible labels."""
     other_label_example: str = ""
     """A message about the first answer in `other_label`, with the valid labels and advice."""
     answer_format: str = ""

@@ -476,7 +476,7 @@ def run_experiment(
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
     _refuse_occupied(plan, experiment.force)
-    name = plan.submission_info().name  # names the model of a server
+    name = plan.submission_info().name  # for openai:URL, this contains the model's name
     say(f"Answers: {experiment.predictor}{f' ({name})' * (name not in experiment.predictor)}")
     report = run_plan(plan, progress)
     record(plan, report)

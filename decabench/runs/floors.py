@@ -30,7 +30,7 @@ _LARGEST_KEY = 1 << 20
 _PATIENCE = 600.0
 
 _SUITED: Mapping[str, type] = {"first-choice": Label, "copy-context": Text, "lead-3": Text}
-"""Maps baselines to the output type that they are meant for. Others are meant for all types.
+"""Maps baselines to the output type that they are meant for. All other baselines are meant for every type.
 
 A baseline is left out of suites that have no task with its output type.
 """
@@ -39,7 +39,7 @@ A baseline is left out of suites that have no task with its output type.
 def make_baselines(
     suite: Suite, split: str, home: Path, include: Paths = (), report: Callable[[str], object] = str
 ) -> Iterator[Path]:
-    """Yield a submission for each baseline that suits the suite, covering all prepared tasks that it can answer.
+    """Yield a submission folder for each baseline that suits the suite, with all prepared tasks that it can answer.
 
     `report` is called with a line for each baseline that has to be run, and for each task whose data can't be used.
     """

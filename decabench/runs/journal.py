@@ -4,9 +4,9 @@ Outcomes are appended as they arrive, so a killed run loses only pending request
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
-The first line contains the task, split, variant and full fingerprint of the predictor, a digest of
+The first line contains the task, the split, the variant and the full fingerprint, which is a digest of
 everything that affects answers. Only runs with the same fingerprint read the file. Each of the
-remaining lines is an outcome; if an example has several outcomes, the last one counts. An
+remaining lines is an outcome; if an example has several outcomes, the last outcome counts. An
 incomplete line is removed before the run continues.
 """
 

@@ -60,7 +60,7 @@ AUTO = "auto"
 
 
 def read_ids(path: str | Path) -> frozenset[str]:
-    """Read ids from a file with one id per line, or from `decabench prepare --export-ids`.
+    """Read ids from a file with one id per line, or from a file written by `decabench prepare --export-ids`.
 
     Raises DecabenchError if the file can't be read or contains no ids.
     """
@@ -119,7 +119,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost limit of a submission, and its cost up to now."""
+    """The cost limit of a submission, and its cost so far."""
 
     prices: Prices
     """Token prices."""

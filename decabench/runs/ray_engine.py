@@ -44,7 +44,7 @@ from decabench.tasks import Question
 TRIES = 3
 """The number of worker deaths after which an example becomes a Failure.
 
-A worker that dies this many times while loading the model is given up.
+A worker that dies this many times while loading the model is no longer used.
 """
 
 _WHOLE_TRIES = 2
@@ -71,7 +71,7 @@ _STORE_BYTES, _LEAST_STORE_BYTES = 512 * 2**20, 100 * 2**20
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """The paths and trusted models of the driver, and a share of the CPUs, for each worker."""
+    """Settings that each worker gets from the driver: paths, trusted models and a share of the CPUs."""
 
     folder: str
     """The working directory, for relative paths of models and programs."""
@@ -118,7 +118,7 @@ class Worker:
         self._predictor: Predictor | StreamingPredictor | None = None
 
     def ready(self) -> bytes | None:
-        """Load the model if necessary. If loading fails, the pickled error is returned."""
+        """Load the model if necessary. Returns None, or the pickled error if loading fails."""
         try:
             if self._make is None:
                 backend: Backend = pickle.loads(self._backend)
@@ -299,7 +299,7 @@ class RayEngine:
         """Put a worker to use once it has loaded the model.
 
         If the worker died, it loads the model again, up to TRIES times. If loading raised an error, the
-        worker is given up.
+        worker is no longer used.
         """
         ray = require_ray()
         worker, deaths = self._loading.pop(reference)
@@ -451,9 +451,7 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
                 logging_level=logging.ERROR,
                 **(own if is_own else {}),
             )
-    except (
-        Exception
-    ) as error:  # Ray raises many classes of errors, about ports, memory, hosts, versions or tokens
+    except Exception as error:  # Ray raises many classes of errors
         if is_own:
             raise DecabenchError(
                 f"Ray can't start on this machine ({_summarize(error)}). Run again with --debug for the traceback, or "

@@ -90,7 +90,7 @@ from decabench.tasks import (
 from decabench.text import excerpt
 
 RUN_FILE = "run.json"
-"""The file with the time and memory use of the last run. It is in the submission's folder but isn't part of it."""
+"""A file in the submission folder with the time and memory use of the last run. It isn't part of the submission."""
 
 HALF_WRITTEN = ".partial"
 """A subfolder where the submission is written until it is complete."""
@@ -120,7 +120,7 @@ class Report:
     tallies: Sequence[Tally]
     """A tally for each task and wording, in order."""
     removed: tuple[str, ...] = ()
-    """Results removed because their answers changed, such as `sst (validation)` or `results/test`."""
+    """Result folders that were removed because their answers changed, such as `results/test`."""
 
     @property
     def failed(self) -> int:
@@ -383,7 +383,7 @@ def _count_form(done: _Answered, question: Question, answer: Answer, line: Mappi
     elif is_unparseable:
         tally.unparseable += 1
     elif is_empty and answer.finish == "length" and (has_reasoned or done.planned.prompting is not None):
-        tally.cut_reasoning += 1  # servers may not return the stop text
+        tally.cut_reasoning += 1  # servers may not return the reasoning that was cut off
     elif is_empty and has_reasoned and answer.finish != "length":
         tally.only_reasoning += 1
     elif is_empty:

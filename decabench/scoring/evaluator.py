@@ -140,7 +140,7 @@ def evaluate(
     above 1 need an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if the data isn't prepared, DataError if the submission was made for different data,
-    SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
+    SubmissionError if there is nothing to score, and UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)
@@ -229,7 +229,8 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
     references = select(given.references, places)
     predictions = [given.predictions[place] for place in places]
     metric, rows = scored.sample.metric, scored.rows[places]
-    # Rows of dialogues are kept, because earlier turns affect them. Rows of corpus metrics depend on all examples.
+    # Rows of dialogues are kept, because earlier turns affect them. Rows of corpus metrics depend on all examples,
+    # so they are computed again.
     if metric.scope == "corpus":
         metric = find_metric(scored.result.metric).for_data(references)
         rows = np.asarray(metric.statistics(predictions, references), dtype=float)
@@ -481,7 +482,7 @@ def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> I
 
 
 def _other_samples(found: ScoredTask) -> list[list[str]]:
-    """Return the texts of the samples after the first, with empty texts for refusals, if all of them are scored."""
+    """Return the texts of all samples except the first, with empty texts for refusals. Empty without scored samples."""
     if found.result.samples is None:
         return []
     return [
@@ -612,7 +613,7 @@ def _make_rows(
             labels = output.names or list_options(question) if isinstance(output, Label) else ()
             if labels and text not in labels:
                 form = label_flag(text, labels, question, takes)
-            # in a group, a right answer can follow wrong turns
+            # in a group, an answer that equals a reference can be wrong because of earlier turns
             is_best = text in item.answers and metric.scope != "group"
             if score is not None and head.best is not None:
                 is_best = is_best or abs(head.best - score) <= _EXACT

@@ -57,7 +57,8 @@ class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     flags: tuple[str, ...] = ()
     """Notable properties of the answer: `empty`, `unparseable`, `reasoning_only`, `cut_in_reasoning`, `tool_call`,
     `refused`, `cut` (the answer reached the limit of new tokens), `context_cut` (the context was truncated),
-    `other_label` (the answer is not a label), `label_form` (the answer is a label in another form)."""
+    `not_in_context` (the answer to an extractive task isn't in the context), `other_label` (the answer is not a
+    label), `label_form` (the answer is a label in another form)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,8 @@ def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[st
 def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Open a file of scored examples, and return its head and an iterator over its rows.
 
-    Raises MissingDataError if the file doesn't exist, DataError if it is damaged. Iterating can also raise DataError.
+    Raises MissingDataError if the file doesn't exist, and DataError if it is damaged. Iterating can also raise
+    DataError.
     """
     if not path.is_file():
         raise MissingDataError(f"There is no {path}. Run decabench evaluate first.")

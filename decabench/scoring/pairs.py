@@ -405,7 +405,7 @@ def compare_pairs(
             critical = _critical(reached)
             ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
             reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) / parts for end in ends)
-        adjusted[a, ours] = observed  # replaced by p once the highest ratio of all pairs is known
+        adjusted[a, ours] = observed  # replaced by p-values once the highest ratio of all pairs is known
         return most if inside[a] and inside[ours[0]] else None, observed
 
     for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):

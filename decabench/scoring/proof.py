@@ -44,7 +44,7 @@ def prove_task(task: Task, split: str, store: Store, hidden: bool = False) -> li
     Gold answers must get the best score, and reading or extracting them must not change them. Shuffled
     answers must score lower, and empty answers must get the lowest score if it is known. Hidden labels
     are quoted only if `hidden` is set. Raises MissingDataError if the split isn't prepared,
-    MetricError if it can't be scored.
+    and MetricError if it can't be scored.
     """
     store.require([task], split)
     store.require_labels(task.name, split)
@@ -74,7 +74,8 @@ def _prove(task: Task, split: str, store: Store) -> list[ProofStep]:
     gold = score(answers)
     steps.append(_gold(task, gold, metric, record.note if record.origin == "user" else ""))
     empty = score([""] * len(examples))[metric.headline]
-    # the lowest possible score isn't known in advance for corpus metrics, errors, and answers that may be empty
+    # the score of empty answers isn't known in advance if the metric scores a corpus, measures an error, or accepts
+    # some empty answers
     is_known = metric.scope != "corpus" and metric.higher_is_better and not metric.empty_may_be_right
     name = "empty answers score lowest" if is_known else "empty answers are scored"
     steps.append(ProofStep(name, not is_known or abs(empty) < _SMALLEST_DIFFERENCE, f"{empty:.2f}"))

@@ -345,7 +345,7 @@ class Results:
 
         Columns: `id`, `prediction`, `raw`, `reasoning`, `references`, `score`, `right`, `flags`,
         `variant`, and `statistics.<name>`. Raises UnknownNameError if the task has no results,
-        MissingDataError if there are no examples, DataError if the task failed or its labels are hidden.
+        MissingDataError if there are no examples, and DataError if the task failed or its labels are hidden.
         """
         require_name(task, self.tasks, "task with results")
         if self.source is None:
@@ -360,7 +360,7 @@ class Results:
 
         By default, results are written to the submission's results folder. Results that were read from a file have no
         statistics or examples and require `folder`. Raises MissingDataError if `folder` is required but not given,
-        StorageError if a file can't be written.
+        and StorageError if a file can't be written.
         """
         place = None if folder is None else Path(folder)
         if self.writer is not None:
@@ -666,8 +666,8 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     """Read every `results.json` below a folder into a DataFrame, with a row for each submission, split and task.
 
     The status of a task is `scored`, `partial`, `failed` or `missing`. Scores are not checked; use `verify` for that.
-    Raises MissingDataError if there is no results file, InvalidResultsError if a file is invalid, DecabenchError if
-    pandas (extra `pandas`) is not installed.
+    Raises MissingDataError if there is no results file, InvalidResultsError if a file is invalid, and DecabenchError
+    if pandas (extra `pandas`) is not installed.
     """
     require_package("read_results", "pandas", "pandas")
     import pandas

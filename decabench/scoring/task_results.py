@@ -696,7 +696,7 @@ class Ledger:
         options = {zstd.CompressionParameter.compression_level: 1, zstd.CompressionParameter.checksum_flag: 1}
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            # not flushed to disk, which takes longer than scoring; a damaged entry is ignored
+            # not flushed to disk, because that takes longer than scoring; a damaged entry is ignored
             (self._folder / job.key).write_bytes(
                 zstd.compress(msgspec.msgpack.encode(entry), options=options)
             )

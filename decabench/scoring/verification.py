@@ -171,9 +171,6 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 90 else f"{text[:89]}…"
 
 
-# Statistics next to results
-
-
 def numbers_agree(one: float | None, reference: float) -> bool:
     """Return whether a number is not None and equals the reference, up to rounding errors."""
     return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))

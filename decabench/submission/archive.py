@@ -36,8 +36,8 @@ def unpack(
 ) -> None:
     """Unpack an archive into a new folder.
 
-    Raises SubmissionError if the archive is damaged, is too large, or contains links or devices, StorageError if the
-    folder can't be written.
+    Raises SubmissionError if the archive is damaged, is too large, or contains links or devices, and StorageError if
+    the folder can't be written.
     """
 
     def refusal(why: str) -> SubmissionError:

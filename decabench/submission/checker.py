@@ -67,7 +67,7 @@ def check_submission(
 
     If `expected` is the prepared data, `fingerprints` and `store` come from there.
 
-    Raises SubmissionError if `path` doesn't exist, UnknownNameError for an unknown task or split.
+    Raises SubmissionError if `path` doesn't exist, and UnknownNameError for an unknown task or split.
     """
     path = Path(path)
     for task in tasks or ():
@@ -261,7 +261,8 @@ class _File:
 def read_id_list(path: str | Path) -> IdList:
     """Read an id list.
 
-    Raises MissingDataError if the file doesn't exist, DataError if it is damaged, DecabenchError for any other suffix.
+    Raises MissingDataError if the file doesn't exist, DataError if it is damaged, and DecabenchError for any other
+    suffix.
     """
     import msgspec
 

@@ -322,7 +322,7 @@ class Submission:
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
     """The answer files for other wordings of the questions, by wording number from 1."""
     folder: Path | None = None
-    """The submission's folder, which is temporary for an archive; None if the submission was created in memory."""
+    """The submission's folder, which is temporary for an archive; None if the submission was not opened."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
         """Return the paths on disk of a split's answer files, including variants, by path in the submission."""
@@ -598,8 +598,8 @@ def _is_plain_file(root: Path, path: Path) -> bool:
 def lock_submission(folder: Path, patience: float = 0.0) -> Iterator[None]:
     """Hold a lock, so that only one process writes to a submission at a time.
 
-    Raises DecabenchError if another process still holds the lock after `patience` seconds, StorageError if locking
-    fails.
+    Raises DecabenchError if another process still holds the lock after `patience` seconds, and StorageError if
+    locking fails.
     """
     is_new = not folder.exists()
     refusal = (
@@ -622,8 +622,8 @@ def write_submission(
     """Write answers and submission.toml.
 
     `predictions` maps (task, split) to (id, answer) pairs, or to mappings with at least the keys `id` and `answer`.
-    Files for other splits are kept. Raises SubmissionError for invalid answers or metadata, StorageError if the folder
-    can't be written.
+    Files for other splits are kept. Raises SubmissionError for invalid answers or metadata, and StorageError if the
+    folder can't be written.
     """
     folder = Path(folder)
     info = SubmissionInfo(info) if isinstance(info, str) else info
@@ -641,7 +641,7 @@ def write_predictions(
 ) -> None:
     """Write answer files to `predictions/`, replacing each file atomically.
 
-    Raises SubmissionError for invalid answers, StorageError if a file can't be written or a link leads
+    Raises SubmissionError for invalid answers, and StorageError if a file can't be written or a link leads
     out of the folder.
     """
     require_within(folder, folder / FOLDER)
@@ -717,10 +717,9 @@ def _digests(folder: Path, name: str) -> dict[str, str]:
 
 
 def remove_results(folder: Path, splits: Collection[str] = SPLITS) -> tuple[str, ...]:
-    """Remove a submission's results for the given splits, and return the folders that contained them. Other
-    files are kept.
+    """Remove a submission's results for the given splits, and return the folders that contained them.
 
-    Raises StorageError if a file can't be removed.
+    Other files are kept. Raises StorageError if a file can't be removed.
     """
     found = [path for path in results_folders(folder) if path.name.partition("-")[0] in splits]
     stale = []

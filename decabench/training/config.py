@@ -146,9 +146,9 @@ class TrainConfig:
     learning_rate: Amount = 2.5e-3
     """The peak learning rate."""
     warmup: Count = 800
-    """The number of steps in which `inverse-root` raises the learning rate from 0 to its peak."""
+    """The number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: Number = 0
-    """The number of final steps in which the learning rate falls linearly to 0 (not in the paper)."""
+    """The number of final steps over which the learning rate falls linearly to 0 (not in the paper)."""
     decay: Amount = 0.3
     """How strongly `epoch-decay` lowers the learning rate; see `rate`."""
     clip: Amount = 1.0
@@ -303,7 +303,7 @@ def combine_settings(
     """
     content = {} if path is None else read_toml(path, DecabenchError)
     given = _as_tables(settings)
-    if path is not None:  # so that error messages about the file name it
+    if path is not None:  # check the file by itself, so that error messages can mention it
         other, own = model or _named_by(given), _named_by(content)
         is_replaced = ":" in own and other not in ("", own)  # so don't import the file's model
         checked = {key: content[key] for key in content if not is_replaced or key != "model"}

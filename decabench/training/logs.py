@@ -137,7 +137,7 @@ class ProgressReport:
         self._losses: dict[str, float] = {}
 
     def step(self, row: Mapping[str, Any]) -> None:
-        """Add one step to the totals, from the step's row in the log."""
+        """Count a step and report the progress, given the step's row in the log."""
         task, loss = row["task"], float(row["loss"])
         self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
         self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]

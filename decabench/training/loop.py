@@ -1,8 +1,8 @@
 """The training loop. It trains, validates with the tasks' own metrics, and writes checkpoints.
 
 The random numbers of a step depend only on the seed and the step. The step's batches depend only on each
-task's position in its data. A resumed run therefore ends with the same weights as an uninterrupted run, bit for bit on
-a CPU.
+task's position in its data. On a CPU, a resumed run therefore ends with exactly the same weights as an
+uninterrupted run.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ from decabench.training.schedule import Schedule, Stretch
 from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
 from decabench.vectors import WordTable, join_vectors
 
-_RELEASE_EVERY = 20  # in steps, because returning freed memory to the system takes about 40 ms
-_READ_EVERY = 50  # in steps, because reading a loss makes a GPU wait
+_RELEASE_EVERY = 20  # steps; returning freed memory to the system takes about 40 ms
+_READ_EVERY = 50  # steps; reading a loss makes a GPU wait
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,9 @@ class FinishedRun:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised if Ctrl-C or SIGTERM ended a run. The message names the last checkpoint's step and says how
-    to continue.
+    """Raised if Ctrl-C or SIGTERM ended a run.
+
+    The message names the last checkpoint's step and says how to continue.
     """
 
     def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
@@ -450,7 +451,7 @@ class _UnreadStep:
     norm: Tensor
     """The norm of the gradient."""
     tokens: Sequence[Tensor]
-    """The number of tokens, by task."""
+    """The number of tokens or examples that each task's first loss is divided by."""
     named: Mapping[str, Sequence[Tensor]]
     """Maps each of the model's losses to its value for each task; empty if the model has only one loss."""
 
@@ -463,7 +464,7 @@ class _UnreadStep:
         if not math.isfinite(value) or not math.isfinite(norm):
             place = f"At step {self.row['step']} ({self.row['task']})"
             where = f"{place}, the loss is {value} and the gradient norm is {norm}"
-            if self.row["step"] == 1:  # before any update
+            if self.row["step"] == 1:
                 raise DecabenchError(
                     f"{where}, before any update. Check for very large numbers in the word vectors, in the initial "
                     "checkpoint, and in the settings 'weights' and 'loss_weights'."

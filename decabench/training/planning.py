@@ -139,7 +139,7 @@ def _check_folder(folder: Path, resume: bool) -> None:
 
 
 def check_run(run: TrainingRun) -> None:
-    """Check everything about a run that can be checked without data. Raises DecabenchError if it finds a fault."""
+    """Check everything about a run that can be checked without data. Raises DecabenchError if a check fails."""
     config, name = run.config, run.config.model.name
     if config.init_parts and not config.init:
         raise DecabenchError(

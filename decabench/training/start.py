@@ -41,8 +41,9 @@ def train(
         report: Called with each progress message.
         trackers: Trackers to send losses and scores to, as returned by `decabench.exchange.make_trackers(["wandb"])`.
 
-    Raises DecabenchError, for example if torch is missing. Errors in the configuration are raised before any data is
-    read.
+    Raises TrainingInterrupted, a KeyboardInterrupt, if Ctrl-C or SIGTERM stopped a run that can be continued. Raises
+    DecabenchError for all other errors, for example if torch is missing. Errors in the configuration are raised before
+    any data is read.
     """
     require_torch("Training")
     from decabench.training.loop import run_training

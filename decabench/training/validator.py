@@ -33,7 +33,7 @@ class ValidationScores:
 
 
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
-    """Return whether higher scores are better for all tasks or for none. Otherwise, a sum would be meaningless."""
+    """Return whether the scores can be added up, because higher (or lower) is better for all of them."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 

@@ -1,6 +1,6 @@
 """A tokenizer, a lexicon that assigns ids to words, and word vectors.
 
-Word vectors come from files, character n-grams and encoders. Requires the extra `models`. The
+Word vectors come from files, character n-grams and encoders. Requires the `models` extra. The
 public names are listed in `__init__.pyi` and loaded on first use.
 """
 

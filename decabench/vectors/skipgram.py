@@ -124,8 +124,8 @@ def train_ngrams(
 ) -> NgramVectors:
     """Train n-gram vectors with skip-gram, so that the mean vector of a word's n-grams predicts nearby words.
 
-    `show_bar` shows progress on standard error. Raises DataError if the text is too short, and DecabenchError
-    if the vectors overflow.
+    `text` contains the ids of the text's words, as indexes into `words`. `show_bar` shows progress on standard error.
+    Raises DataError if the text is too short, and DecabenchError if the vectors overflow.
     """
     how = settings or NgramTraining()
     random = np.random.default_rng(how.seed)

@@ -72,8 +72,9 @@ def open_vectors(name: str) -> Vectors:
 
     Supported files are `.npy` with an index of the same name next to it (`.txt` with a word per line, or
     `.parquet`), wink's `.json`, and the `.safetensors` files written by `decabench vectors ngrams`. Files with any
-    other suffix are read as GloVe's text format or fastText's `.vec`. Raises MissingDataError if the
-    package or file is missing, and DataError if it can't be read.
+    other suffix are read as GloVe's text format or fastText's `.vec`. If the name of such a file begins with
+    `charNgram`, it must contain vectors of character n-grams. Raises MissingDataError if the package or file is
+    missing, and DataError if it can't be read.
     """
     if name.startswith("none:") and name[5:].isdecimal() and 0 < int(name[5:]) <= _LARGEST_DIMENSION:
         return NoVectors(int(name[5:]))

@@ -43,7 +43,7 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`."""
+        """The SHA-256 digest of everything that affects a vector, as `sha256:HEX`; or `none:DIMENSION`, if random."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
         """Return the vectors of words, of shape (words, dimension). Words without a vector get zeros."""
@@ -84,7 +84,7 @@ class WordVectors(_IndexedRows):
 class NgramVectors(_IndexedRows):
     """Character n-gram vectors stored in a matrix with one row per n-gram.
 
-    The vector of a word is the mean of its n-grams' vectors (Hashimoto et al. 2016).
+    The vector of a word is the mean of its n-grams' vectors (Hashimoto et al. 2017).
     """
 
     def rows(self, words: Sequence[str]) -> Matrix:

@@ -63,7 +63,7 @@ class Sentence:
 
     @property
     def tree(self) -> str:
-        """A `head:relation` pair for each word, joined by spaces. Raises DataError if a head is not a word or 0."""
+        """A `head:relation` pair for each word, joined by spaces. Raises DataError for a head that doesn't exist."""
         for word in self.words:
             head: str = word.value[_HEAD]
             if not (_HEAD_NUMBER.fullmatch(head) and int(head) <= len(self.words)):

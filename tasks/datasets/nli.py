@@ -45,8 +45,9 @@ def _labelled(path: Path) -> Iterator[tuple[Record, str]]:
 
 
 _TELLING = re.compile(r"\d+[enc]")
-"""Matches pairIDs in the original data that reveal the label, because they end with the initial of the
-label that the hypothesis was written for.
+"""Matches pairIDs that reveal the label.
+
+They end with the initial of the label that the hypothesis was written for.
 """
 
 

@@ -61,7 +61,7 @@ def _read(rows: Callable[[Files, str], Iterator[_Row]], files: Files, split: str
 
 
 def _read_2(rows: Callable[[Files, str], Iterator[_Row]], files: Files, split: str) -> Iterator[Example]:
-    # Unanswerable questions were added later: their ids begin with 5a, and they come last in their paragraph.
+    # Shuffled, because unanswerable questions have ids that begin with 5a and come last in their paragraph.
     examples = shuffled_within(1, f"squad2.{split}", _read(rows, files, split))
     return (replace(example, answers=example.answers or (_UNANSWERABLE,)) for example in examples)
 

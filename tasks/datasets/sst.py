@@ -20,7 +20,7 @@ _FINE_LABELS = ("very negative", "negative", "neutral", "positive", "very positi
 
 
 def _csv_rows(kind: str, files: Files, split: str) -> Iterator[tuple[int, str]]:
-    """Yield (label number, sentence). `kind` is part of the file name: `binary` or `fine`."""
+    """Yield a (label number, sentence) pair for each row. `kind` is part of the file name: `binary` or `fine`."""
     for row in csv_records(files.path(f"{_UPSTREAM[split]}_{kind}_sent.csv")):
         yield int(row.choice("label", tuple("01" if kind == "binary" else "01234"))), row.text("sentence")
 

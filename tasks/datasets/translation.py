@@ -132,9 +132,7 @@ def _read(direction: _Direction, named: str, files: Files, split: str) -> Iterat
 
 @dataclass(frozen=True)
 class _Slice:
-    """The position of an IWSLT 2016 test set within the IWSLT 2017 test set, which combines the sets of
-    2010 to 2015.
-    """
+    """The position of an IWSLT 2016 test set within the IWSLT 2017 test set, which combines the sets of 2010–2015."""
 
     start: int
     english: str

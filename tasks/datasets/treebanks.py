@@ -140,9 +140,6 @@ def _bracketed(path: Path) -> Iterator[tuple[str, str]]:
         raise DataError(f"{path.name} does not have the same number of opening and closing brackets.")
 
 
-# The tasks
-
-
 def _read_columns(files: Files, split: str) -> Iterator[Example]:
     for section in _POS_SECTIONS[split]:
         for index, sentence in enumerate(conllu_sentences(files.path(f"wsj_{section:02}.conllu"))):

@@ -104,7 +104,10 @@ class Downloads:
         return self.folder / file.name
 
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> str | None:
-        """Return the URL that a downloaded file came from, or None if it is damaged or not from one of `urls`."""
+        """Return the URL that a downloaded file came from, or None if the file has to be downloaded.
+
+        It has to be downloaded if it is missing, damaged or not from one of `urls`, and always if `force` is set.
+        """
         path = self.path(file)
         try:
             note = read_json(_note(path))

@@ -148,7 +148,7 @@ class HfPredictor:
                     "again."
                 ) from error
             lacks_memory, reason = is_no_memory(error), f"{type(error).__name__}: {excerpt(str(error))}"
-        if lacks_memory:  # only now, because the error kept tensors in memory
+        if lacks_memory:  # after the `except` block, because the error kept tensors in memory
             free()
             reason = f"a prompt of {len(batch[0].ids):,} tokens does not fit in memory, even in a batch of 1"
         if len(batch) == 1:
@@ -421,9 +421,7 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""Cache of file digests by path, inode, size and times, so that each file is read only once per
-process.
-"""
+"""Cache of file digests by path, inode, size and times, so that each file is read only once per process."""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Score labels by their likelihood after the prompt, whose keys and values are computed once.
+"""Score labels by their likelihood after the prompt. The prompt's attention keys and values are computed only once.
 
 The prompt is tokenized together with each label. If the prompt has n tokens when tokenized alone,
 the label begins after the first n tokens. To score a label without a prompt, the BOS token takes
@@ -99,7 +99,7 @@ class ChoiceScorer:
             place = {"position_ids": (mask.cumsum(-1) - 1).clamp_min(0)} if "position_ids" in takes else {}
             last = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
             output = model(input_ids=ids, attention_mask=mask, use_cache=True, **place, **last)
-            scores = output.logits[:, -1:].float().log_softmax(-1)[owner]  # (rows, 1, vocabulary)
+            scores = output.logits[:, -1:].float().log_softmax(-1)[owner]  # (labels, 1, vocabulary)
             more, seen = padded(self.loaded, [rest[:-1] for rest in rests], left=False).values()
             if more.shape[1]:
                 cache = output.past_key_values

@@ -448,7 +448,7 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
     """Return the scores for the first generated token, as a float32 tensor of shape (batch, vocabulary)."""
     import torch
 
-    # Any tokens work if all prompts start with the same ones.
+    # Any tokens work, as long as all prompts start with the same tokens.
     rows = [[id_ % loaded.tokens for id_ in range(7, 7 + length)] for length in lengths]
     with torch.inference_mode():
         made = loaded.model.generate(

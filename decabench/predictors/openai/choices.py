@@ -34,9 +34,7 @@ _ENDS: Mapping[_End, str] = {
     "length": "length|max_|limit|window",
     "stop": "stop|end|eos|complete|finish|done",  # stop (OpenAI), end_turn (Anthropic), eos_token (TGI)
 }
-"""Regular expressions that match a finish_reason, keyed by how the answer ended. The first match is
-used.
-"""
+"""Regular expressions that match a finish_reason, keyed by how the answer ended. The first match is used."""
 
 LARGEST_COUNT = 10**9
 """The largest plausible token count. Larger counts are ignored."""
@@ -107,7 +105,9 @@ def parse_likelihoods(
 ) -> tuple[Answer, str]:
     """Parse the likelihoods of labels from a reply that repeats the prompts with log-probabilities.
 
-    Each prompt ends with a label. Raises UnreadableReplyError if log-probabilities are missing.
+    Each prompt ends with a label. `alone` contains the log-likelihoods of labels without the prompt. Also returns
+    an empty string in place of an unknown finish_reason, to match `parse_answer`. Raises UnreadableReplyError if
+    log-probabilities are missing.
     """
     replies = content.get("choices")
     given = [each for each in replies if isinstance(each, dict)] if isinstance(replies, list) else []

@@ -44,7 +44,7 @@ from decabench.text import excerpt
 T = TypeVar("T")
 
 LONGEST_PAUSE = 600.0
-"""The maximum wait for a Retry-After header, in seconds. Longer waits are shortened to this."""
+"""The longest wait, in seconds, that a Retry-After header can request. Longer waits are shortened."""
 
 LONGEST_BACK_OFF = 60.0
 """The longest pause between attempts, in seconds, unless the server sends a Retry-After header."""
@@ -202,7 +202,7 @@ class Client:
         self._clock = clock or RequestClock()
         self._key = key
         self.redact = key.redact
-        """Removes the key from a string. Answers are recorded, and a server may repeat the key in them."""
+        """Removes the key and header values from a string, because answers are recorded and may repeat them."""
         self._pace = Pace(self._clock, options.requests_per_minute)
         self._slots = asyncio.Semaphore(self.concurrency)
         self._limit_name = "max_tokens"
@@ -236,9 +236,10 @@ class Client:
     ) -> Answer:
         """Send a POST request, retrying until the reply contains an answer.
 
-        Raises UnansweredError, FilteredError or PromptOverflowError if only this question fails, and
-        ModelError if all other questions would fail too. Raises UnsupportedError if the status of the reply
-        is in `unsupported`, which means that the server rejects the parameters.
+        `parse` returns the answer in a reply, and the finish_reason if it isn't recognized. Raises
+        UnansweredError, FilteredError or PromptOverflowError if only this question fails, and ModelError if
+        all other questions would fail too. Raises UnsupportedError if the status of the reply is in
+        `unsupported`, which means that the server rejects the parameters.
         """
         for tried in range(1, self._retries + 2):
             try:

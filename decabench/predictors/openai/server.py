@@ -61,9 +61,7 @@ _OWN = {
 """Parameters that --body can't set, each with the option to use instead or the reason."""
 
 CHARACTERS_PER_TOKEN = 4
-"""The number of characters per token, used to estimate a prompt's length until the server has counted
-its tokens.
-"""
+"""The number of characters per token, used to estimate a prompt's length until the server has counted its tokens."""
 
 CUTS = 6
 """The maximum number of times to shorten a context if the server rejects the prompt as too long."""
@@ -275,9 +273,9 @@ class OpenAIPredictor:
     window: int
     """The maximum number of questions in progress, including those waiting for a slot or a retry."""
     ways: list[str] = field(default_factory=list)
-    """Ways to enforce valid answers that the server hasn't rejected, in the order in which they are tried."""
+    """The entries of `_WAYS` that the server hasn't rejected, in the order in which they are tried."""
     heeded: set[str] = field(default_factory=set)
-    """Ways to enforce valid answers that the server has accepted, and `_ONE_BY_ONE` if it rejects lists of prompts."""
+    """The entries of `_WAYS` that the server has accepted, and `_ONE_BY_ONE` if it rejects lists of prompts."""
     alone: dict[str, float] = field(default_factory=dict)
     """The log-likelihood of each label if the prompt is only the template's `Answer:`."""
 
