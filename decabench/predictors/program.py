@@ -280,7 +280,8 @@ def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
         keys = ", ".join(quoted(str(key), 30) for key in list(row)[:5])
         raise ValueError(f"the line has no 'answer'; its keys are {keys}")
     text = row["answer"]
-    answer = answer_from(well_formed(text) if isinstance(text, str) else text, {"finish": "stop", **row})
+    details = {"finish": "stop", **row, "choices": ()}  # a program may use this name for something else
+    answer = answer_from(well_formed(text) if isinstance(text, str) else text, details)
     if answer.context_kept is not None and answer.context_kept[1] > length:
         raise ValueError(
             f"context_kept is {row['context_kept']}, but the context has only {length} characters"

@@ -278,14 +278,17 @@ def _read_choices(value: Any) -> tuple[Choice, ...]:
 
     Raises ValueError for an invalid label or likelihood.
     """
-    found = []
-    for each in value:
-        choice = each if isinstance(each, Choice) else Choice(*each)
-        numbers = (choice.total, choice.alone if choice.alone is not None else 0.0)
-        if not isinstance(choice.label, str) or not all(map(math.isfinite, numbers)):
-            raise ValueError(f"a choice must have a text label and finite likelihoods, unlike {_shown(each)}")
-        found.append(choice)
-    return tuple(found)
+    try:
+        found = tuple(each if isinstance(each, Choice) else Choice(*each) for each in value)
+        numbers = [number for each in found for number in (each.total, each.alone or 0.0)]
+        is_valid = all(isinstance(each.label, str) for each in found) and all(map(math.isfinite, numbers))
+    except TypeError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"choices must be a list of text labels with finite likelihoods, unlike {_shown(value)}"
+        )
+    return found
 
 
 def _middle_cut(text: str) -> str:

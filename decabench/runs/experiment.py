@@ -289,6 +289,11 @@ def read_experiments(
         return [read_experiment(source, settings)]
     if not isinstance(models, list) or not models or not all(isinstance(model, Mapping) for model in models):
         raise DecabenchError("'models' must be a list of tables. Write [[models]] above each table.")
+    for table in (content, *models):
+        if not isinstance(predict := table.get("predict", {}), Mapping):
+            raise DecabenchError(f"'predict' is {predict!r}, but must be a table.")
+        if not isinstance(seeds := table.get("seeds", []), list):
+            raise DecabenchError(f"'seeds' is {seeds!r}, but must be a list of numbers, such as [0, 1, 2].")
     runs = [(model, seed) for model in models for seed in model.get("seeds", [None])]
     found = []
     for model, seed in runs:

@@ -150,6 +150,7 @@ def unusable(why):
         ({"answer": ""}, Answer("")),
         ({"answer": " a\nb "}, Answer(" a\nb ")),
         ({"answer": "a", "more": [1]}, Answer("a")),
+        ({"answer": "A", "choices": ["A", "B"]}, Answer("A")),
         ({"answer": "a", "finish": "length"}, Answer("a", "length")),
         ({"answer": "a", "context_kept": [0, 4]}, Answer("a", context_kept=(0, 4))),
         ({"answer": "a", "context_kept": [0, 10]}, Answer("a")),

@@ -12,7 +12,7 @@ import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError
 from decabench.runs import forecast, read_experiment
-from decabench.runs.experiment import find_setting
+from decabench.runs.experiment import find_setting, read_experiments
 from decabench.tasks.preparation import SAMPLE_FOLDER
 
 
@@ -272,3 +272,15 @@ def test_types_and_places_are_those_of_a_file(settings, sentence):
     """It said `expected int | null, got str`, and proposed limit for split (found by a reader)."""
     with pytest.raises(DecabenchError, match=re.escape(sentence)):
         read_experiment({"predictor": "majority", "output": "s"}, settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ({"seeds": 3}, "'seeds' is 3, but must be a list of numbers"),
+        ({"predict": "hf:gpt2"}, "'predict' is 'hf:gpt2', but must be a table"),
+    ],
+)
+def test_values_of_a_wrong_type_in_a_list_of_models(model, sentence):
+    with pytest.raises(DecabenchError, match=re.escape(sentence)):
+        read_experiments({"predictor": "majority", "output": "s", "models": [model]})

@@ -308,6 +308,12 @@ class OpenAIPredictor:
                     f"The prompt has {counted} tokens even after the context was cut. --max-prompt-tokens allows "
                     f"{limit}."
                 )
+            except FilteredError as error:
+                self.client.say_once(
+                    "filter",
+                    f"A content filter on the server blocked a prompt, so the answer counts as refused: {error}.",
+                )
+                return self._check(asked, Answer("", "refused"))
             except PromptOverflowError as error:
                 # The server's limit includes the answer.
                 total, reason = error.overflow.limit, str(error)
@@ -464,22 +470,15 @@ class OpenAIPredictor:
         path = "/chat/completions" if _asks_chat(self.options) else "/completions"
         limit = None if "max_tokens" in self.options.omit else self._max_new_tokens(asked)
         more = self.options.reasoning_room
-        try:
-            answer = await self.client.ask(path, body, limit, unsupported=unsupported)
-            if limit and more and is_cut_in_reasoning(answer):
-                self.client.say_once(
-                    "reasoning",
-                    f"{self.client.model} used up {limit:,} tokens while reasoning. decabench asks these questions "
-                    f"again with {more:,} more tokens. To set another limit, use --max-new-tokens.",
-                )
-                asked.discarded.append(answer)
-                answer = await self.client.ask(path, body, limit + more, unsupported=unsupported)
-        except FilteredError as error:
+        answer = await self.client.ask(path, body, limit, unsupported=unsupported)
+        if limit and more and is_cut_in_reasoning(answer):
             self.client.say_once(
-                "filter",
-                f"A content filter on the server blocked a prompt, so the answer counts as refused: {error}.",
+                "reasoning",
+                f"{self.client.model} used up {limit:,} tokens while reasoning. decabench asks these questions "
+                f"again with {more:,} more tokens. To set another limit, use --max-new-tokens.",
             )
-            return Answer("", "refused")
+            asked.discarded.append(answer)
+            answer = await self.client.ask(path, body, limit + more, unsupported=unsupported)
         return self._redacted(answer)
 
     def _redacted(self, answer: Answer) -> Answer:

@@ -64,6 +64,14 @@ def test_the_likeliest_label_is_the_answer_and_all_scores_are_kept(run):
     assert (predictor["protocol"], predictor["choices_by"]) == ("choices", "characters")
 
 
+def test_a_filtered_prompt_counts_as_refused(run):
+    filtered = fault(400, "The response was filtered.", code="content_filter", param="prompt")
+    with serving(lambda seen: filtered if seen.number % 8 == 0 else likelihoods(seen.body)) as server:
+        lines, _ = run(server, "choices")
+    assert len(lines) == 32 and {line["answer"] for line in lines} == {"negative", ""}
+    assert all((line.get("finish") == "refused") == (not line["answer"]) for line in lines)
+
+
 @pytest.mark.parametrize(
     "refusal",
     [fault(400, "Only no echo is supported"), Say({"choices": [{"text": "positive", "logprobs": None}]})],
