@@ -294,7 +294,7 @@ def _read_answers(path: Path, ids: list[str]) -> tuple[list[str], dict[int, Answ
     The lines are keyed by example index. Returns None if the file can't be read or is invalid.
     """
     try:
-        read = AlignedAnswers.read_plain(path, ids) or AlignedAnswers.read(read_lines(path, _LIMITS), ids)
+        read = AlignedAnswers.read(read_lines(path, _LIMITS), ids)
     except (DecabenchError, OSError, KeyError):
         return None
     texts = [""] * len(ids)

@@ -46,7 +46,6 @@ from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
     AnswerReader,
-    Marks,
     PredictionFile,
     Submission,
     texts_digest,
@@ -170,8 +169,6 @@ class Job:
     def read(self, file: PredictionFile) -> AlignedAnswers:
         """Read an answer file. Raises _FaultyFileError if it has faults."""
         marks, ids = self.submission.info.marks(file.task, file.split, file.variant), ids_of(self.references)
-        if marks == Marks() and (plain := AlignedAnswers.read_plain(file.path, ids)):
-            return plain
         reader = AnswerReader(file, ids, marks)
         aligned = AlignedAnswers.read(reader, ids)
         if reader.fault_count:

@@ -22,6 +22,8 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from decabench.errors import SubmissionError
 from decabench.files import import_zstd, require_machine
 from decabench.metrics import REFUSED
@@ -196,10 +198,12 @@ class AnswerLine(NamedTuple):
         return (self.raw if kind == "raw" and self.raw is not None else self.answer) or ""
 
 
-_PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""Matches most lines that `write_predictions` writes. Matching is several times faster than parsing JSON."""
-_NOTHING_MORE = ((), None, "", "stop", None, None, (), None)
-"""The default values of `AnswerLine`, starting with `problems`. Passing them explicitly is faster."""
+class _PlainLine(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    id: str
+    answer: str
+
+
+_PLAIN = msgspec.json.Decoder(_PlainLine)
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -256,14 +260,15 @@ def _describe_whole(raw: bytes) -> str:
 
 
 def _parse_plain(number: int, raw: bytes) -> AnswerLine | None:
-    if plain := _PLAIN.fullmatch(raw):
-        try:
-            id_, answer = plain[1].decode(), plain[2].decode()
-        except UnicodeDecodeError:
-            return None
-        if answer and not answer.isspace():
-            return AnswerLine(number, id_, answer, *_NOTHING_MORE)
-    return None
+    """Parse a line with only an id and an answer, as most are, five times as fast as `_parse_line`."""
+    if raw.count(b'"') != 8:  # a line with another key, a repeated key or an escaped quotation mark has more
+        return None
+    try:
+        plain = _PLAIN.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    is_blank = not plain.answer or plain.answer.isspace()
+    return None if is_blank else AnswerLine(number, plain.id, plain.answer)
 
 
 def _parse_line(number: int, raw: bytes) -> AnswerLine:
@@ -621,6 +626,9 @@ class AnswerReader:
 
 # Whole files
 
+_NOTHING_MORE = AnswerLine(0, None, None)[4:]
+"""The details of a line that has none."""
+
 
 def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
     """Return the `sha256:` digest of the lines `["id","answer"]` as UTF-8 JSON, sorted by id."""
@@ -631,14 +639,6 @@ def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
         digest.update(some.encode())
     return f"sha256:{digest.hexdigest()}"
 
-
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
-"""Matches control characters that JSON strings can't contain, except newlines. They include the
-carriage returns of Windows line endings.
-"""
-_MOST_PLAIN = 1 << 26
-_LONGEST_PLAIN = _LIMITS.line_bytes // 8
-"""The maximum line length, in characters, for `AlignedAnswers.read_plain`."""
 
 _MOST_SHARED = 10_000
 """The maximum number of distinct strings to store for reuse. In tasks with more distinct
@@ -676,7 +676,7 @@ class AlignedAnswers:
             look_up = shared.setdefault if len(shared) < _MOST_SHARED else shared.get
             answer = line.answer or ""
             found[place] = answer = look_up(answer, answer)
-            if line[4:] != _NOTHING_MORE[1:]:
+            if line[4:] != _NOTHING_MORE:
                 details[place] = line._replace(
                     id=ids[place], answer=answer, rule=look_up(line.rule, line.rule)
                 )
@@ -685,43 +685,6 @@ class AlignedAnswers:
             return cls(range(len(ids)), answers, details)
         kept = [at for at, answer in enumerate(found) if answer is not None]
         return cls(kept, answers, {new: details[old] for new, old in enumerate(kept) if old in details})
-
-    @classmethod
-    def read_plain(cls, path: Path, ids: Sequence[str]) -> AlignedAnswers | None:
-        """Read a file in the format of `write_predictions`, with lines in the order of `ids`.
-
-        Returns None for any other file, including any file with faults; such files are checked line by
-        line instead, which takes twice as long. The file can be compressed.
-        """
-        most = min(_MOST_PLAIN, _SLACK_BYTES + len(ids) * _ANSWER_BYTES)  # as in AnswerReader
-        try:
-            with _open(path) as file:
-                content = file.read(most + 1)
-            text = content.decode()
-        except (OSError, ValueError, EOFError, zlib.error, import_zstd().ZstdError):
-            return None  # reading the file line by line describes the fault
-        if len(content) > most:
-            return None
-        *lines, end = text.split("\n")
-        if end or not lines or len(lines) != len(ids) or max(map(len, lines)) > _LONGEST_PLAIN:
-            return None
-        if _CONTROL.search(text) or '"' in (all_ids := "".join(ids)) or "\\" in all_ids:
-            return None
-        answers: list[str] = []
-        details: dict[int, AnswerLine] = {}
-        for place, (id_, line) in enumerate(zip(ids, lines, strict=True)):
-            head = f'{{"id": "{id_}", "answer": "'
-            answer = line[len(head) : -2]
-            if line == f'{head}{answer}"}}' and '"' not in answer and "\\" not in answer:
-                answers.append(answer)
-                continue
-            found = _parse_line(place + 1, line.encode())
-            if found.problems or found.id != id_:
-                return None
-            answers.append(found.answer or "")
-            if found[4:] != _NOTHING_MORE[1:]:
-                details[place] = found
-        return cls(range(len(ids)), answers, details)
 
     def only(self, kept: Sequence[int]) -> AlignedAnswers:
         """Return the answers at the given positions, in order."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from decabench.errors import SubmissionError
 from decabench.submission.answers import (
-    AlignedAnswers,
     AnswerLine,
     AnswerReader,
     Limits,
@@ -31,54 +30,6 @@ def packed(data, compress):
     if compress is None:
         return data
     return gzip.compress(data) if compress == "gz" else zstandard.compress(data)
-
-
-@pytest.mark.parametrize(
-    ("second", "is_plain"),
-    [
-        ('{"id": "b", "answer": "é \\"y\\" \\n"}\n', True),
-        ('{"id": "b", "answer": " "}\n', True),
-        ('{"id": "b", "answer": ""}\n', True),
-        ('{"id": "b", "answer": "y"}', False),
-        ('{"id": "b", "answer": "y"}\n\n', False),
-        ('x{"id": "b", "answer": "y"}\n', False),
-        ('{"id": "c", "answer": "y"}\n', False),
-        ('{"id": "b", "answer": "y", "raw": "z"}\n', True),
-        ('{"answer": "y", "id": "b", "finish": "length", "rule": "label"}\n', True),
-        ('{"id": "b", "answer": "y"}\r\n', False),
-        ('{"id": "b", "answer": "}\n', False),
-        ('{"id": "b", "answer": "y", "finish": "end"}\n', False),
-        ('{"id": "c", "answer": "y", "raw": "z"}\n', False),
-        ("\n", False),
-        ('{"id": "b", "answer": "\\ud800"}\n', False),
-        ('{"id": "b", "answer": "\\x"}\n', False),
-    ],
-)
-@pytest.mark.parametrize("compress", [None, "gz", "zst"])
-def test_plain_files_are_read_like_any_other_file(tmp_path, second, is_plain, compress):
-    path = prediction_file(tmp_path, f'{{"id": "a", "answer": "x"}}\n{second}'.encode(), compress).path
-    plain = AlignedAnswers.read_plain(path, ["a", "b"])
-    assert (plain is not None) == is_plain
-    if is_plain:
-        assert plain == AlignedAnswers.read(read_lines(path), ["a", "b"])
-
-
-@pytest.mark.parametrize("compress", ["gz", "zst"])
-def test_damaged_files_are_not_plain(tmp_path, compress):
-    path = prediction_file(tmp_path, b'{"id": "a", "answer": "x"}\n' * 9, compress).path
-    path.write_bytes(path.read_bytes()[:-2])  # the answers are still complete
-    assert AlignedAnswers.read_plain(path, ["a"] * 9) is None
-
-
-@pytest.mark.parametrize("compress", [None, "zst"])
-def test_a_plain_file_that_is_far_larger_than_its_answers_can_be(tmp_path, compress):
-    ids = [f"a{number}" for number in range(40)]
-    lines = "".join(f'{{"id": "{id_}", "answer": "{"x" * 100_000}"}}\n' for id_ in ids)
-    file = prediction_file(tmp_path, lines.encode(), compress)
-    reader = AnswerReader(file, ids)
-    list(reader)
-    assert "too-large" in reader.reason
-    assert AlignedAnswers.read_plain(file.path, ids) is None
 
 
 def prediction_file(folder, data, compress=None):
