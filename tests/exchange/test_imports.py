@@ -115,14 +115,14 @@ def test_samples_of_lm_eval(bring, home):
     assert evaluate(done.folder, tasks="squad", home=home).tasks["squad"].answers["not_in_context"] == 6
 
 
-@pytest.mark.parametrize(
-    "name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl", "mutual_info_0.4.2.jsonl"]
-)
-def test_choices_of_lm_eval(bring, name):
-    """Written by lm-eval 0.4.13 and by 0.4.2, which writes an array and orders acc_mutual_info differently."""
-    text = (FILES / name).read_text()
-    samples = json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
-    done = bring(FILES / name, "sst", "lm-eval", partial=True)
+@pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.parametrize("name", ["samples_sst_choice.jsonl", "samples_sst_mutual_info.jsonl"])
+def test_choices_of_lm_eval(bring, tmp_path, name, is_array):
+    """Written by lm-eval 0.4.13. Version 0.4.2 writes an array."""
+    samples = list(map(json.loads, (FILES / name).read_text().splitlines()))
+    path = tmp_path / name
+    path.write_text(json.dumps(samples, indent=4) if is_array else (FILES / name).read_text())
+    done = bring(path, "sst", "lm-eval", partial=True)
     found = answers(done.folder, "sst")
     assert (
         "by id, and their texts agree; answers are the likeliest choices, as in lm-eval's acc" in done.words
