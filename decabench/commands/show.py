@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -365,23 +365,9 @@ def _colored(text: str, shared: set[int], style: str) -> Text:
     from rich.text import Text
 
     made = Text()
-    for number, (part, is_word) in enumerate(_parts(text)):
-        made.append(terminal_safe(part), style if is_word and number // 2 not in shared else None)
+    for at, part in enumerate(re.split(r"(\S+)", text)):  # spaces and words in turn
+        made.append(terminal_safe(part), style if at % 2 and at // 2 not in shared else None)
     return made
-
-
-def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Split a text into whitespace and words, and yield each part with whether it is a word.
-
-    The parts alternate, starting with whitespace, which may be empty. Word n (counted from 0) is part
-    2n + 1.
-    """
-    at = 0
-    for found in re.finditer(r"\S+", text):
-        yield text[at : found.start()], False
-        yield found[0], True
-        at = found.end()
-    yield text[at:], False
 
 
 # In the browser

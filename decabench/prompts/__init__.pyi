@@ -24,6 +24,7 @@ from .messages import make_prompting as make_prompting
 from .messages import show as show
 from .shots import Shot as Shot
 from .shots import select_shots as select_shots
+from .tagged import is_in_context as is_in_context
 from .templates import BUILT_IN as BUILT_IN
 from .templates import TemplateError as TemplateError
 from .templates import TemplateSet as TemplateSet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
@@ -11,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from decabench.metrics import Item, Metric, count_faults, fold_label
+from decabench.prompts import is_in_context
 from decabench.scoring.results import Calibration, ConfidenceBin, SampleScores
 from decabench.submission import AnswerLine
 from decabench.tasks import Tags, Tree
@@ -59,17 +59,8 @@ def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> b
     Also returns True if the whole context contains none of the gold answers.
     """
     shown = context[slice(*kept)]
-    before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
-    return not before or any(gold == _ALWAYS or _holds(shown, gold) for gold in before)
-
-
-def _holds(text: str, gold: str) -> bool:
-    return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
-
-
-def _holds_words(text: str, words: str) -> bool:
-    pattern = r"\s+".join(re.escape(word) for word in words.split())
-    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
+    before = [gold for gold in golds if gold == _ALWAYS or is_in_context(gold, context)]
+    return not before or any(gold == _ALWAYS or is_in_context(gold, shown) for gold in before)
 
 
 # Several samples of an answer, and label probabilities

@@ -174,7 +174,8 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
             table.pop(key, None)
     predictor: dict[str, Any] = {}
     try:
-        predictor = json.loads(json.dumps(table.get("predictor", {}), default=_date_text, allow_nan=False))
+        plain = json.dumps(table.get("predictor", {}), default=lambda time: time.isoformat(), allow_nan=False)
+        predictor = json.loads(plain)
     except ValueError:
         note("predictor", "'predictor' must contain only finite numbers, strings, lists and tables")
     data = by_dotted_key(table.get("data", {}))
@@ -184,25 +185,28 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
                 key,
                 f'the data entry {quoted(key)} must be "sha256:" followed by 64 hex digits, but is {_shown(value)}',
             )
-    marks: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, (count, reason, least) in _MARKS.items():
-        entries, known = _entries(table.get(name, {})), (count, "of", reason)
+    marks: dict[str, dict[str, dict[str, Any]]] = {"partial": {}, "incomplete": {}}
+    for name, entries in marks.items():
+        count, text, least = _MARKS[name]
+        # by dotted key, so that [partial.squad.validation] works without quotes
+        for path, value in by_dotted_key(table.get(name, {})).items():
+            key, _, inner = path.rpartition(".")
+            entry = entries.setdefault(key, {})
+            if inner in (count, "of", text):
+                entry[inner] = value
+            else:
+                message = f"the field {quoted(inner)} of {name} {quoted(key)} is unknown and was ignored"
+                note(inner, message, "unknown-key")
         for key, entry in entries.items():
-            for fault in _mark_faults(entry, count, reason, least):
+            for fault in _mark_faults(entry, count, text, least):
                 note(name, f"the {name} entry {quoted(key)} {fault}")
-            for unknown in sorted(entry.keys() - set(known)):
-                message = f"the field {quoted(unknown)} of {name} {quoted(key)} is unknown and was ignored"
-                note(unknown, message, "unknown-key")
-        marks[name] = {
-            key: {field: entry[field] for field in known if field in entry} for key, entry in entries.items()
-        }
     for key in (key for key in table if key not in _FIELDS):
         note(key, f"the field {quoted(key)} is unknown and was ignored", "unknown-key")
     if not all(fault.code in WARNINGS for fault in faults):
         return None, faults
-    plain = {key: value for key, value in table.items() if key in _FIELDS and key != "format"}
-    plain |= {"predictor": predictor, "data": data, "date": str(table.get("date", "")), **marks}
-    return SubmissionInfo(**{**plain, "authors": tuple(table.get("authors", ()))}), faults
+    fields = {key: value for key, value in table.items() if key in _FIELDS and key != "format"}
+    fields |= {"predictor": predictor, "data": data, "date": str(table.get("date", "")), **marks}
+    return SubmissionInfo(**{**fields, "authors": tuple(table.get("authors", ()))}), faults
 
 
 _KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[=.\]]""")
@@ -230,24 +234,6 @@ def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) ->
         yield f"has {count} = {entry[count]}, but {count!r} must be {most} 'of' ({entry['of']})"
     if not isinstance(entry.get(text, ""), str):
         yield f"has an invalid {text!r} ({_shown(entry[text])}); use a string in quotes"
-
-
-def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
-    """Return nested tables by dotted key, so that `[partial.squad.validation]` works without quotes."""
-    found: dict[str, dict[str, Any]] = {}
-    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    if above and (plain or not table):
-        found[above.removesuffix(".")] = plain
-    for key, value in table.items():
-        if isinstance(value, dict):
-            found |= _entries(value, f"{above}{key}.")
-        elif not above:
-            found[key] = {}
-    return found
-
-
-def _date_text(value: datetime.date | datetime.time) -> str:
-    return value.isoformat()
 
 
 def _is_date(value: Any) -> bool:

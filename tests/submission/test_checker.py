@@ -121,8 +121,12 @@ FILES = {
         [("unknown-key", TOML, 3), ("unknown-key", TOML, 4)],
     ),
     "marks without numbers": (
-        {TOML: toml('[partial."squad.validation"]', '[incomplete."squad.test"]', "failed = true", "of = 0")},
-        [("bad-metadata", TOML, 3)] * 2 + [("bad-metadata", TOML, 4)] * 2,
+        {
+            TOML: toml(
+                "[partial.squad.validation]", "x = 1", "[incomplete.squad.test]", "failed = true", "of = 0"
+            )
+        },
+        [*[("bad-metadata", TOML, 3)] * 2, *[("bad-metadata", TOML, 5)] * 2, ("unknown-key", TOML, 4)],
     ),
     "a limited run of all": (
         {TOML: toml("[partial.squad.validation]", "answered = 2", "of = 2")},
