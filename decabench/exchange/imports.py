@@ -6,9 +6,8 @@ an import; `decabench check` reports them.
 
 from __future__ import annotations
 
-import json
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
 from decabench.exchange.foreign_files import FORMATS, frame_answers, open_foreign
 from decabench.exchange.foreign_rows import ForeignAnswer, ForeignFile, Places
-from decabench.exchange.row_matching import Examples, MatchedRows, RefusedImportError, match_rows
+from decabench.exchange.row_matching import Examples, MatchedRows, match_rows
 from decabench.exchange.text_matching import letters_of
 from decabench.files import (
     Paths,
@@ -42,8 +41,6 @@ from decabench.prompts import (
 from decabench.submission import (
     METADATA_NAME,
     CheckReport,
-    Fault,
-    Limits,
     SubmissionInfo,
     changed_answers,
     check_submission,
@@ -168,8 +165,6 @@ def import_answers(
         raise DecabenchError("--reasoning-tags applies only to extracted answers. Add --extract.")
     replaced: set[str] = set()
     lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings, replaced))
-    if faults := list(_unwritable(lines, given.title, matched.rows)):
-        raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings, replaced)
     about = _describe(given, matched, words, settings)
     pair, others = (chosen.name, split), {}
@@ -392,23 +387,6 @@ def _lines(
         if row.finish != "stop":
             line["finish"] = row.finish
         yield line
-
-
-def _unwritable(
-    lines: Iterable[Mapping[str, Any]], name: str, rows: Mapping[str, ForeignAnswer]
-) -> Iterator[Fault]:
-    most = Limits().line_bytes
-    for line in lines:
-        row = rows[line["id"]].line
-        try:
-            size = len(json.dumps(line, ensure_ascii=False).encode()) + 1
-        except UnicodeEncodeError:
-            fault, reason = "bad-encoding", "contains half of a surrogate pair, which is not a character"
-        else:
-            if size <= most:
-                continue
-            fault, reason = "too-large", f"takes {size:,} bytes, but at most {most:,} are allowed"
-        yield Fault(fault, f"the answer to {quoted(line['id'])} {reason}", name, row)
 
 
 def _write(

@@ -264,8 +264,8 @@ def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ("\\ud800", "contains half of a surrogate pair"),
-        ("x" * (1 << 20), "bytes, but at most 1,048,576 are allowed"),
+        ("\\ud800", "was not written: bad-encoding: half of a surrogate pair"),
+        ("x" * (1 << 20), "was not written: too-large"),
     ],
 )
 def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes(
@@ -273,12 +273,11 @@ def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes
 ):
     done = bring(write_csv(tmp_path / "good.csv", golds("squad")), "squad", "csv")
     before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
-    first, second, *_ = golds("squad")
+    first = next(iter(golds("squad")))
     path = tmp_path / "bad.json"
-    path.write_text(f'{{"{first}": "{answer}", "{second}": "{answer}"}}')
-    with pytest.raises(RefusedImportError, match=says) as caught:
+    path.write_text(f'{{"{first}": "{answer}"}}')
+    with pytest.raises(SubmissionError, match=says):
         bring(path, "squad", "squad", force=True)
-    assert len(caught.value.faults) == 2
     assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
 
 
