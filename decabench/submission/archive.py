@@ -7,13 +7,11 @@ not trusted. Sizes are counted while unpacking. Modes, owners and times are igno
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from decabench.archives import DAMAGE, LargeArchiveError, archive_members
-from decabench.errors import DecabenchError, StorageError, SubmissionError
-from decabench.files import explain_refusal, read_errors
+from decabench.errors import DecabenchError, SubmissionError
+from decabench.files import read_errors, storage_errors
 from decabench.text import quoted
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
@@ -69,14 +67,14 @@ def unpack(
                         raise refusal(f"it contains {quoted(name)} more than once")
                     are_files[name] = is_last
                 target = into.joinpath(*parts)
-                with _writing(path, into):
+                with storage_errors(into, "TMPDIR"):
                     (target.parent if is_file else target).mkdir(parents=True, exist_ok=True)
                 if is_file:
-                    with _writing(path, into):
+                    with storage_errors(into, "TMPDIR"):
                         handle = open(target, "xb", buffering=0)  # unbuffered, so closing it can't fail
                     with handle:
                         while chunk := member.read(_CHUNK):
-                            with _writing(path, into):
+                            with storage_errors(into, "TMPDIR"):
                                 while chunk:
                                     chunk = chunk[handle.write(chunk) :]
     except DecabenchError:
@@ -89,15 +87,6 @@ def unpack(
             f"{path.name} is damaged, or its suffix does not match the kind of archive ({reason}). "
             "Pack the archive again."
         ) from error
-
-
-@contextmanager
-def _writing(path: Path, folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = explain_refusal(error, "written", folder, "Set TMPDIR to another folder")
-        raise StorageError(f"{path.name} was not unpacked. {reason}") from error
 
 
 def _parts(name: str) -> list[str]:
