@@ -26,7 +26,6 @@ from .examples import answer_flags as answer_flags
 from .examples import describe_parting as describe_parting
 from .examples import examples_frame as examples_frame
 from .examples import find_courses as find_courses
-from .examples import open_examples as open_examples
 from .pairs import PairTests as PairTests
 from .pairs import compare_pairs as compare_pairs
 from .pairs import flip_signs as flip_signs

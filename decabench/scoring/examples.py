@@ -7,30 +7,21 @@ These files show which answers were right and wrong. Scores don't depend on them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import decabench
-from decabench.errors import DataError, MissingDataError, require_package
+from decabench.errors import require_package
 from decabench.metrics import Metric, Reference
-from decabench.submission import AnswerLine, BrokenFileError, Limits, numbered_lines
-from decabench.text import excerpt
-from decabench.untrusted import parse_json
+from decabench.submission import AnswerLine
 
 if TYPE_CHECKING:
     import pandas
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 FORMAT = "decabench.examples/1"
-
-_LIMITS = Limits(line_bytes=1 << 26)
 
 
 class ScoredExample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -181,42 +172,3 @@ def answer_flags(line: AnswerLine | None, text: str, form: str = "") -> tuple[st
     found = [] if line is None else line_flags(line)
     flags += ("cut" if flag == "truncated" else flag for flag in found if flag != "template")
     return (*flags, form) if form else tuple(flags)
-
-
-def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Open a file of scored examples, and return its head and an iterator over its rows.
-
-    Raises MissingDataError if the file doesn't exist, and DataError if it is damaged. Iterating can also raise
-    DataError.
-    """
-    if not path.is_file():
-        raise MissingDataError(f"There is no {path}. Run decabench evaluate first.")
-    records = _records(path)
-    return next(records), records
-
-
-def _records(path: Path) -> Iterator[Any]:
-    """Yield the head, and then the rows."""
-    number, decoder = 0, msgspec.json.Decoder(ScoredExample)
-    try:
-        with closing(numbered_lines(path, _LIMITS)) as lines:
-            for number, line in lines:
-                if line is None:
-                    raise ValueError(f"it is longer than {_LIMITS.line_bytes:,} bytes")
-                if number > 1:
-                    yield decoder.decode(line)
-                    continue
-                record = parse_json(line.decode())
-                kind = record.get("format") if isinstance(record, dict) else record
-                if kind != FORMAT:
-                    raise ValueError(
-                        f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}"
-                    )
-                yield msgspec.convert(record, ExamplesHead)
-        if not number:
-            raise ValueError("the file is empty")
-    except (ValueError, msgspec.MsgspecError, BrokenFileError) as error:
-        raise DataError(
-            f"{path} is not a valid file of scored examples: line {number}: {excerpt(str(error))}. "
-            "Run decabench evaluate again."
-        ) from error

@@ -18,12 +18,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, require_name, require_package
 from decabench.files import require_machine, write_file
 from decabench.metrics import METRICS
-from decabench.scoring.examples import (
-    ExamplesHead,
-    ScoredExample,
-    examples_frame,
-    open_examples,
-)
+from decabench.scoring.examples import ExamplesHead, ScoredExample, examples_frame
 from decabench.scoring.significance import SampledUnits, show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SUITES, TASKS, Suite, is_task_name
@@ -268,9 +263,7 @@ class Results:
     suite: Suite = DECATHLON
     """The suite that the total is computed for."""
     source: Source | None = field(default=None, compare=False)
-    """A function that returns the scored examples of a task; None if the results were parsed from a
-    string.
-    """
+    """A function that returns the scored examples of a task; None for results from a file."""
     writer: Callable[[Results, Path | None], Path] | None = field(default=None, compare=False)
     """A function that writes new results with their statistics and examples; None for results from a file."""
     unknown_tasks: tuple[str, ...] = field(default=(), compare=False)
@@ -350,8 +343,7 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from JSON text, which has no examples. Read the file with "
-                "decabench.scoring.read_results_file, or evaluate again."
+                "These results were read from a file, which has no examples. Use the results of decabench.evaluate."
             )
         return examples_frame(*self.source(task))
 
@@ -538,12 +530,8 @@ class InvalidResultsError(DataError):
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json`. The scored examples, which are stored next to the file, are read on request.
-
-    Raises InvalidResultsError if the file is invalid.
-    """
-    results = Results.from_json(read_bounded(path), str(path))
-    return replace(results, source=lambda task: open_examples(examples_path(path.parent, task)))
+    """Read a `results.json`. Raises InvalidResultsError if the file is invalid."""
+    return Results.from_json(read_bounded(path), str(path))
 
 
 def read_bounded(path: Path) -> str:

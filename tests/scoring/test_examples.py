@@ -6,7 +6,6 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,9 @@ from decabench.runs import ALL_VARIANTS
 from decabench.scoring import (
     Results,
     ScoringOptions,
-    examples_frame,
     examples_path,
     find_courses,
     find_examples,
-    open_examples,
-    read_results_file,
     read_statistics,
     score_submission,
 )
@@ -179,39 +175,6 @@ def test_changed_answers_are_scored_anew(command: Command, home: Path, submit: S
     assert {row.prediction for row in found.rows} == {"x"}
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"",
-        b"not gzip",
-        gzip.compress(b'{"format": "decabench.results/1"}\n', mtime=0),
-        gzip.compress(b'{"format": "decabench.examples/1", "task": "sst"}\n', mtime=0),
-        gzip.compress(b"[" * 100_000, mtime=0),
-    ],
-    ids=["empty", "no gzip", "another format", "no digests", "deep"],
-)
-def test_a_damaged_file_is_refused_and_done_without(
-    command: Command, home: Path, submit: Submit, damage: bytes
-) -> None:
-    folder = submit("majority", ["sst"])
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    path = examples_path(folder / "results/validation", "sst")
-    path.write_bytes(damage)
-    with pytest.raises(DataError, match=r"sst\.jsonl\.gz is not a valid file of scored examples"):
-        list(open_examples(path)[1])
-
-
-def test_a_damaged_row_names_its_line(command: Command, home: Path, submit: Submit) -> None:
-    folder = submit("majority", ["sst"])
-    command("evaluate", folder, "--home", home)
-    path = examples_path(folder / "results/validation", "sst")
-    lines = gzip.decompress(path.read_bytes()).splitlines()
-    lines[3] = b'{"id": 7, "statistics": []}'
-    path.write_bytes(gzip.compress(b"\n".join(lines)))
-    with pytest.raises(DataError, match="line 4"):
-        list(open_examples(path)[1])
-
-
 def edit_rows(path: Path, edit: Callable[[dict[str, Any], list[dict[str, Any]]], object]) -> None:
     head, rows = rows_of(path)
     edit(head, rows)
@@ -233,15 +196,6 @@ def test_a_metric_that_a_file_of_examples_names_is_never_loaded(
     done = command("show", folder, "--task", "schema", "--home", home)
     assert done.exit_code == 0, done.stderr
     assert not (tmp_path / "ran").exists()
-
-
-def test_rows_as_a_table(command: Command, home: Path, submit: Submit) -> None:
-    folder = submit("random", ["squad"])
-    command("evaluate", folder, "--home", home)
-    frame = examples_frame(*open_examples(examples_path(folder / "results/validation", "squad")))
-    score = json.loads((folder / "results/validation/results.json").read_text())["tasks"]["squad"]["score"]
-    assert len(frame) == 32 and frame["score"].mean() == pytest.approx(score, abs=1e-6)
-    assert frame["statistics.n"].sum() == 32
 
 
 def test_a_run_by_another_predictor_removes_them(command: Command, home: Path, submit: Submit) -> None:
@@ -268,24 +222,16 @@ def test_a_corpus_metric_knows_an_exact_answer(command: Command, home: Path, sub
         assert all(row["right"] for row in rows), task
 
 
-def test_examples_of_results(command: Command, home: Path, submit: Submit) -> None:
-    """The same rows, whether they come from evaluate in Python or from the file next to the results."""
-    folder = submit("random", ["sst", "squad"])
-    results = decabench.evaluate(folder, home=home)
+def test_examples_of_results(home: Path, submit: Submit) -> None:
+    results = decabench.evaluate(submit("random", ["sst", "squad"]), home=home)
     frame = results.examples("squad")
+    assert len(frame) == frame["statistics.n"].sum() == 32
     assert frame["score"].mean() == pytest.approx(results.tasks["squad"].score, abs=1e-6)
     assert list(frame.columns[:5]) == ["id", "prediction", "raw", "reasoning", "references"]
-    command("evaluate", folder, "--home", home)
-    read = read_results_file(folder / "results/validation/results.json")
-    assert read == replace(read, source=None)  # where examples come from makes no other results
-    pandas.testing.assert_frame_equal(read.examples("squad"), frame)
     with pytest.raises(UnknownNameError, match="Did you mean squad"):
         results.examples("squat")
-    with pytest.raises(MissingDataError, match="read from JSON text"):
+    with pytest.raises(MissingDataError, match="read from a file"):
         Results.from_json(results.to_json()).examples("sst")
-    examples_path(folder / "results/validation", "sst").unlink()
-    with pytest.raises(MissingDataError, match="Run decabench evaluate"):
-        read.examples("sst")
 
 
 def test_examples_of_an_archive_are_read_again_after_it_was_closed(
