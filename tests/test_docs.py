@@ -24,7 +24,7 @@ from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
-FOLLOWED = [f"predictors/{name}" for name in ("server", "python", "program", "baselines")]
+FOLLOWED = [f"predictors/{name}" for name in ("server", "python", "program")]
 FOLLOWED += [
     f"how-to/{name}" for name in ("own-answers", "own-task", "own-metric", "ci-gate", "run-file", "wordings")
 ]
