@@ -37,7 +37,8 @@ def push_card(model_index: str, repository: str) -> str:
                 data = ModelCardData(model_name=name, eval_results=results)
                 card = ModelCard(f"---\n{data.to_yaml()}\n---\n\n# {name}\n")
         about: Any = card.data  # its declared type is the base class of all kinds of cards
-        kept = [each for each in about.eval_results or () if not _replaces(each, results)]
+        replaced = set(map(_subject, results))
+        kept = [each for each in about.eval_results or () if _subject(each) not in replaced]
         about.eval_results = [*kept, *results]
         about.model_name = about.model_name or name
         made = api.upload_file(
@@ -69,5 +70,7 @@ def push_card(model_index: str, repository: str) -> str:
     return str(made.commit_url)
 
 
-def _replaces(old: Any, new: list[Any]) -> bool:
-    return any(old.is_equal_except_value(each) for each in new)
+def _subject(result: Any) -> tuple[object, ...]:
+    """Return what a result measures: the same for scores, intervals and partial runs of other answers."""
+    name = str(result.metric_name).partition(", ")[0].removesuffix(")")
+    return result.dataset_type, result.dataset_name, result.dataset_split, result.metric_type, name

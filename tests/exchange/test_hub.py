@@ -22,7 +22,7 @@ model-index:
   - task: {type: text-classification}
     dataset: {type: sst2, name: SST}
     metrics:
-    - {type: em, value: %s}
+    - {type: em, value: %s, name: 'em (decabench)', args: {interval_95: [%s, 99.0]}}
 """
 COMMIT = "1" * 40
 
@@ -92,13 +92,14 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def test_results_join_the_card_and_replace_older_ones(hub: Hub) -> None:
-    assert push_card(INDEX % 50.0, "me/mine").endswith(f"/me/mine/commit/{COMMIT}")
+    assert push_card(INDEX % (50.0, 40.0), "me/mine").endswith(f"/me/mine/commit/{COMMIT}")
     assert b"# mine" in hub.readme and b"value: 50.0" in hub.readme
     hub.readme = hub.readme.replace(b"# mine", b"# Mine\n\nMy words.").replace(
         b"---\n", b"---\nlicense: mit\n", 1
     )
-    push_card(INDEX % 60.0, "me/mine")
-    push_card((INDEX % 70.0).replace("sst2", "imdb"), "me/mine")
+    partial = (INDEX % (60.0, 50.0)).replace("(decabench)", "(decabench, 8 of 9 examples)")
+    push_card(partial, "me/mine")
+    push_card((INDEX % (70.0, 60.0)).replace("sst2", "imdb"), "me/mine")
     text = hub.readme.decode()
     assert "My words." in text and "license: mit" in text and "value: 50.0" not in text
     assert "value: 60.0" in text and "value: 70.0" in text
@@ -107,10 +108,10 @@ def test_results_join_the_card_and_replace_older_ones(hub: Hub) -> None:
 
 def test_refusals_are_plain_and_do_not_show_the_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="Can't write to the model me/other") as refused:
-        push_card(INDEX % 50.0, "me/other")
+        push_card(INDEX % (50.0, 40.0), "me/other")
     assert "hf_secret" not in str(refused.value)
     with pytest.raises(DecabenchError, match="'a/b/c' is not a valid model name"):
-        push_card(INDEX % 50.0, "a/b/c")
+        push_card(INDEX % (50.0, 40.0), "a/b/c")
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(DecabenchError, match="Set HF_TOKEN"):
-        push_card(INDEX % 50.0, "me/mine")
+        push_card(INDEX % (50.0, 40.0), "me/mine")
