@@ -326,13 +326,6 @@ def test_results_that_are_removed_are_said(command, home, tmp_path):
     assert "Removed results whose answers have changed: " in done.stdout
 
 
-def test_a_dry_run_of_small_tasks_names_no_sample(command, home, tmp_path):
-    """Before, it said that the tokens were counted on 500 examples of a task that has 32."""
-    given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--dry-run"]
-    done = command("predict", "--predictor", "openai:http://127.0.0.1:9/v1", "--model", "m", *given)
-    assert "tokens in (estimated at four characters per token), " in done.stdout
-
-
 # A predictor that kills its process: the run can be resumed
 
 

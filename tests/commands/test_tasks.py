@@ -221,26 +221,3 @@ def test_ids_of_other_data(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert "lists no validation examples" in done.stderr.replace("\n", " ")
-
-
-def listing(path, ids, task="leaky", split="validation"):
-    """Write a list of ids without a fingerprint, as if by hand."""
-    entry = {"task": task, "split": split, "ids": ids}
-    path.write_text(json.dumps({"format": "decabench.ids/1", "splits": [entry]}))
-    return path
-
-
-@pytest.mark.filterwarnings("default:These examples are not in the scored data")
-def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
-    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
-    command("predict", "--predictor", "majority", "--output", sub, *options)
-    listed = listing(tmp_path / "some.json", ["leaky.validation.1", "a", "b", "c", "d"])
-    done = command("evaluate", "--submission", sub, "--without", listed, *options)
-    assert done.exit_code == 0, done.output
-    assert "so they can't be left out: a, b, c and 1 more" in done.stderr.replace("\n", " ")
-    listed = listing(tmp_path / "none.json", ["leaky.test.0", "leaky.test.1"])
-    done = command("evaluate", "--submission", sub, "--without", listed, *options)
-    assert done.exit_code == 3
-    assert "None of the 2 examples to leave out (leaky) is in the scored data" in done.stderr.replace(
-        "\n", " "
-    )

@@ -15,7 +15,7 @@ from decabench.metrics import METRICS, Item
 from decabench.predictors import ModelOptions
 from decabench.runs import Selection
 from decabench.scoring import compare, compare_all
-from decabench.scoring.comparison import Compared, example_gains
+from decabench.scoring.comparison import example_gains
 from decabench.scoring.evaluator import evaluate
 from decabench.scoring.pairs import holm
 from decabench.scoring.significance import Sample
@@ -172,10 +172,6 @@ def test_subsets_of_a_whole_suite_have_a_total(submit, home):
     totals = [evaluate(folder, home=home).total for folder in drawn]
     assert [total.on_subsets for total in totals] == [found.total.a, found.total.b]
     assert not any(total.complete for total in totals)
-
-
-def compared(p: float | None, p_holm: float | None, interval: tuple[float, float] | None) -> Compared:
-    return Compared(50.0, 51.0, 1.0, interval, p, p_holm, 100, 500)
 
 
 # Several submissions: runs of one model are a row, and p is corrected for all pairs

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from decabench.errors import DataError, MissingDataError, SubmissionError
+from decabench.errors import DataError, SubmissionError
 from decabench.metrics import Item
 from decabench.scoring import (
     LimitedRun,
@@ -60,55 +59,6 @@ def test_gold_is_a_thousand(home, submit):
     assert results.decascore == pytest.approx(1000)
     assert [task.score for task in results.tasks.values()] == pytest.approx([100] * 10)
     assert list(results.tasks) == list(DECATHLON.tasks)
-    assert results.ok
-
-
-def test_majority_scores_its_share(home, submit):
-    task = "multinli.in.out"
-    training, gold = first_answers(home, task, "train"), first_answers(home, task, "validation")
-    commonest = max(training, key=lambda answer: (training.count(answer), -training.index(answer)))
-    results = evaluate(submit("majority", [task]), home=home)
-    assert results.tasks[task].score == share(gold.count(commonest), len(gold))
-    assert results.tasks[task].n == len(gold)
-
-
-def test_best_of_several_references(home, tmp_path):
-    answers = column(home, "squad", "validation")
-    ids = column(home, "squad", "validation", "id")
-    assert any(references[-1] != references[0] for references in answers)
-    write_submission(
-        tmp_path / "last",
-        SubmissionInfo("last"),
-        {("squad", "validation"): zip(ids, [references[-1] for references in answers], strict=True)},
-    )
-    assert evaluate(tmp_path / "last", home=home).tasks["squad"].score == 100
-
-
-def test_mean_of_overlaps(home, tmp_path):
-    """Half of the answers are right. The others are two words, one of which is right, with F1 2/3."""
-    ids, answers = column(home, "srl", "validation", "id"), column(home, "srl", "validation")
-    one_word = [
-        (id, references[0])
-        for id, references in zip(ids, answers, strict=True)
-        if all(len(text.split()) == 1 for text in references)
-        and references[0].isalpha()
-        and references[0].lower() not in ("a", "an", "the")
-    ]
-    assert one_word
-    texts = dict.fromkeys(ids, "") | {id: f"{answer} zzz" for id, answer in one_word}
-    write_submission(tmp_path / "s", SubmissionInfo("s"), {("srl", "validation"): texts.items()})
-    task = evaluate(tmp_path / "s", home=home).tasks["srl"]
-    assert task.score == pytest.approx(100 * len(one_word) * (2 / 3) / len(ids))
-    assert task.scores["em"] == 0
-    assert task.empty == len(ids) - len(one_word)
-
-
-def test_seven_of_ten(home, submit):
-    results = evaluate(submit("oracle", DECATHLON.tasks[:7]), home=home)
-    assert results.total.text == "700.0 of 700 (7 of 10 tasks)"
-    assert results.decascore is None
-    assert results.total.missing == DECATHLON.tasks[7:]
-    assert json.loads(results.to_json())["decascore"] is None
     assert results.ok
 
 
@@ -201,16 +151,6 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
         evaluate(folder, home=tmp_path / "home")
 
 
-def test_data_that_is_not_prepared(home, submit, tmp_path):
-    folder = submit("oracle", ["sst", "squad"])
-    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
-    with pytest.raises(
-        MissingDataError, match=r"The validation split of squad is not prepared in .*home\. Run decabench"
-    ):
-        evaluate(folder, home=tmp_path / "home")
-    assert evaluate(folder, home=tmp_path / "home", tasks=["sst"]).ok
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -228,18 +168,6 @@ def packed_zip(folder, target):
         for path in sorted(folder.rglob("*")):
             archive.write(path, path.relative_to(folder))
     return target.with_suffix(".zip")
-
-
-def packed_tar(folder, target):
-    with tarfile.open(f"{target}.tar.gz", "w:gz") as archive:
-        archive.add(folder, "inside")
-    return Path(f"{target}.tar.gz")
-
-
-def test_an_archive_gives_the_same_bytes(home, submit, tmp_path):
-    folder = submit("random", ["sst", "woz.en"])
-    archive = packed_tar(folder, tmp_path / "packed")
-    assert evaluate(archive, home=home).to_json() == evaluate(folder, home=home).to_json()
 
 
 def test_a_fault_of_an_archive_names_the_archive(home, submit, tmp_path):
@@ -368,19 +296,6 @@ def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, ke
     task = evaluate(folder, home=home).tasks["sst"]
     assert (task.status, task.score, task.partial) == ("failed", None, None)
     assert "wrong-count" in task.reason
-
-
-def test_examples_that_failed_fail_their_task_and_say_what_to_do(home, tmp_path):
-    folder = put(tmp_path, "sst", gold_lines(home, "sst")[3:])
-    mark(folder, "incomplete", "sst.validation", failed=3, of=32, error="the server said 500")
-    results = evaluate(folder, home=home)
-    task = results.tasks["sst"]
-    assert (task.status, task.score, task.faults) == ("failed", None, 1)
-    assert task.reason == (
-        "incomplete: 3 of 32 examples failed (most common error: 'the server said 500'); "
-        "run the same predict command again to retry these examples"
-    )
-    assert not results.ok
 
 
 def test_what_lines_tell_of_their_answers_is_counted_and_changes_no_score(home, tmp_path):
@@ -729,40 +644,6 @@ def test_classes_are_those_of_the_rest(score: Any) -> None:
     folded = [answers[at] if answers[at] in "ab" else "other" for at in rest]
     wanted = sklearn.metrics.matthews_corrcoef([golds[at] for at in rest], folded)
     assert found.scores["mcc"] == pytest.approx(100 * wanted)
-
-
-def test_ranks_of_the_rest_are_verified(score: Any, command: Callable[..., Any], tmp_path: Path) -> None:
-    golds, answers, left_out = numbers_of_without(2, 60)
-    expected = score(golds, answers, left_out, "spearman").score
-    listed = {"task": "own", "split": "validation", "ids": [f"own.validation.{at}" for at in left_out]}
-    (tmp_path / "ids.json").write_text(json.dumps({"format": "decabench.ids/1", "splits": [listed]}))
-    options = (
-        "--submission",
-        tmp_path / "sub",
-        "--home",
-        tmp_path / "home",
-        "--include",
-        tmp_path / "own.toml",
-    )
-    done = command("evaluate", "--without", tmp_path / "ids.json", *options)
-    assert done.exit_code == 0, done.output
-    path = tmp_path / "sub" / "results" / "validation-without" / "results.json"
-    content = json.loads(path.read_text())
-    assert content["tasks"]["own"]["score"] == expected
-    assert len(
-        evaluate(
-            tmp_path / "sub",
-            home=tmp_path / "home",
-            include=[tmp_path / "own.toml"],
-            without={"own": listed["ids"]},
-        ).examples("own")
-    ) == 60 - len(left_out)
-    assert command("verify", *options).exit_code == 0
-    content["tasks"]["own"]["scores"]["spearman"] = expected - 2
-    path.write_text(json.dumps(content))
-    done = command("verify", *options)
-    assert done.exit_code == 1
-    assert "scores.spearman: the file was edited" in done.output.replace("\n", " ")
 
 
 def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:

@@ -164,47 +164,6 @@ def test_texts_that_cannot_be_redistributed_are_left_out(
     assert "left_out" not in head and rows[0]["raw"].startswith("SECRET")
 
 
-def test_changed_answers_are_scored_anew(command: Command, home: Path, submit: Submit) -> None:
-    folder = submit("majority", ["sst"])
-    assert command("evaluate", folder, "--home", home).exit_code == 0
-    options = ScoringOptions(home=home)
-    find_examples(folder, "sst", options)
-    path = folder / "predictions/sst.validation.jsonl"
-    path.write_text(path.read_text().replace("positive", "x").replace("negative", "x"))
-    found = find_examples(folder, "sst", options)
-    assert {row.prediction for row in found.rows} == {"x"}
-
-
-def edit_rows(path: Path, edit: Callable[[dict[str, Any], list[dict[str, Any]]], object]) -> None:
-    head, rows = rows_of(path)
-    edit(head, rows)
-    path.write_bytes(gzip.compress("\n".join(map(json.dumps, (head, *rows))).encode()))
-
-
-def test_a_metric_that_a_file_of_examples_names_is_never_loaded(
-    command: Command, home: Path, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before, showing a submission imported the module that its examples file named, from the current folder."""
-    folder = submit("majority", ["schema"])
-    command("evaluate", folder, "--home", home)
-    (folder / "payload_of_examples.py").write_text(
-        f"open({str(tmp_path / 'ran')!r}, 'w').close()\nMETRIC = None\n"
-    )
-    path = examples_path(folder / "results/validation", "schema")
-    edit_rows(path, lambda head, _: head.update(metric=f"{folder.name}.payload_of_examples:METRIC"))
-    monkeypatch.chdir(tmp_path)
-    done = command("show", folder, "--task", "schema", "--home", home)
-    assert done.exit_code == 0, done.stderr
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_run_by_another_predictor_removes_them(command: Command, home: Path, submit: Submit) -> None:
-    folder = submit("random", ["sst"])
-    command("evaluate", folder, "--home", home)
-    submit("majority", ["sst"], output="random")
-    assert not (folder / "results").exists()
-
-
 def test_a_failed_task_loses_its_rows(command: Command, home: Path, submit: Submit) -> None:
     folder = submit("random", ["sst", "schema"])
     command("evaluate", folder, "--home", home)

@@ -491,12 +491,6 @@ def with_part(part: str, key: str, value: object) -> str:
     return changed(replace(SEVEN_OF_READING, tasks={"sst": PARTS}), "tasks", "sst", part, key, value=value)
 
 
-def test_the_parts_of_a_result_are_read() -> None:
-    results = replace(SEVEN_OF_READING, tasks={"sst": PARTS})
-    assert Results.from_json(results.to_json()) == results
-    assert Results.from_json(with_part("units", "more", 1)).tasks["sst"] == PARTS
-
-
 @pytest.mark.parametrize(
     ("part", "key", "value"),
     [("partial", "answered", ...), ("variants", "scores", [1]), ("units", "number", "<b>")],

@@ -122,16 +122,6 @@ def test_a_task_without_a_score_leaves_no_statistics(few: Path, home: Path) -> N
     assert not [name for name in files(few / "results") if name.endswith(("sst.parquet", "sst.jsonl.gz"))]
 
 
-def test_a_submission_of_an_earlier_version_is_evaluated(few: Path, home: Path) -> None:
-    """Its manifest and the digests of withheld answers are ignored."""
-    before = scores(few)
-    (few / "manifest.json").write_text('{"format": "decabench.manifest/1"}')
-    (few / "withheld").mkdir()
-    (few / "withheld" / "iwslt.en.de.validation.jsonl").write_text('{"format": "decabench.withheld/1"}\n')
-    score(few, home)
-    assert scores(few) == before
-
-
 # Files
 
 
@@ -281,13 +271,6 @@ VARIANTS = {"scores": {"0": 9.0, "1": 9.0}, "mean": 9.0, "worst": 9.0, "spread":
 def test_every_edit_is_named(few: Path, home: Path, keys: tuple[str, ...], value: object, said: str) -> None:
     edit(few, keys, value)
     assert [one for one in verify(few, home=home) if str(one).startswith(said)]
-
-
-def test_a_forged_ledger_or_results_do_not_pass(few: Path, home: Path) -> None:
-    """verify always scores the answers, so neither a forged ledger nor forged statistics can mislead it."""
-    edit(few, ("tasks", "sst", "score"), 100.0)
-    edit(few, ("tasks", "sst", "scores", "em"), 100.0)
-    assert not verified(few, home).ok
 
 
 def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(few: Path, home: Path) -> None:
