@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 from decabench.errors import DecabenchError, StorageError
 
@@ -40,12 +40,6 @@ Compression = Literal["gz", "zst"] | None
 
 SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
 """File name suffixes by compression format."""
-
-
-class Writable(Protocol):
-    """A file object that accepts bytes."""
-
-    def write(self, data: bytes, /) -> int: ...
 
 
 def as_paths(given: Paths) -> list[Path]:

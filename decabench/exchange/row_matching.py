@@ -341,12 +341,11 @@ class _Matching:
         rest = {number: place for number, place in places.items() if number not in words}
         golds = any(self.examples.golds) and any(self.rows[number].golds for number in rest)
         differ = bool(self.faults)
-        other = [*self._golds_of_twins(words, places), *(self._other_golds(rest) if golds else ())]
-        for number, gold in () if differ else other:
+        for number, gold in self._other_golds(rest) if golds and not differ else ():
             mine, own = quoted(ids[places[number]]), self.examples.texts[places[number]].answers[0]
             message = f"the row's right answer is {quoted(gold)}, but {mine} has {quoted(own)}"
             self._fault(self.rows[number], "other-text", message)
-        what = "text" if differ or (len(words) >= len(rest) and not other) else "right answer"
+        what = "text" if differ or (len(words) >= len(rest) and not self.faults) else "right answer"
         if self.faults:
             rows = "1 row has" if len(self.faults) == 1 else f"{len(self.faults):,} rows have"
             way = "in the same position" if self.in_order else "with the same id"
@@ -382,20 +381,6 @@ class _Matching:
                     f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
                     f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
                 )
-
-    def _golds_of_twins(
-        self, words: Mapping[int, RowTexts], places: Mapping[int, int]
-    ) -> Iterator[tuple[int, str]]:
-        """Yield rows whose right answer belongs to another example with the same text."""
-        golds = {number: set(map(letters_of, self.rows[number].golds)) for number in words}
-        unknown = {
-            n: words[n] for n in words if golds[n] and golds[n].isdisjoint(self.examples.golds[places[n]])
-        }
-        for number, examples in self.examples.matcher.find(unknown).items():
-            if places[number] in examples and any(
-                golds[number] & self.examples.golds[example] for example in examples
-            ):
-                yield number, self.rows[number].golds[-1]
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:
         """Yield rows whose correct answer differs from the gold answer of the matching example.

@@ -17,13 +17,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from decabench.errors import SubmissionError, UnknownNameError, require_name
 from decabench.files import (
     SUFFIXES,
     Compression,
-    Writable,
     atomic_file,
     by_dotted_key,
     file_digest,
@@ -641,7 +640,7 @@ def write_predictions(
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
 
 
-def _write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
+def _write_answers(handle: IO[bytes], answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
     """Write a line for each answer, given as an (id, answer) pair or as a mapping with at least the keys id and answer.
 
     Raises SubmissionError if an answer is invalid or an id occurs twice.
