@@ -91,27 +91,18 @@ class _Block:
     signs in a resample, h = 1 / (1 - s), and c = (units - 1) / units. Sums are over units.
 
     A resample changes a score by `moved`. The variance of the resampled score is `products` + `moved` * `lean`, where
-    `lean` is `square` * `moved` - 2 c sum(e h^2 s x). `moved` and `lean` are linear in x, so their values for a
-    difference between two scores are the differences between the values of the two systems. Large effects are divided
-    by a power of two.
+    `lean` is c sum(h^2 s s) * `moved` - 2 c sum(e h^2 s x). `moved` and `lean` are linear in x, so their
+    values for a difference between two scores are the differences between the values of the two systems. In all arrays,
+    the shares follow the systems, as if they were the effects of one more system. Large effects are divided by a power
+    of two (`FlippedTask.powers`).
     """
 
     moved: Array
-    """(systems, resamples): sum(e x), the change of each score."""
+    """(systems + 1, resamples): sum(e x), the change of each score."""
     lean: Array
-    """(systems, resamples): the factor of `moved` in the variance, as defined above."""
-    shift: Array
-    """(resamples,): sum(e s), which is `moved` with the shares in place of the effects."""
-    lean_shift: Array
-    """(resamples,): `lean` with the shares in place of the effects."""
+    """(systems + 1, resamples): the factor of `moved` in the variance, as defined above."""
     products: Array
-    """(systems, systems): c sum(h^2 x x'), the variances and covariances of the systems' scores."""
-    weights: Array
-    """(systems,): `products` with the shares in place of one system's effects."""
-    square: float
-    """`products` with the shares in place of both systems' effects."""
-    powers: Array
-    """(systems,): the exponent of the power of two that each system's effects were divided by; usually 0."""
+    """(systems + 1, systems + 1): c sum(h^2 x x'), the variances and covariances of the systems' scores."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +115,12 @@ class FlippedTask:
     """(systems,): the index of each system's layout; systems scored on the same units have the same
     layout. -1 for a system without statistics.
     """
-    blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
-    """For each layout, by index: the indexes of its systems, and its blocks of units."""
+    rows: Array
+    """(systems,): the index of each system in the arrays of its blocks."""
+    powers: Array
+    """(systems,): the exponent of the power of two that each system's effects were divided by; usually 0."""
+    blocks: Sequence[Sequence[_Block]]
+    """The blocks of units of each layout."""
     squares: Array
     """(systems, systems): the sum of the squared contributions of units to a difference; NaN if the layouts differ."""
     fourths: Array
@@ -145,19 +140,25 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
         if sample is not None and len(sample.sizes) > 1 and np.isfinite(sample.effects).all():
             key = (sample.metric.name, sample.sizes.tobytes(), sample.strata.tobytes())
             known.setdefault(key, []).append(index)
-    layouts = np.full(len(samples), -1)
+    layouts, rows = (np.full(len(samples), -1) for _ in range(2))
+    powers = np.zeros(len(samples), dtype=int)
     squares, fourths = (np.full((len(samples), len(samples)), math.nan) for _ in range(2))
-    blocks: dict[int, tuple[Sequence[int], Sequence[_Block]]] = {}
+    blocks = []
     for layout, indexes in enumerate(known.values()):
-        layouts[indexes] = layout
+        layouts[indexes], rows[indexes] = layout, range(len(indexes))
         alike = [one for i in indexes if (one := samples[i])]
         effects = np.stack([sample.effects for sample in alike])
-        blocks[layout] = indexes, _make_blocks(alike[0], effects, seed, resamples)
+        _, exponents = np.frexp(np.abs(effects).max(axis=1))
+        powers[indexes] = np.where(exponents > _LARGE, exponents, 0)
+        scaled = np.ldexp(effects, -powers[indexes, None]) if powers[indexes].any() else effects
+        blocks.append(_make_blocks(alike[0], scaled, seed, resamples))
         squares[np.ix_(indexes, indexes)], fourths[np.ix_(indexes, indexes)] = _power_sums(alike, effects)
     found = [sample for sample in samples if sample is not None]
     return FlippedTask(
         scores=np.array([math.nan if sample is None else sample.score for sample in samples]),
         layouts=layouts,
+        rows=rows,
+        powers=powers,
         blocks=blocks,
         squares=squares,
         fourths=fourths,
@@ -174,10 +175,6 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
     """
     import numpy as np
 
-    _, powers = np.frexp(np.abs(effects).max(axis=1))
-    powers = np.where(powers > _LARGE, powers, 0)
-    if powers.any():
-        effects = np.ldexp(effects, -powers[:, None])
     strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
     parts: list[tuple[Array, Array, Array, float]] = []
     for inside in strata:
@@ -196,26 +193,15 @@ def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> li
         else [signs @ columns[0]]
         for signs in _signs(seed, first.name, resamples, len(first.sizes))
     ]
-    made, systems = [], len(effects)
+    made, rows = [], len(effects) + 1
     for (x, s, h2, c), pieces in zip(parts, zip(*flipped, strict=True), strict=True):
         sums = np.concatenate(pieces).T
-        square = c * float((h2 * s**2).sum())
-        moved = np.ascontiguousarray(sums[: systems + 1])
-        weighted = sums[systems + 1 :] if len(sums) > systems + 1 else np.float32(c * h2[0] * s[0]) * moved
+        weights, square = c * (h2 * s) @ x, c * float((h2 * s**2).sum())
+        moved = np.ascontiguousarray(sums[:rows])
         lean = np.float32(square) * moved
-        lean -= 2 * weighted
-        made.append(
-            _Block(
-                moved=moved[:systems],
-                lean=lean[:systems],
-                shift=moved[systems],
-                lean_shift=lean[systems],
-                products=c * (x * h2[:, None]).T @ x,
-                weights=c * (h2 * s) @ x,
-                square=square,
-                powers=powers,
-            )
-        )
+        lean -= 2 * (sums[rows:] if len(sums) > rows else np.float32(c * h2[0] * s[0]) * moved)
+        products = np.block([[c * (x * h2[:, None]).T @ x, weights[:, None]], [weights, square]])
+        made.append(_Block(moved, lean, products))
     return made
 
 
@@ -381,43 +367,46 @@ def compare_pairs(
     )
     sizes = _sizes_of_units(tasks)
     highest: Array = np.zeros(1, dtype=np.float32)
-    later = []
     memory = _Memory()
-    pairs = list(_batches(tasks, inside))
 
-    def resample(a: int, ours: Array) -> tuple[Array, Array, Array, Array]:
-        powers = _common_powers(tasks, a, ours)
-        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
-        return powers, differences, *_resample_pairs(tasks, a, ours, differences, powers, memory)
-
-    def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
+    def test(pair: tuple[int, Array]) -> Array:
         a, ours = pair
-        powers, differences, reached, variance = resample(a, ours)
+        # If all pairs were divided by the same power of two, small effects would be lost.
+        powers = np.max([np.maximum(task.powers[a], task.powers[ours]) for task in tasks], axis=0)
+        differences = np.ldexp((scores[ours] - scores[a]) * parts, -powers)
+        variance, resampled = _resample_pairs(tasks, a, ours, differences, powers, memory)
         observed = _bounded_ratio(differences**2, variance, variance.copy())
-        most = reached.max(axis=0)
-        if not np.isfinite(most).all():  # an overflowing pair must not affect the others
-            usable = np.isfinite(reached).all(axis=1)
-            observed[~usable], reached[~usable] = math.nan, 0.0
+        is_family = inside[a] and inside[ours[0]]
+        best: Array = np.zeros(1, dtype=np.float32)
+        for some, reached in resampled:
             most = reached.max(axis=0)
+            if not np.isfinite(most).all():  # an overflowing pair must not affect the others
+                usable = np.isfinite(reached).all(axis=1)
+                observed[some][~usable], reached[~usable] = math.nan, 0.0
+                most = reached.max(axis=0)
+            best = np.maximum(best, most)
+            if not is_family:  # `highest` is known, because the pairs of the family are tested first
+                adjusted[a, ours[some]] = _share(np.maximum(reached, highest), observed[some])
+            if intervals:
+                p[a, ours[some]] = _share(reached, observed[some])
+                critical = _critical(reached)
+                size = np.ldexp(sizes[a, ours[some]], -powers[some])
+                ends = _find_ends(differences[some], variance[some], size, critical)
+                reach[a, ours[some]], wide[a, ours[some]] = (
+                    np.ldexp(end, powers[some]) / parts for end in ends
+                )
         errors[a, ours] = np.ldexp(np.sqrt(variance), powers) / parts
-        if intervals:
-            p[a, ours] = _share(reached, observed)
-            critical = _critical(reached)
-            ends = _find_ends(differences, variance, np.ldexp(sizes[a, ours], -powers), critical)
-            reach[a, ours], wide[a, ours] = (np.ldexp(end, powers) / parts for end in ends)
-        adjusted[a, ours] = observed  # replaced by p-values once the highest ratio of all pairs is known
-        return most if inside[a] and inside[ours[0]] else None, observed
+        if is_family:
+            adjusted[a, ours] = observed  # replaced by p-values once the highest ratio of all pairs is known
+        return best
 
-    for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):
-        if reached is None:
-            later.append((a, ours, observed))
-        else:
-            highest = np.maximum(highest, reached)
+    family_pairs, other_pairs = _list_pairs(tasks, inside)
+    for best in _map_threads(test, family_pairs):
+        highest = np.maximum(highest, best)
     tested = ~np.isnan(adjusted) & inside & inside[:, None]
     adjusted[tested] = _share_of_sorted(np.sort(highest), adjusted[tested])
-    for a, ours, observed in later:
-        _, _, found, _ = resample(a, ours)
-        adjusted[a, ours] = _share(np.maximum(found, highest), observed)
+    for _ in _map_threads(test, other_pairs):
+        pass
     lower, known = np.tril_indices(count, -1), ~np.isnan(scores)
     made = [(errors, 0.0), (adjusted, 1.0), *([(p, 1.0), (reach, 0.0), (wide, 0.0)] if intervals else ())]
     for one, value in made:
@@ -447,10 +436,12 @@ def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> It
         yield from pool.map(function, parts)
 
 
-def _batches(tasks: Sequence[FlippedTask], inside: Array) -> Iterator[tuple[int, Array]]:
-    """Yield batches of at most `_PAIRS` pairs: a system, and later systems scored on the same units.
+def _list_pairs(
+    tasks: Sequence[FlippedTask], inside: Array
+) -> tuple[list[tuple[int, Array]], list[tuple[int, Array]]]:
+    """Return the pairs within the family (`inside`), and all other pairs.
 
-    A batch doesn't mix pairs within the family (`inside`) with other pairs.
+    An item is a system, and later systems scored on the same units.
     """
     import numpy as np
 
@@ -458,14 +449,15 @@ def _batches(tasks: Sequence[FlippedTask], inside: Array) -> Iterator[tuple[int,
     for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
         if -1 not in layout:
             groups.setdefault(layout, []).append(index)
-    for systems in groups.values():
-        for place, a in enumerate(systems):
-            others = np.array(systems[place + 1 :], dtype=int)
-            within = inside[others] & inside[a]
-            for chosen in (others[within], others[~within]):
-                if len(chosen):
-                    for part in np.array_split(chosen, math.ceil(len(chosen) / _PAIRS)):
-                        yield a, part
+    each = [
+        (a, np.array(systems[at:], dtype=int))
+        for systems in groups.values()
+        for at, a in enumerate(systems, 1)
+    ]
+    return (
+        [(a, ours) for a, others in each if len(ours := others[inside[others] & inside[a]])],
+        [(a, ours) for a, others in each if len(ours := others[~(inside[others] & inside[a])])],
+    )
 
 
 class _Memory(local):
@@ -481,39 +473,13 @@ class _Memory(local):
         return self.known[:, :pairs]
 
 
-def _blocks_of(
-    tasks: Sequence[FlippedTask], a: int, others: Array
-) -> Iterator[tuple[_Block, int, slice | Array]]:
-    import numpy as np
-
-    for task in tasks:
-        systems, blocks = task.blocks[int(task.layouts[a])]
-        places = np.searchsorted(systems, others)
-        one_run = len(places) == places[-1] - places[0] + 1
-        for block in blocks:
-            yield block, systems.index(a), slice(places[0], places[-1] + 1) if one_run else places
-
-
-def _common_powers(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return the exponent of the power of two that each pair's effects are divided by.
-
-    If all pairs had the same exponent, small effects would be lost.
-    """
-    import numpy as np
-
-    powers: Array = np.zeros(len(others), dtype=int)
-    for block, i, j in _blocks_of(tasks, a, others):
-        powers = np.maximum(powers, np.maximum(block.powers[i], block.powers[j]))
-    return powers
-
-
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, powers: Array, memory: _Memory
-) -> tuple[Array, Array]:
-    """Return each pair's squared ratio in every resample, and each pair's variance.
+) -> tuple[Array, Iterator[tuple[slice, Array]]]:
+    """Return each pair's variance, and an iterator over slices of the pairs with their squared ratios.
 
     The squared ratios have shape (pairs, resamples). They are at most `_SURE`, and are
-    overwritten by the next call with the same memory. Differences are divided by the pairs'
+    overwritten in the next step of the iterator. Differences are divided by the pairs'
     powers of two, and variances by the squares of these powers. To impose the null hypothesis, a
     difference is divided among blocks by their variances, and among the units of a block by
     their sizes. On a single task with units of equal size, each unit keeps exactly its own
@@ -521,43 +487,51 @@ def _resample_pairs(
     """
     import numpy as np
 
-    found = list(_blocks_of(tasks, a, others))
-    units = [  # factors that convert a system's units to the units of its pair; usually 1
-        (np.ldexp(1.0, block.powers[i] - powers), np.ldexp(1.0, block.powers[j] - powers))
-        for block, i, j in found
+    found = [
+        (block, task.powers, task.rows[a], task.rows[others])
+        for task in tasks
+        for block in task.blocks[task.layouts[a]]
     ]
-    variances = []
-    for (block, i, j), (ours, theirs) in zip(found, units, strict=True):
-        places = np.arange(len(block.weights))[j]
-        products = block.products
-        mixed = 2 * products[i, places] * ours * theirs
-        own = products[i, i] * ours**2 + products[places, places] * theirs**2 - mixed
-        variances.append(np.maximum(own, 0.0))
-    variance: Array = np.sum(variances, axis=0)
-    moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
-    fixed = np.zeros(len(others))
-    weights = np.empty(
-        (len(others), 2), dtype=np.float32
-    )  # for the first system, and for the null hypothesis
-    is_large = bool(powers.any())
-    for number, ((block, i, j), own, (ours, theirs)) in enumerate(zip(found, variances, units, strict=True)):
-        share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
-        shared = share * differences
-        weights[:, 0], weights[:, 1] = -ours, shared
-        by, across = (step, lean) if number else (moved, spread)
-        np.matmul(weights, np.stack([block.moved[i], block.shift]), out=by)
-        times = theirs.astype(np.float32)[:, None]
-        by += block.moved[j] * times if is_large else block.moved[j]
-        np.matmul(weights, np.stack([block.lean[i], block.lean_shift]), out=across)
-        across += block.lean[j] * times if is_large else block.lean[j]
-        across *= by
-        if number:
-            moved += by
-            spread += across
-        weighed = block.weights[j] * theirs - block.weights[i] * ours
-        fixed += own + 2 * shared * weighed + shared**2 * block.square
-    spread += fixed.astype(np.float32)[:, None]
-    return _bounded_ratio(np.square(moved, out=moved), spread, step), variance
+    # (blocks, pairs): factors that convert a system's units to the units of its pair; usually 1
+    ours = np.ldexp(1.0, np.array([each[a] - powers for _, each, _, _ in found]))
+    theirs = np.ldexp(1.0, np.array([each[others] - powers for _, each, _, _ in found]))
+    products = zip(
+        *(
+            (p[i, [i]], p[j, j], p[i, j], p[-1, [i]], p[-1, j], p[-1, -1:])
+            for p, i, j in ((block.products, i, j) for block, _, i, j in found)
+        ),
+        strict=True,
+    )
+    first, second, both, first_share, second_share, square = map(np.array, products)
+    own = np.maximum(first * ours**2 + second * theirs**2 - 2 * both * ours * theirs, 0.0)
+    variance: Array = own.sum(axis=0)
+    share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
+    shared = share * differences
+    weighed = second_share * theirs - first_share * ours
+    fixed = (own + 2 * shared * weighed + shared**2 * square).sum(axis=0).astype(np.float32)
+    weights = np.stack([-ours, shared], axis=-1).astype(np.float32)
+    times = theirs.astype(np.float32)[..., None] if powers.any() else None
+
+    def resample() -> Iterator[tuple[slice, Array]]:
+        for start in range(0, len(others), _PAIRS):
+            some = slice(start, start + _PAIRS)
+            moved, spread, step, lean = memory.take(4, len(others[some]), found[0][0].moved.shape[1])
+            for number, (block, _, i, j) in enumerate(found):
+                by, across = (step, lean) if number else (moved, spread)
+                rows = j[some]
+                if rows[-1] - rows[0] < len(rows):  # a slice is faster
+                    rows = slice(rows[0], rows[-1] + 1)
+                for values, out in ((block.moved, by), (block.lean, across)):
+                    np.matmul(weights[number, some], values[i :: len(values) - 1 - i], out=out)
+                    out += values[rows] if times is None else values[rows] * times[number, some]
+                across *= by
+                if number:
+                    moved += by
+                    spread += across
+            spread += fixed[some, None]
+            yield some, _bounded_ratio(np.square(moved, out=moved), spread, step)
+
+    return variance, resample()
 
 
 def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
