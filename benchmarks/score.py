@@ -35,7 +35,7 @@ from timing import Timed, describe_machine, peak_memory, time_in_turn
 
 from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item
-from decabench.scoring import Sample, ScoringOptions, compare, score_interval, score_submission
+from decabench.scoring import Sample, ScoringOptions, compare, score_submission
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, Store, number_units
 
@@ -188,7 +188,7 @@ def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
 
     def ours() -> object:
         rows = np.asarray(bleu.statistics(lines, segments), dtype=float)
-        return score_interval(Sample.of_levels(bleu, rows, number_units([one.units for one in segments])))
+        return Sample.of_levels(bleu, rows, number_units([one.units for one in segments])).interval
 
     return note, {
         "ours, with its interval": ours,

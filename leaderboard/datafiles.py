@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decabench.leaderboard.entries import Board, Column, Entry, Refusal, Row, Standings
-from decabench.scoring import PairTests, Sample, hidden_decimals, score_interval, show_units, sign_state
+from decabench.scoring import PairTests, Sample, hidden_decimals, show_units, sign_state
 from decabench.tasks import PublishedRow, Task
 
 Array = NDArray[Any]
@@ -235,7 +235,7 @@ def tests_data(board: Board, table: Standings, pages: Mapping[str, str], hides: 
         found = spreads[pages[row.entry.path]] = {}
         for name in names:
             sample = row.entry.sample(name)
-            interval = score_interval(sample) if sample is not None else None
+            interval = sample.interval if sample is not None else None
             if sample is not None and interval is not None:
                 variance = sample.spread.variance if sample.varies else 0.0
                 ends = (interval.low, interval.high)

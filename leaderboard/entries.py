@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -514,7 +514,12 @@ def clean(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(clean, value[:_MOST_ITEMS]))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: clean(getattr(value, each.name)) for each in fields(value)})
+        changed = {
+            name: new
+            for name in value.__dataclass_fields__
+            if (new := clean(old := getattr(value, name))) != old
+        }
+        return replace(value, **changed) if changed else value
     return value
 
 
@@ -586,11 +591,11 @@ def printable_line(value: object, limit: int = 200) -> str:
     """Return a string as a short line of well-formed text. Any other value becomes an empty string."""
     if not isinstance(value, str):
         return ""
-    whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
+    whole = value[: 4 * limit]
     if not (whole.isascii() and whole.isprintable()):
         whole = "".join(
             " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
-            for character in whole
+            for character in whole.encode("utf-8", "replace").decode("utf-8")
             if _is_shown(character)
         )
         whole = _MARKS.sub(lambda found: found[0][:_MOST_MARKS], whole)

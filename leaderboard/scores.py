@@ -51,7 +51,6 @@ from decabench.scoring import (
     numbers_agree,
     read_bounded,
     read_statistics,
-    score_interval,
     score_submission,
     statistics_path,
     total_interval,
@@ -357,7 +356,7 @@ def _score_split(
         options, why = _plan_split(opened, split, suite, keeper)
         if options:
             try:
-                results, scored = score_submission(opened.folder or place, options)
+                results, scored = score_submission(opened, options)
                 tasks = dict(results.tasks)
                 evidence = {task: _verified(found) for task, found in scored.items()}
             except SubmissionError:
@@ -568,7 +567,7 @@ def _mean_entry(runs: Sequence[Entry], key: Hashable) -> Entry:
         samples = [one.sample for one in found if one.sample is not None]
         is_same = len(samples) == len(runs) and all(_is_alike(samples[0], sample) for sample in samples)
         sample = mean_sample(samples) if is_same else None
-        interval = score_interval(sample) if sample is not None else None
+        interval = sample.interval if sample is not None else None
         scores = [one.scores for one in found if one.scores is not None and len(one.scores) == result.n]
         tasks[name] = replace(
             result,
@@ -710,7 +709,7 @@ def _reported(
     # Without the outer units, an interval could be half as wide as it should be.
     if names and len(names) != units.shape[1]:
         return result, Evidence(why=f"{why}, and its statistics do not have the task's units")
-    interval = score_interval(sample)
+    interval = sample.interval
     result = replace(
         result, interval=interval.ends if interval else None, units=describe_units(sample, names)
     )

@@ -397,8 +397,8 @@ def ratio(part: Any, whole: Any) -> Any:
         return part / whole if whole else 0.0
     import numpy
 
-    part, whole = numpy.broadcast_arrays(numpy.asarray(part, float), numpy.asarray(whole, float))
-    return numpy.divide(part, whole, out=numpy.zeros(whole.shape), where=whole != 0)
+    part, whole = numpy.asarray(part, float), numpy.asarray(whole, float)
+    return numpy.divide(part, whole, out=numpy.zeros(numpy.broadcast(part, whole).shape), where=whole != 0)
 
 
 def percent(part: Any, whole: Any) -> Any:

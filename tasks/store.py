@@ -143,11 +143,11 @@ class Store:
 
     def folder(self, task: str) -> Path:
         """Return the folder of a task."""
-        return self.home / "tasks" / task
+        return self.home.joinpath("tasks", task)
 
     def path(self, task: str, split: str) -> Path:
         """Return the path of a split's parquet file."""
-        return self.folder(task) / f"{split}.parquet"
+        return self.home.joinpath("tasks", task, f"{split}.parquet")
 
     def write(
         self, task: str, split: str, examples: Iterable[Example], salt: str = ""

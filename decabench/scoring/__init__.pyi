@@ -53,7 +53,6 @@ from .significance import Sample as Sample
 from .significance import SampledUnits as SampledUnits
 from .significance import describe_units as describe_units
 from .significance import read_statistics as read_statistics
-from .significance import score_interval as score_interval
 from .significance import show_difference as show_difference
 from .significance import show_interval as show_interval
 from .significance import show_p as show_p

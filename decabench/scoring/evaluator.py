@@ -43,7 +43,6 @@ from decabench.scoring.significance import (
     Interval,
     Sample,
     describe_units,
-    score_interval,
     total_interval,
     write_statistics,
 )
@@ -262,17 +261,22 @@ def shown_ids(ids: Sequence[str], most: int = 3) -> str:
 
 
 def score_submission(
-    submission: str | Path, options: ScoringOptions
+    submission: str | Path | Submission, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission, and return its results and a ScoredTask for each task.
+    """Score a submission, which can already be open, and return its results and a ScoredTask for each task.
 
     Results in the ledger are reused, and their texts are read only when needed. Raises the same errors as `evaluate`.
     """
     store = Store(options.home)
-    with open_submission(submission) as opened:
+    with (
+        nullcontext(submission)
+        if isinstance(submission, Submission)
+        else open_submission(submission) as opened
+    ):
+        path = (opened.folder or "") if isinstance(submission, Submission) else submission
         known = known_to(opened, options)
-        jobs, ledger = _find_jobs(opened, options, store, known, submission), Ledger(store.home)
-        found = {job.task.name: _look_up(job, ledger, submission, options) for job in jobs}
+        jobs, ledger = _find_jobs(opened, options, store, known, path), Ledger(store.home)
+        found = {job.task.name: _look_up(job, ledger, path, options) for job in jobs}
         jobs = [job for job in jobs if found[job.task.name] is None]
         is_ours = all(job.key for job in jobs)  # third-party metrics may need the garbage collector
         with (
@@ -293,14 +297,14 @@ def score_submission(
             answers=options.answers,
             suite=options.suite,
             source=partial(scored_examples, options, known, scored),
-            writer=partial(_write, Path(submission), options, known, scored),
+            writer=partial(_write, Path(path), options, known, scored),
             unknown_tasks=() if options.tasks else _unknown_tasks(opened, known, options.split),
         )
     return results, scored
 
 
 def _with_interval(found: ScoredTask) -> TaskResult:
-    interval = score_interval(found.sample) if found.sample is not None else None
+    interval = found.sample.interval if found.sample is not None else None
     return replace(found.result, interval=_ends(interval, [found] if found.hidden else []))
 
 
@@ -445,7 +449,8 @@ def _require_same_data(
                 f"The {file.split} split of {task} was prepared before its labels were hidden. Run decabench prepare "
                 f"{task}{include_option(known[task])} again."
             )
-        store.require_labels(task, file.split)
+        if not record.labelled:
+            store.require_labels(task, file.split)
         prepared = record.stated
         stated = submission.info.data.get(f"{task}.{file.split}")
         if stated is not None and stated != prepared:

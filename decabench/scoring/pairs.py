@@ -518,9 +518,8 @@ def _resample_pairs(
             moved, spread, step, lean = memory.take(4, len(others[some]), found[0][0].moved.shape[1])
             for number, (block, _, i, j) in enumerate(found):
                 by, across = (step, lean) if number else (moved, spread)
-                rows = j[some]
-                if rows[-1] - rows[0] < len(rows):  # a slice is faster
-                    rows = slice(rows[0], rows[-1] + 1)
+                at = j[some]
+                rows = slice(at[0], at[-1] + 1) if at[-1] - at[0] < len(at) else at  # a slice is faster
                 for values, out in ((block.moved, by), (block.lean, across)):
                     np.matmul(weights[number, some], values[i :: len(values) - 1 - i], out=out)
                     out += values[rows] if times is None else values[rows] * times[number, some]

@@ -124,7 +124,7 @@ class Sample:
     def condensed(self) -> Sample:
         """Return a sample with the same score, effects and spread, but a single row with the totals."""
         found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
-        vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
+        vars(found).update(score=self.score, effects=self.effects, spread=self.spread, interval=self.interval)
         return found
 
     def headline(self, totals: Array) -> Array:
@@ -195,6 +195,16 @@ class Sample:
                     variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
         return Spread.combined(parts)
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """The interval of the score.
+
+        None if there is only one unit, an end would overflow, or the score doesn't vary on an unbounded scale.
+        """
+        if len(self.sizes) < 2:
+            return None
+        return _interval(self.score, self.spread, self.metric.range, self.effective)
 
     @property
     def varies(self) -> bool:
@@ -313,17 +323,6 @@ class Interval:
         return round(self.low, decimals), round(self.high, decimals)
 
 
-def score_interval(sample: Sample) -> Interval | None:
-    """Return the interval of a sample's score.
-
-    Returns None if there is only one unit, an end would overflow, or the score doesn't vary on an
-    unbounded scale.
-    """
-    if len(sample.sizes) < 2:
-        return None
-    return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)
-
-
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
     """Return the interval of a suite's total, treating tasks as independent.
 
@@ -344,7 +343,7 @@ def _total_interval(samples: Sequence[Sample], combination: Combination) -> Inte
     ends = []
     errors, lean = [], 0.0
     for sample in samples:
-        own = score_interval(sample)
+        own = sample.interval
         if own is None:
             return None
         halves = sample.score - own.low, own.high - sample.score
@@ -406,22 +405,19 @@ def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
     import numpy as np
 
     freedom = min(max(freedom, 1.0), 1e5)
-    angles, inside = _t_distribution(freedom)
-    return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside, angles)))
+    # With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
+    angles, cosines = _angles()
+    density = cosines ** (freedom - 1)
+    inside = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside / inside[-1], angles)))
 
 
-def _t_distribution(freedom: float) -> tuple[Array, Array]:
-    """Tabulate Student's t distribution, as angles and the probability of |t| below each angle.
-
-    With t = sqrt(freedom) tan(angle), the density of the angle is proportional to
-    cos(angle)^(freedom - 1).
-    """
+@lru_cache(maxsize=1)
+def _angles() -> tuple[Array, Array]:
     import numpy as np
 
     angles = np.linspace(0.0, math.pi / 2, 40_001)
-    density = np.cos(angles) ** (freedom - 1)
-    inside = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return angles, inside / inside[-1]
+    return angles, np.cos(angles)
 
 
 def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str = "") -> str:

@@ -14,7 +14,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -622,15 +621,18 @@ def select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Exa
 
 _OLD_SECONDS = 7 * 24 * 3600
 
+_Packed = tuple[str, tuple[int, ...], bytes]
+"""An array's type, shape and content."""
+
 
 @dataclass(frozen=True)
 class _Entry:
     key: str
     result: TaskResult
     columns: tuple[str, ...]
-    rows: bytes
-    units: bytes
-    variant_rows: dict[int, bytes]
+    rows: _Packed
+    units: _Packed
+    variant_rows: dict[int, _Packed]
 
 
 class Ledger:
@@ -700,22 +702,19 @@ class Ledger:
             _sweep(self._folder)
 
 
-def _pack(array: Array) -> bytes:
+def _pack(array: Array) -> _Packed:
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def _unpack(packed: _Packed) -> Array:
     import numpy as np
 
-    np.save(content := BytesIO(), array, allow_pickle=False)
-    return content.getvalue()
-
-
-def _unpack(content: bytes) -> Array:
-    import numpy as np
-
-    found: Array = np.load(BytesIO(content), allow_pickle=False)
-    return found
+    kind, shape, content = packed
+    return np.frombuffer(content, kind).reshape(shape)
 
 
 @lru_cache(maxsize=64)
-def _lay_out(units: bytes) -> tuple[Array, Layout]:
+def _lay_out(units: _Packed) -> tuple[Array, Layout]:
     found = _unpack(units)
     return found, Layout.of(found)
 

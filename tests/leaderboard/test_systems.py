@@ -23,7 +23,6 @@ from decabench.scoring import (
     compare_pairs,
     flip_signs,
     mean_sample,
-    score_interval,
     total_interval,
 )
 from decabench.submission import SubmissionInfo, write_submission
@@ -210,7 +209,7 @@ def test_its_interval_is_that_of_the_mean_over_examples(board: Board) -> None:
     for name in PAIR.tasks:
         each = [run.entry.sample(name) for run in row.runs]
         samples.append(mean_sample([sample for sample in each if sample is not None]))
-        interval = score_interval(samples[-1])
+        interval = samples[-1].interval
         assert interval is not None and row.entry.tasks[name].interval == interval.ends
     total = total_interval(samples, "sum")
     assert total is not None and row.interval == total.ends

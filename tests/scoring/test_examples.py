@@ -28,7 +28,7 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.scoring.results import STATISTICS
-from decabench.scoring.significance import Sample, score_interval
+from decabench.scoring.significance import Sample
 from decabench.submission import write_submission
 from decabench.tasks import TASKS, Store
 
@@ -260,7 +260,7 @@ def test_round_trip(scored, task):
     assert np.array_equal(sample.rows, found[task].sample.rows)
     assert (sample.examples, sample.name) == (results.tasks[task].n, task)
     assert sample.score == pytest.approx(results.tasks[task].score, abs=1e-9)
-    assert score_interval(sample) == score_interval(found[task].sample)
+    assert sample.interval == found[task].sample.interval
 
 
 def test_units_are_dialogues(scored):
@@ -281,7 +281,7 @@ def test_damaged_and_other_columns(scored):
 
 def test_the_interval_of_the_results_is_the_sample_s(scored):
     results, found, _ = scored
-    assert results.tasks["squad"].interval == score_interval(found["squad"].sample).ends
+    assert results.tasks["squad"].interval == found["squad"].sample.interval.ends
     assert results.interval is None  # three tasks have no decaScore
 
 

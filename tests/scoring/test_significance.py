@@ -15,7 +15,6 @@ from decabench.scoring.significance import (
     Sample,
     SampledUnits,
     describe_units,
-    score_interval,
     student_t,
     total_interval,
 )
@@ -182,7 +181,7 @@ def test_quantiles_of_student_s_t(freedom: float, confidence: float):
 
 def test_the_interval_of_a_proportion_is_near_wilson_s():
     right = np.arange(400) < 320
-    found = score_interval(em_sample(right))
+    found = em_sample(right).interval
     theirs = stats.binomtest(320, 400).proportion_ci(method="wilson")
     assert found.low == pytest.approx(100 * theirs.low, abs=0.15)
     assert found.high == pytest.approx(100 * theirs.high, abs=0.15)
@@ -193,37 +192,37 @@ def test_the_interval_of_a_correlation_is_fisher_s():
     x, y = generator.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 500).T
     rows = np.stack([np.ones(500), x, y, x * x, y * y, x * y, np.zeros(500)], axis=1)
     sample = Sample.of_levels(METRICS["pearson"], rows, np.arange(500)[:, None])
-    found, theirs = score_interval(sample), stats.pearsonr(x, y).confidence_interval()
+    found, theirs = sample.interval, stats.pearsonr(x, y).confidence_interval()
     assert found.low == pytest.approx(100 * theirs.low, abs=0.8)
     assert found.high == pytest.approx(100 * theirs.high, abs=0.8)
 
 
 @pytest.mark.parametrize("count", [2, 10, 400])
 def test_a_perfect_score_has_an_interval(count: int):
-    found = score_interval(em_sample(np.ones(count)))
+    found = em_sample(np.ones(count)).interval
     theirs = stats.binomtest(count, count).proportion_ci(method="exact")
     assert (found.low, found.high) == pytest.approx((100 * theirs.low, 100.0))
-    none = score_interval(em_sample(np.zeros(count)))
+    none = em_sample(np.zeros(count)).interval
     assert (none.low, none.high) == pytest.approx((0.0, 100 - 100 * theirs.low))
 
 
 def test_identical_units_have_an_interval():
-    found = score_interval(em_sample(np.arange(40) % 2 == 0, [(str(i // 2),) for i in range(40)]))
+    found = em_sample(np.arange(40) % 2 == 0, [(str(i // 2),) for i in range(40)]).interval
     assert found.low < 35 and found.high > 65
 
 
 def test_a_single_unit_has_no_interval():
-    assert score_interval(em_sample(np.array([1, 0]), [("a",), ("a",)])) is None
+    assert em_sample(np.array([1, 0]), [("a",), ("a",)]).interval is None
 
 
 def test_errors_have_intervals_above_zero():
     generator = np.random.default_rng(8)
     squares = generator.exponential(size=12)
     rows = np.stack([np.ones(12), squares, np.zeros(12)], axis=1)
-    found = score_interval(Sample.of_levels(METRICS["mse"], rows, np.arange(12)[:, None]))
+    found = Sample.of_levels(METRICS["mse"], rows, np.arange(12)[:, None]).interval
     assert 0 < found.low < squares.mean() < found.high
     perfect = Sample.of_levels(METRICS["mse"], rows * [1, 0, 0], np.arange(12)[:, None])
-    assert score_interval(perfect) is None  # nothing says how large its errors can be
+    assert perfect.interval is None  # nothing says how large its errors can be
 
 
 def test_the_total_s_spread_is_the_sum_of_the_tasks():
@@ -241,14 +240,14 @@ def test_the_total_s_degrees_of_freedom_are_satterthwaite_s():
     few = em_sample(np.arange(10) % 2 == 0)
     many = em_sample(generator.random(100_000) < 0.5)
     assert total_interval([few, few]).high - 100 == pytest.approx(100 * 2 * 0.2066, rel=0.15)
-    alone, both = score_interval(few), total_interval([few, many])
+    alone, both = few.interval, total_interval([few, many])
     assert both.high - both.low == pytest.approx(alone.high - alone.low, rel=0.35)
 
 
 def test_tasks_that_are_all_right_add_their_own_intervals():
     """Half-widths add up like standard errors, so ten tasks are no more certain than the least certain one."""
     right = [em_sample(np.ones(count), name=str(count)) for count in (10, 20, 4_000)]
-    halves = [100 - score_interval(one).low for one in right]
+    halves = [100 - one.interval.low for one in right]
     found = total_interval(right)
     assert (found.low, found.high) == pytest.approx((300 - math.hypot(*halves), 300))
     mixed = em_sample(np.arange(4_000) % 5 > 0)
@@ -292,7 +291,7 @@ def test_totals_of_nearly_perfect_and_of_small_tasks_cover_the_truth(tasks, reco
 
 def test_the_total_of_one_task_is_that_task() -> None:
     sample = em_sample(np.arange(30) % 10 > 0)
-    found, own = total_interval([sample]), score_interval(sample)
+    found, own = total_interval([sample]), sample.interval
     assert (found.low, found.high) == pytest.approx((own.low, own.high))
 
 
@@ -340,7 +339,7 @@ def covered(kind: str, units: int, sizes: str, trials: int) -> float:
     hits = 0
     for _ in range(trials):
         sample, true = draw_score(kind, generator, units, sizes)
-        found = score_interval(sample)
+        found = sample.interval
         hits += found.low <= true <= found.high
     return hits / trials
 
@@ -383,7 +382,7 @@ def test_a_wild_answer_has_an_interval_as_far_as_floats_go(worst: float, has_int
     squares[3] = worst**2
     rows = np.stack([np.ones(50), squares, np.zeros(50)], axis=1)
     sample = Sample.of_levels(METRICS["mse"], rows, np.arange(50)[:, None])
-    found = score_interval(sample)
+    found = sample.interval
     assert (found is not None) == has_interval
     total = total_interval([sample, sample])
     for each in (found, total):

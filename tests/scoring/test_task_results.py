@@ -21,7 +21,7 @@ from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.metrics import METRICS, Item
 from decabench.predictors import ModelOptions
 from decabench.scoring import compare, evaluate
-from decabench.scoring.significance import Sample, read_statistics, score_interval
+from decabench.scoring.significance import Sample, read_statistics
 from decabench.scoring.task_results import find_metric, score_task
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import Store
@@ -307,6 +307,6 @@ def test_the_interval_covers_with_samples_inside_examples():
     for _ in range(runs):
         rows = generator.binomial(5, generator.beta(0.7, 0.7, n)) / 5  # the population's mean is 50
         columns = np.stack([np.ones(n) if name == "n" else rows for name in metric.columns], axis=1)
-        interval = score_interval(Sample.of_levels(metric, columns, np.arange(n)[:, None]))
+        interval = Sample.of_levels(metric, columns, np.arange(n)[:, None]).interval
         covered += interval.low <= 50 <= interval.high
     assert 0.92 <= covered / runs <= 0.98
