@@ -10,13 +10,13 @@ _ERROR_LENGTH = 300
 
 
 _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 """Soft hyphens, byte order marks and other zero-width characters."""
 
 
 def bare(text: str) -> str:
     """Strip spaces and invisible characters from both ends of a string."""
-    return text.strip(_SPACES + _INVISIBLE)
+    return text.strip(_SPACES + INVISIBLE)
 
 
 def with_full_stop(text: str) -> str:

@@ -110,32 +110,34 @@ def write_json(answer: str, kind: Kind) -> str:
     return json.dumps({"answer": value}, ensure_ascii=False)
 
 
-def read_json(text: str, kind: Kind) -> str | None:
-    """Convert a JSON answer to the task's own form.
+def read_json(text: str, kind: Kind, names: Sequence[str] = ("answer",)) -> str | None:
+    """Convert a JSON answer to the task's form. The answer is the value of `answer` or of the only key in `names`.
 
-    Returns None if the string isn't a JSON answer in the expected form. Numbers keep their digits,
-    so `1.50` isn't changed to `1.5`.
+    Returns None if the string isn't a JSON answer in the expected form. Numbers such as `1.50` keep their digits.
     """
     try:
-        value = json.loads(
+        found = json.loads(
             text,
             parse_float=str,
             parse_int=str,
             parse_constant=_refuse_constant,
             object_pairs_hook=consistent_keys,
-        )["answer"]
+        )
+        named = [value for key, value in found.items() if key.casefold() in names]
+        (value,) = [found["answer"]] if "answer" in found else named or [found] * (kind == "state")
         if kind in ("tags", "tree"):
             are_items = isinstance(value, list) and all(
                 isinstance(item, str) and item.split() == [item] for item in value
             )
             return " ".join(value) if are_items else None
-        if kind == "state":
-            goals = {slot: said for slot, said in value["constraints"].items() if said not in ("", None)}
-            texts = [*goals.values(), *value["requests"]]
-            if isinstance(value["requests"], str) or any(re.search("[,;:]", said) for said in texts):
+        if kind == "state" and not isinstance(value, str):
+            asked, goals = value.pop("requests", []), value.pop("constraints", {}) | value
+            goals = {slot: said for slot, said in goals.items() if said not in ("", None)}
+            texts = [*goals.values(), *asked]
+            if isinstance(asked, str) or any(re.search("[,;:]", said) for said in texts):
                 return None
             constraints = ", ".join(f"{slot}: {said}" for slot, said in goals.items())
-            requests = ", ".join(value["requests"])
+            requests = ", ".join(asked)
             return f"{constraints};{' ' * bool(requests)}{requests}" if texts else "None"
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None

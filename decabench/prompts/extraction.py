@@ -15,7 +15,7 @@ from decabench.prompts.turns import read_turn
 from decabench.tasks import AnswerForm, Label, Number, Output
 from decabench.text import bare, well_formed
 
-EXTRACTION_VERSION = 20
+EXTRACTION_VERSION = 21
 """Incremented whenever the same raw text would result in a different answer."""
 
 Protocol = Literal["tag", "choices", "json", "prose"]

@@ -111,4 +111,4 @@ _STRIKES = re.compile(
     r"~~|[~!\u00ac\u2260\u2264\u2265]\s*\w|[\u2610\u2717\u2718\u274c\u2716\u2715\U0001f44e\U0001f6ab]|\[ ?\]"
 )
 """Signs of negation, such as a cross, a tilde, an unchecked box or a line through the text."""
-_ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the)\s+$", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?<![^\W_])(?:an?|the|his|her|its|their)\s+$", re.IGNORECASE)

@@ -19,6 +19,7 @@ REMARK = re.compile(
 """A line after the answer, such as `Note: …` or `Let me know …`."""
 _FENCE = re.compile(r"```\w*")
 _MARKS = ("```", "**", "__", "``", "`", "*")
+BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("\u2018", "\u2019"), ("«", "»"), ("„", "“"))
 
 
@@ -35,6 +36,8 @@ def plain_digits(text: str) -> str:
 
 def unwrapped(line: str, quotes: bool) -> str:
     """Remove bold or code markup around a whole line. If `quotes` is set, quotation marks are removed too."""
+    if boxed := re.fullmatch(rf"\$*{BOXED.pattern}\}}?\$*\.?", line):
+        return unwrapped(boxed[1].strip(), quotes)
     for start, end in (*((mark, mark) for mark in _MARKS), *(_QUOTES if quotes else ())):
         inner = line[len(start) : len(line) - len(end)].strip()
         is_around = len(line) > len(start) + len(end) and line.startswith(start) and line.endswith(end)
@@ -57,30 +60,15 @@ _SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 _MOST_TRIES = 160
 
 
-class RepeatedKeyError(ValueError):
-    """Raised for a JSON object that repeats a key with a different value."""
-
-
 def consistent_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dict.
 
-    Raises RepeatedKeyError if a key is repeated with a different value.
+    Raises ValueError if a key is repeated with a different value.
     """
     value = dict(pairs)
     if any(value[key] != said for key, said in pairs):
-        raise RepeatedKeyError("a key is repeated with another value")
+        raise ValueError("a key is repeated with another value")
     return value
-
-
-def repeats_key(text: str) -> bool:
-    """Whether a text is JSON that repeats a key with a different value."""
-    try:
-        json.loads(" ".join(lines_of(text)), object_pairs_hook=consistent_keys)
-    except RepeatedKeyError:
-        return True
-    except (ValueError, RecursionError):
-        pass
-    return False
 
 
 def find_json(text: str) -> Any:

@@ -6,25 +6,34 @@ it finds no answer, the text is unparseable, and its first line is kept as a bes
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
 from decabench.prompts.labels import find_mentions, labels_for, match_label
 from decabench.prompts.markup import (
+    BOXED,
     BULLET,
     REMARK,
     example_start,
     find_json,
     is_refusal,
     lines_of,
-    plain_digits,
-    repeats_key,
     says_nothing,
     unwrapped,
 )
-from decabench.prompts.tagged import QUERY_GOES_ON, read_state
-from decabench.tasks import AnswerForm, Kind
+from decabench.prompts.tagged import (
+    IN_SENTENCES,
+    NUMBER,
+    QUERY_GOES_ON,
+    introductions,
+    plain_number,
+    read_state,
+    without_scale,
+)
+from decabench.tasks import AnswerForm
 from decabench.text import bare
 
 
@@ -41,7 +50,7 @@ def find_in_prose(
     rules += ["unwrapped"] if inner != said else []
     if (value := _from_json(inner, form)) is not None:
         inner, rules = value, [*rules, "json"]
-    if repeats_key(inner):
+    if lines_of(inner)[:1] and lines_of(inner)[0].startswith("{") and find_json(inner) is None:  # broken JSON
         return _first_line(said, form), [*rules, "unparseable"]
     for part in dict.fromkeys((_after_marker(inner, form), inner)):
         if (value := _from_json(part, form)) is not None:
@@ -67,7 +76,7 @@ def _read(text: str, form: AnswerForm, question: str, context: str, is_finished:
         case "sql":
             return _find_query(text)
         case "state":
-            return _state(text, form.labels)
+            return _state(text, form)
         case _:
             return find_items(text, form.kind, form.labels, context.split())
 
@@ -104,17 +113,7 @@ def _without_tags(text: str) -> str:
     return found[-1] if found else text
 
 
-_KEYS = (
-    "final answer",
-    "answer",
-    "label",
-    "sentiment",
-    "prediction",
-    "output",
-    "translation",
-    "summary",
-    "text",
-)
+_KEYS = "final answer,answer,label,sentiment,prediction,output,translation,summary,text".split(",")
 
 
 def _from_json(text: str, form: AnswerForm) -> str | None:
@@ -129,8 +128,7 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
         value = value[0]
     while isinstance(value, dict):
         keys = {str(key).casefold().replace("_", " "): found for key, found in value.items()}
-        names = (*_KEYS, *(marker.casefold().strip(" :") for marker in form.markers))
-        named = next((key for key in names if key in keys), "")
+        named = next((key for key in (*_KEYS, *introductions(form)) if key in keys), "")
         only = next(iter(keys.values())) if len(keys) == 1 else ""
         value = keys.get(named, only)
         if value is None:
@@ -152,17 +150,6 @@ _SAID = (
     r"(?:the|my)[ ](?:final[ ]|correct[ ]|best[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+"
     r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+"
 )
-_BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
-
-
-_MARKERS: Mapping[Kind, Sequence[str]] = {
-    "span": ("Span",),
-    "line": ("Translation", "The translation is"),
-    "tags": ("Tags",),
-    "tree": ("Parse",),
-    "number": ("Score", "Rating"),
-}
-"""Words that introduce each kind of answer, in addition to `Answer:`."""
 
 
 def _marker(form: AnswerForm) -> re.Pattern[str]:
@@ -170,9 +157,8 @@ def _marker(form: AnswerForm) -> re.Pattern[str]:
 
     For spans, labels, numbers, queries and states, `the answer is` also counts as a marker.
     """
-    names = [name.strip(" :\uff1a") for name in (*form.markers, *_MARKERS.get(form.kind, ()))]
-    marker = "|".join([_ANSWER, *map(re.escape, filter(None, names))])
-    said = _SAID if form.kind in _IN_SENTENCES else "(?!)"
+    marker = "|".join([_ANSWER, *map(re.escape, introductions(form))])
+    said = _SAID if form.kind in IN_SENTENCES else "(?!)"
     return re.compile(
         rf"^[ \t>*_#`-]*(?:{marker})[*_]*[ ]?[:\uff1a][*_]*"
         rf"|\A[ \t>*_#`-]*(?:ans|output|response)[*_]*[ ]?[:\uff1a][*_]*"
@@ -181,13 +167,9 @@ def _marker(form: AnswerForm) -> re.Pattern[str]:
     )
 
 
-_IN_SENTENCES = ("span", "label", "number", "sql", "state")
-"""Kinds of answers that may follow `the answer is` or be in a `\\boxed{}`."""
-
-
 def _after_marker(text: str, form: AnswerForm) -> str:
     r"""Return the text in the last \boxed{}, or after the last marker. Without either, return the whole text."""
-    if form.kind in _IN_SENTENCES and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
+    if form.kind in IN_SENTENCES and (boxed := BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
     for found in reversed([*_marker(form).finditer(text)]):
         if not (rest := bare(text[found.end() :])):
@@ -346,19 +328,6 @@ def _opening(line: str, labels: Sequence[str]) -> str | None:
 
 # Numbers
 
-_NUMBER_IN_TEXT = (
-    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
-    r"(?!\w|[.,]\d)"
-)
-_SINGLE_NUMBER = re.compile(
-    rf"(?<![\w.,]){_NUMBER_IN_TEXT}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
-)
-_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_SCALE = re.compile(
-    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"
-    rf"|\b(?:scale (?:of|from)|from|between)\s+(?:{_NUMBER_IN_TEXT}\s*(?:to|and|-|–)\s*)?)({_NUMBER_IN_TEXT})",
-    re.IGNORECASE,
-)
 _HAS_WORDS = re.compile(r"[^\W\d_]{2}")
 
 
@@ -370,25 +339,14 @@ def find_number(text: str, scale: tuple[float, float] | None = None) -> str | No
     1500.
     """
 
-    def without_scale(line: str) -> str:
-        def bound(found: re.Match[str]) -> str:
-            is_other = scale and float(_plain_number(found[1])) != scale[1]
-            return found.group() if is_other else " "
-
-        return _SCALE.sub(bound, re.sub(r"(?i)\b(?:minus|negative)\s+(?=\.?\d)", "-", line))
-
-    lines = [line for line in map(without_scale, lines_of(text)) if _SINGLE_NUMBER.search(line)]
+    lines = [re.sub(r"(?i)\b(?:minus|negative)\s+(?=\.?\d)", "-", line) for line in lines_of(text)]
+    lines = [line for line in (without_scale(line, scale) for line in lines) if NUMBER.search(line)]
     found: set[str] = set()
     for line in lines[:1] + lines[-1:]:
-        found.update(map(_plain_number, _SINGLE_NUMBER.findall(line)))
+        found.update(map(plain_number, NUMBER.findall(line)))
         if not _HAS_WORDS.search(line):
             break  # the line has only a number, so the rest of the text is an explanation
     return found.pop() if len(found) == 1 else None
-
-
-def _plain_number(number: str) -> str:
-    plain = re.sub("[\u2212\u2013]", "-", plain_digits(number)).lstrip("+")
-    return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
 
 
 # Queries
@@ -428,16 +386,15 @@ def _find_query(text: str) -> str | None:
 # Dialogue states
 
 
-def _state(text: str, slots: Sequence[str]) -> str | None:
+def _state(text: str, form: AnswerForm) -> str | None:
     """Return the state change in a text, or None if there is none or more than one.
 
     The change may be on a single line among others, on several lines with one slot each, or in JSON.
     """
     value = find_json(text)
-    if isinstance(value, dict):
-        return read_state(", ".join(f"{slot}: {said}" for slot, said in value.items()), slots)
-    lines = [unwrapped(BULLET.sub("", line), quotes=True) for line in lines_of(text)]
-    read = [state for line in lines if (state := read_state(line, slots))]
-    if len(read) == len(lines) > 1:
-        return read_state(", ".join(line.rstrip(",;") for line in lines), slots)
-    return read[0] if len(read) == 1 else None
+    said = read_json(json.dumps(value), "state") if isinstance(value, dict) else text
+    if said is not None and (state := read_state(said, form)):
+        return state
+    read = [(line, state) for line in lines_of(text) if (state := read_state(line, form))]
+    found = [state for line, state in read if ";" in line or not state.startswith(";")]
+    return found[0] if len(found) == 1 else None

@@ -7,8 +7,9 @@ or a remark around it.
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from decabench.prompts.enforced import read_json
@@ -25,8 +26,8 @@ from decabench.prompts.markup import (
     says_nothing,
     unwrapped,
 )
-from decabench.tasks import AnswerForm
-from decabench.text import bare
+from decabench.tasks import AnswerForm, Kind
+from decabench.text import INVISIBLE, bare
 
 OPENING, CLOSING = "<answer>", "</answer>"
 
@@ -34,6 +35,8 @@ TAG_REQUEST = f"Write the answer itself, and nothing else, between tags: {OPENIN
 """The sentence in a prompt that asks for the tag."""
 
 _OPENING_TAG, _CLOSING_TAG = r"<\s{0,3}answer(?:\s[^<>]{0,300})?>", r"<\s{0,3}/\s{0,3}answer\s{0,3}(?:>|\Z)"
+_ENDS_WITH_OPENING = re.compile(rf"(?<=[^\s>]){_OPENING_TAG}\s*\Z", re.IGNORECASE)
+"""Matches an opening tag at the end of a text, which was meant to close the tag."""
 _TAG = re.compile(
     rf"{_OPENING_TAG}(?P<inner>(?:(?!{_OPENING_TAG}).)*?)(?P<end>{_CLOSING_TAG}|\Z)",
     re.DOTALL | re.IGNORECASE,
@@ -113,22 +116,31 @@ def read_tagged(
     """
 
     def read(text: str, is_tagged: bool = True) -> str | None:
-        return _answer_in(bare(text), form, question, context, is_tagged)
+        text = bare(_spelled_out(text, form, context))
+        found = _answer_in(text, form, question, context, is_tagged)
+        if found or form.kind in ("raw", "line", "text"):
+            return found
+        return _answer_in(_introduced(text, form, loosely=True), form, question, context, False)
 
-    if (value := read_json(" ".join(lines_of(text)), form.kind)) is not None:
+    def json_in(text: str) -> str | None:
+        return read_json(" ".join(lines_of(text)), form.kind, _names(form))
+
+    if (value := json_in(text)) is not None:
         found = read(value) or (value if form.kind in ("tags", "tree") else "")
         return (found, "json") if found else ("", f"json+{_fault(value, form)}")
-    if is_opened and OPENING not in text.casefold().partition(CLOSING)[0]:
+    before, closing, _ = text.casefold().partition(CLOSING)
+    if (is_opened or (closing and form.kind in _FIXED)) and OPENING not in before:
         text = f"{OPENING}{text}"
-    own = _own_example(text, form)
+    own = _own_example(_ENDS_WITH_OPENING.sub(CLOSING, text), form)
     tags = [tag for tag in _TAG.finditer(own) if not _PLACEHOLDER.fullmatch(tag["inner"])]
     if any(tag["end"] for tag in tags) or (tags and is_finished):
         inner, rest = bare(tags[-1]["inner"]), own[tags[-1].end() :]
-        answer = read(read_json(inner, form.kind) or inner)
-        is_cut = not (tags[-1]["end"] or is_finished)
+        answer = read(json_in(inner) or inner)
         before = own[max(tags[-1].start() - 300, 0) : tags[-1].start()]
         clause, condition = (_CLAUSE.split(text)[-1] for text in (before, _COLON.sub("", before)))
-        others = {read(line, False) for line in _later_lines(rest, form)} if form.kind in _FIXED else set()
+        later = lines_of(rest) if form.kind in _FIXED else ()
+        # A label may follow a heading, such as `Sentiment:`.
+        others = {read(line.rpartition(":")[2] if form.kind == "label" else line, False) for line in later}
         is_taken_back = (
             re.search(_CONDITION, condition, re.IGNORECASE)
             or _DENIES.search(clause)
@@ -137,13 +149,13 @@ def read_tagged(
             or others - {None, answer}
             or not _are_consistent(tags)
         )
-        if not answer or is_cut or is_taken_back or _names_another(rest, answer, form, question):
+        is_whole = tags[-1]["end"] or is_finished
+        if not answer or not is_whole or is_taken_back or _names_another(rest, answer, form, question):
             return "", f"tag+{_fault(inner, form)}"
         return answer, "tag"
     if not is_finished and form.kind not in ("raw", "label"):
         return "", "unparseable"  # the missing rest might have changed the answer
     plain = bare(re.sub("</?answer>", "", text, flags=re.IGNORECASE)) if is_opened else text
-    plain = _introduced(plain, form.markers)
     if said := read(plain, False):
         return said, "as-is" if said == plain else form.kind
     return "", _fault(text, form, loosely=True)
@@ -151,6 +163,8 @@ def read_tagged(
 
 _FIXED = ("label", "number", "sql", "state")
 """Kinds of answers that can be recognized in a line without a tag."""
+IN_SENTENCES = ("span", *_FIXED)
+"""Kinds of answers that may follow `the answer is` or be in a `\\boxed{}`."""
 
 
 def _fault(text: str, form: AnswerForm, loosely: bool = False) -> str:
@@ -180,12 +194,6 @@ def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
     )
 
 
-def _later_lines(rest: str, form: AnswerForm) -> list[str]:
-    """Return the lines after a tag, without headings such as `Sentiment:`."""
-    lines = [_introduced(line, form.markers) for line in lines_of(rest)]
-    return [line.rpartition(":")[2] for line in lines] if form.kind == "label" else lines
-
-
 def _names_another(rest: str, answer: str, form: AnswerForm, question: str) -> bool:
     """Whether the text after a tag says that another answer is right."""
     said = (" ".join("".join(found).split()).casefold() for found in _SAYS_ANSWER.findall(rest))
@@ -200,9 +208,57 @@ def _names_another(rest: str, answer: str, form: AnswerForm, question: str) -> b
     )
 
 
-def _introduced(text: str, markers: Sequence[str]) -> str:
-    names = "|".join(re.escape(name.strip(" :")) for name in ("answer", *markers) if name.strip(" :"))
-    return bare(re.sub(rf"\A[*_#\s]*(?:{names})[*_]*:[*_]*", "", text, flags=re.IGNORECASE))
+_NAMES: Mapping[Kind, Sequence[str]] = {
+    "span": ("Span",),
+    "line": ("Translation", "The translation is"),
+    "sql": ("SQL", "Query"),
+    "tags": ("Tags",),
+    "tree": ("Parse",),
+    "number": ("Score", "Rating"),
+}
+
+
+def introductions(form: AnswerForm) -> list[str]:
+    """Return the words that can introduce an answer, as in `Score: 4` or `{"score": 4}`, in lower case."""
+    names = ("answer", *form.markers, *_NAMES.get(form.kind, ()))
+    return [name.strip(" :\uff1a").casefold() for name in names if name.strip(" :\uff1a")]
+
+
+def _names(form: AnswerForm) -> list[str]:
+    of_labels = ("label", "sentiment", "relation", "relationship", "classification", "verdict")
+    return [*introductions(form), *(of_labels if form.kind == "label" else ())]
+
+
+def _introduced(text: str, form: AnswerForm, loosely: bool = False) -> str:
+    """Return a text without `Answer:` or, with `loosely`, `The answer is` or the letter of an option before it."""
+    names = "|".join(map(re.escape, _names(form)))
+    head = rf"(?:{names})[*_]*:[*_]*"
+    if loosely:
+        head = rf"(?:(?:so|the|my|final|correct)\s+)*(?:{names})(?:\s+is\b)?[*_]*(?:[:\uff1a][*_]*|(?<=is)\s)"
+    if loosely and form.kind in ("label", "span"):
+        head = rf"{head}|\(?[a-z\d][.)]\s(?!\d)|[>\u2022-]\s"
+    return bare(re.sub(rf"\A[*_#\s]*(?:{head})", "", text, flags=re.IGNORECASE))
+
+
+_SPELLINGS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2212\u00a0\u202f", "''\"\"----  ")
+"""Characters that models often write for others: typographic quotation marks, hyphens, dashes, and spaces."""
+_ESCAPED = re.compile(
+    r"&(?:[a-z]{2}|#x?[\da-f])\w{0,29};|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE
+)
+"""Matches entities, escapes of Markdown and LaTeX, and invisible characters."""
+
+
+def _spelled_out(text: str, form: AnswerForm, context: str) -> str:
+    """Return a text without entities, escapes, invisible or typographic characters that the context lacks."""
+    if form.kind == "raw":
+        return text
+
+    def spelled_out(found: re.Match[str]) -> str:
+        return found[0] if found[0] in context else found[1] or html.unescape(found[0]).strip(INVISIBLE)
+
+    text = _ESCAPED.sub(spelled_out, text)
+    own = {odd: plain for odd, plain in _SPELLINGS.items() if chr(odd) not in context}
+    return text.translate(own) if form.kind in _FIXED else text
 
 
 def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagged: bool) -> str | None:
@@ -210,13 +266,11 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 
     Free text must be in a tag, because otherwise an introduction could be mistaken for part of the answer.
     """
-    if form.kind != "raw" and any(found not in context for found in _ESCAPES.findall(text)):
-        return None
     keeps_quotes = form.kind == "line" and bool(_QUOTED.match(context))
-    if form.kind == "span" and is_tagged and not form.unquote:
-        keeps_quotes = is_in_context(text, context)
     lines = [unwrapped(line, not keeps_quotes) for line in lines_of(text)]
     line = " ".join(lines)
+    if form.kind != "raw" and any(found not in context for found in _ESCAPES.findall(line)):
+        return None
     match form.kind:
         case "raw":
             return text
@@ -225,22 +279,19 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "number":
             return _number(line, form.scale)
         case "sql":
-            return _statement(_introduced(text, form.markers), context)
+            return _statement(text, context)
         case "state":
-            return read_state(line, form.labels)
+            return read_state(text, form)
         case "tags" | "tree":
             is_final = not _TAKES_BACK.search(text)
-            return find_items(text, form.kind, form.labels, context.split()) if is_final else None
+            found = find_items(text, form.kind, form.labels, words := context.split()) if is_final else None
+            return found if found and (is_tagged or len(found.split()) >= len(words)) else None
         case "span" if label := match_label(line, form.labels):
             return label
-        case "span" if not is_tagged and is_in_context(text, context):
-            return text
-        case "span" if is_in_context(line, context):
-            return line
-        case "span" if not is_tagged:
-            return line.rstrip(".") if is_in_context(line.rstrip("."), context) else None
-        case _ if is_tagged and _is_only_text(text, form, context):
-            return _introduced(line, form.markers)
+        case "span" if re.search(r"\w", line) and (found := _copied(text, context) or _copied(line, context)):
+            return found
+        case _ if is_tagged and _is_only_text(line if len(lines) == 1 else text, form, context):
+            return _introduced(line, form)
         case _:
             return None
 
@@ -248,24 +299,20 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
 _ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:[a-z]{2}|#x?[\da-f])\w{0,29};", re.IGNORECASE)
-_MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} ")
+_MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} |(?<=\s)/(?=\s)")
 """Matches markup. Markup belongs to an answer only if it also occurs in the context."""
-_INTRODUCTION = re.compile(
-    r"\A[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
-    r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)",
-    re.IGNORECASE,
-)
-"""Matches an introduction, such as `Here is the answer:`."""
 _SENTENCES = re.compile(r"[.!?]\s+[A-Z]\w+\s")
 _NO_SPAN = re.compile(
     r"\b(?:not|n['\u2019]t|no)\b.*\b(?:mention|specif|stat|provid|given|answer)", re.IGNORECASE
 )
 _HEADED = re.compile(
     r"[\W_]*(?:(?:the|final|correct|short|in|auf) )?(?:answer|span|translation|german|english|deutsch|tl;dr"
-    r"|key points|(?:hier ist die )?\u00fcbersetzung)(?: is)?\W{0,3}[:=]|the answer is\b",
+    r"|key points|(?:hier ist die )?\u00fcbersetzung)(?: is)?\W{0,3}[:=]|the answer is\b"
+    r"|[*_]*(?:#{1,6}\s|(?:sure|certainly|of course)[!.]\s*\n"
+    r"|(?:\w+[,.!]+\s+)?here(?:['\u2019]s| is| are)\s+(?:\w+\s+){1,4}(?:answer|translation|summary|span)\b)",
     re.IGNORECASE,
 )
-"""Matches a heading, such as `Final answer:`."""
+"""Matches a heading or an introduction, such as `Final answer:` or `Here is the answer:`."""
 _ENDS_EARLY = re.compile(r"[.!?:][^\w\n]*\n|\S[ \t]*\n\s*\n")
 """Matches the end of a sentence or paragraph before the last line, but not a wrapped line."""
 _LAST_BRACKETS = re.compile(r"[(\[][^()\[\]]*[)\]]\W{0,9}\Z")
@@ -295,9 +342,8 @@ def _is_only_text(text: str, form: AnswerForm, context: str) -> bool:
         or (any(map(BULLET.match, lines)) and not BULLET.match(source))
         or any(found not in context for found in _MARKUP.findall(text))
         or find_json(text) is not None
-        or _INTRODUCTION.match(text)
         or any(map(REMARK.match, lines[1:]))
-        or _HEADED.match(own := _introduced(text, form.markers))
+        or _HEADED.match(own := _introduced(text, form))
         or _SAYS_ANSWER.search(own)
         or is_refusal(text)
         or any(re.search(rf"\b{re.escape(label)}\b", text, re.IGNORECASE) for label in form.labels)
@@ -309,30 +355,61 @@ def is_in_context(answer: str, context: str) -> bool:
 
     Case and whitespace are ignored.
     """
-    words = " ".join(context.split()).casefold()
-    folded = " ".join(answer.split()).casefold()
-    return bool(folded) and (_has(words, folded) or all(_has(words, part) for part in folded.split(", ")))
+    said, words = " ".join(answer.split()), _separated(context)
+    return bool(said) and (
+        _separated(said) in words or all(_separated(part) in words for part in said.split(", "))
+    )
 
 
-def _has(words: str, part: str) -> bool:
-    start = words.find(part) if part else -1
-    while start >= 0:
-        end = start + len(part)
-        glued = (words[start - 1 : start] + part[0]).isalnum() and start > 0
-        if not glued and not (end < len(words) and (part[-1] + words[end]).isalnum()):
-            return True
-        start = words.find(part, start + 1)
-    return False
+def _separated(text: str) -> str:
+    return "\0".join(["", *re.findall(r"\w+|\W", " ".join(text.split()).casefold()), ""])
 
 
-_NUMBER = re.compile(r"[-+\u2212]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
+def _copied(answer: str, context: str) -> str | None:
+    """Return an answer as the context spells it, without an article or full stop that isn't there, or None."""
+    if is_in_context(answer, context):
+        return answer
+    words, said = (" ".join(text.split()) for text in (context, answer))
+    said = re.sub(r"\A(?:an?|the) |\.\Z", "", said.translate(_SPELLINGS), flags=re.IGNORECASE)
+    plain = words.translate(_SPELLINGS)
+    if said and (found := re.search(rf"(?<!\w){re.escape(said)}(?!\w)", plain, re.IGNORECASE)):
+        return words[slice(*found.span())]
+    return said if is_in_context(said, context) else None
+
+
+_DIGITS = (
+    r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
+    r"(?!\w|[.,]\d)"
+)
+NUMBER = re.compile(
+    rf"(?<![\w.,]){_DIGITS}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
+)
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_SCALE = re.compile(
+    rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"
+    rf"|\b(?:scale (?:of|from)|from|between)\s+(?:{_DIGITS}\s*(?:to|and|-|–)\s*)?)({_DIGITS})",
+    re.IGNORECASE,
+)
 
 
 def _number(text: str, scale: tuple[float, float] | None) -> str | None:
-    number = plain_digits(text.rstrip(".")).replace("\u2212", "-").lstrip("+")
-    if not _NUMBER.fullmatch(number) or (scale and not scale[0] <= float(number) <= scale[1]):
-        return None
-    return number
+    text = without_scale(text, scale) if scale else text
+    numbers = [*map(plain_number, NUMBER.findall(text))]
+    is_alone = len(numbers) == 1 and not re.search(r"[\w<>%\u2264\u2265\u2260-]", NUMBER.sub("", text))
+    return numbers[0] if is_alone and (not scale or scale[0] <= float(numbers[0]) <= scale[1]) else None
+
+
+def without_scale(line: str, scale: tuple[float, float] | None) -> str:
+    """Return a line without `out of 5`, unless the task's scale ends with another number."""
+    other = scale[1] if scale else None
+    return _SCALE.sub(
+        lambda found: found[0] if other not in (None, float(plain_number(found[1]))) else " ", line
+    )
+
+
+def plain_number(number: str) -> str:
+    plain = re.sub("[\u2212\u2013]", "-", plain_digits(number)).lstrip("+")
+    return plain.replace(",", "" if _THOUSANDS.fullmatch(plain) else ".")
 
 
 QUERY_GOES_ON = re.compile(
@@ -356,7 +433,7 @@ def _statement(text: str, context: str) -> str | None:
     is_plain = all(bare(found).casefold() in words for found in _QUERY_REMARK.findall(query))
     has_comment = re.search(r"\s--\s*[a-z]", query, re.IGNORECASE)
     is_one = all(map(QUERY_GOES_ON.match, lines[1:])) and is_plain and not has_comment
-    return query if is_one and re.match(r"select\s.*\sfrom\s", query, re.IGNORECASE) else None
+    return query if is_one and re.match(r"select\s.*\sfrom\s(?!the\b)", query, re.IGNORECASE) else None
 
 
 NO_CHANGE = "None"
@@ -368,31 +445,41 @@ NO_VALUE = re.compile(
     re.IGNORECASE,
 )
 """Matches words that stand for a missing value in a state, such as `none` or `not mentioned`."""
+_HEADING = re.compile(r"(?:constraints?|request(?:s|ed)?|asked about)\s*:", re.IGNORECASE)
 
 
-def read_state(text: str, slots: Sequence[str]) -> str | None:
+def read_state(text: str, form: AnswerForm) -> str | None:
     """Return a state change in canonical form, `slot: value, slot: value; slot`.
 
-    Returns None if the text isn't a state change. Without `slots`, any name is accepted as a slot.
-    Words such as `yes` or `not mentioned` are not values.
+    Slots may be on separate lines, or written as `slot=value`. Returns None if the text isn't a state change.
+    If the form lists no slots, any name is accepted. Words such as `yes` or `not mentioned` are not values.
     """
-    if match_label(text, (NO_CHANGE,)):
+    lines = [unwrapped(BULLET.sub("", line), quotes=True) for line in lines_of(text)]
+    text = " ".join(", ".join(lines).replace("*", "").replace("=", ": ").split()).rstrip(".")
+    if text == ";" or match_label(text, (NO_CHANGE, "No change")):
         return NO_CHANGE
-    goals, _, requests = text.rstrip(".").partition(";")
-    known = {slot.casefold(): slot for slot in slots}
-    constraints, asked, given = [], [], set[str]()
-    for item in filter(None, map(str.strip, goals.split(","))):
-        slot, colon, value = (part.strip() for part in item.partition(":"))
-        if not colon or not _VALUE.fullmatch(value) or NO_VALUE.fullmatch(value):
+    known = {re.sub(r"[\s_-]", "", slot.casefold()): slot for slot in form.labels}
+    constraints, asked = dict[str, str](), list[str]()
+    for part in re.split(r"[,;]\s*", text):
+        slot, colon, value = _HEADING.sub("", part).strip().partition(":")
+        slot, value = slot.strip(), value.strip(" \"'")
+        if not slot or (slot == NO_CHANGE and not colon):
+            continue
+        name = (
+            known.get(re.sub(r"[\s_-]", "", slot.casefold()))
+            if form.labels
+            else _VALUE.fullmatch(slot) and slot
+        )
+        if not name or (colon and name in constraints):
             return None
-        if not (slot if not slots else known.get(slot.casefold())) or slot in given or slot == value:
+        if not colon:
+            asked.append(name)
+        elif not _VALUE.fullmatch(value) or NO_VALUE.fullmatch(value) or name == value:
             return None
-        given.add(slot)
-        constraints.append(f"{slot}: {value}")
-    for item in filter(None, map(str.strip, requests.split(","))):
-        if (not slots and not _VALUE.fullmatch(item)) or (slots and item.casefold() not in known):
-            return None
-        asked.append(item)
-    if not constraints and not asked:
-        return None
-    return f"{', '.join(constraints)};{' ' * bool(asked)}{', '.join(asked)}"
+        else:
+            constraints[name] = value
+    are_goals = constraints or not form.labels or not {*asked}.isdisjoint(form.constraints or form.labels)
+    if not (constraints or asked) or (asked and ";" not in text and are_goals):
+        return None  # without a semicolon, a slot may be a constraint whose value is missing
+    goals = ", ".join(f"{slot}: {value}" for slot, value in constraints.items())
+    return f"{goals};{' ' * bool(asked)}{', '.join(asked)}"

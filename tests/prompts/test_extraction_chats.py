@@ -311,7 +311,7 @@ SUMMARIES: list[Case] = [
 TURNS: list[Case] = [
     ("food: thai, area: south; phone, address", "food: thai, area: south; phone, address"),
     ("Constraints: the user wants thai food\nRequests: phone", None),
-    ("Price Range: cheap;", "Price Range: cheap;"),
+    ("Price Range: cheap;", "price range: cheap;"),
     ('{"food": "thai", "area": "south"}', "food: thai, area: south;"),
     ("{'food': 'thai'}", "food: thai;"),
     ('{"food": "thai", "mood": "hungry"}', None),

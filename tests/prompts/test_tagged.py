@@ -164,6 +164,18 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("<answer>~~positive~~</answer>", ""),
         ("<answer>❌ positive</answer>", ""),
         ("<answer>☐ positive</answer>", ""),
+        # with an introduction
+        ("Final Answer: **positive**", "positive"),
+        ("The answer is positive.", "positive"),
+        ("The answer is not positive.", ""),
+        ("Sentiment: Positive", "positive"),
+        ("(b) positive", "positive"),
+        ('```json\n{"sentiment": "positive", "confidence": 0.9}\n```', "positive"),
+        ("<answer>$\\boxed{positive}$</answer>", "positive"),
+        # with only one of the two tags
+        ("positive</answer>", "positive"),
+        ("I would say positive</answer>", ""),
+        ("<answer>positive<answer>", "positive"),
         ("<answer>positive 👎</answer>", ""),
         ("<answer>~positive</answer>", ""),
         ("- [ ] positive", ""),
@@ -213,18 +225,28 @@ def test_a_text_that_was_cut_off_is_no_answer(task, text, is_opened):
     [
         ("Answer: Denver Broncos", "Denver Broncos"),
         ('{"answer": "Denver Broncos"}', "Denver Broncos"),
-        ('{"span": "Denver Broncos"}', ""),
-        ("\\boxed{Denver Broncos}", ""),
-        ("&quot;Denver Broncos&quot;", ""),
-        ("&ldquo;Denver Broncos&rdquo;", ""),
-        ("Denver&#xA0;Broncos", ""),
+        ('{"span": "Denver Broncos"}', "Denver Broncos"),
+        ('{"reason": "Denver Broncos"}', ""),
+        ('{"answer": "Denver Broncos", "span": [17, 31]}', "Denver Broncos"),
+        ("\\boxed{Denver Broncos}", "Denver Broncos"),
+        ("$\\boxed{\\text{Denver Broncos}}$", "Denver Broncos"),
+        ("&quot;Denver Broncos&quot;", "Denver Broncos"),
+        ("&ldquo;Denver Broncos&rdquo;", "Denver Broncos"),
+        ("Denver&#xA0;Broncos", "Denver\u00a0Broncos"),
+        ("Denver\u200b Broncos", "Denver Broncos"),
+        ("24-10", "24\u201310"),
+        ("Carolina Panthers / Denver Broncos", ""),
         ("“Denver Broncos”", "Denver Broncos"),
         ("Denver Broncos\nExplanation: the champion", ""),
         ("1. Denver Broncos\n2. Carolina Panthers", ""),
         ("Sure! Here is the answer: Denver Broncos", ""),
         ("[insert answer here]", ""),
-        ("The answer is Denver Broncos.", ""),
+        ("The answer is Denver Broncos.", "Denver Broncos"),
+        ("The answer is not in the passage.", ""),
+        ("The Denver Broncos.", "Denver Broncos"),
+        ("- Denver Broncos", "Denver Broncos"),
         ("?", ""),
+        (".", ""),
         ("Denver Broncos [1]", ""),
         ("**Denver** Broncos", ""),
         ("Denver Broncos. They won the title.", ""),
@@ -246,8 +268,14 @@ def test_a_span_has_nothing_around_it(inner, answer):
         ("<answer>Die Katze saß. (wörtlich: setzte sich)</answer>", ""),
         ("<answer>Die Katze saß\nHope this helps</answer>", ""),
         ("<answer>Auf Deutsch: Die Katze saß.</answer>", ""),
-        ("<answer>The translation is: Die Katze saß.</answer>", ""),
-        ("<answer>Die Katze sa&szlig;.</answer>", ""),
+        ("<answer>The translation is: Die Katze saß.</answer>", "Die Katze saß."),
+        ("<answer>**Die Katze saß.**</answer>", "Die Katze saß."),
+        ("<answer>Die Katze saß. / Die Katze setzte sich.</answer>", ""),
+        ("<answer>Die Kat\u00adze saß.</answer>", "Die Katze saß."),
+        ('{"translation": "Die Katze saß."}', "Die Katze saß."),
+        ('{"error": "Die Katze saß."}', ""),
+        ("I would translate it as: Die Katze saß.</answer>", ""),
+        ("<answer>Die Katze sa&szlig;.</answer>", "Die Katze saß."),
         ("<answer>- Die Katze saß.</answer>", ""),
         ("<answer>Die Katze saß.\nSentence: Next.", "Die Katze saß."),
         ("<answer>Die Katze,\ndie saß</answer>", "Die Katze, die saß"),
@@ -363,6 +391,56 @@ def test_states_in_json(constraints, requests, answer):
     assert read("woz.en", json.dumps(value))[0] == answer
 
 
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("food: thai\narea: south", "food: thai, area: south;"),
+        ("- **food:** thai\n- **area:** south", "food: thai, area: south;"),
+        ("food=thai, area=south;", "food: thai, area: south;"),
+        ("food: thai; area: south;", "food: thai, area: south;"),
+        ("food: thai;\nphone, address", "food: thai; phone, address"),
+        ("pricerange: cheap; None", "price range: cheap;"),
+        ("Constraints: food: thai; Requests: phone", "food: thai; phone"),
+        ('{"price_range": "cheap", "area": "south"}', "price range: cheap, area: south;"),
+        ('{"requests": ["phone"]}', "; phone"),
+        ('{"food": "thai", "requests": ["phone"]}', "food: thai; phone"),
+        ('{"answer": "food: thai;"}', "food: thai;"),
+        ("phone, address", "; phone, address"),
+        ("area", ""),
+        ("food: thai, phone", ""),
+        ("food: thai; food", "food: thai; food"),
+        ("No change.", "None"),
+        (";", "None"),
+        ("Thai food", ""),
+    ],
+)
+def test_a_state_may_have_another_layout(text, state):
+    for said in (text, f"<answer>{text}</answer>"):
+        assert read("woz.en", said)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("3.6/5", "3.6"),
+        ("3.6 out of 5", "3.6"),
+        ("Score: 3,6", "3.6"),
+        ("**3.6**", "3.6"),
+        ("3.6/10", ""),
+        ("3-4", ""),
+        ("> 3", ""),
+        ("72%", ""),
+        ("4%", ""),
+        ("3.6 points", ""),
+        ("-3", ""),
+    ],
+)
+def test_a_number_may_state_its_scale(text, number):
+    for said in (text, f"<answer>{text}</answer>"):
+        assert read("sick.relatedness", said)[0] == number
+    assert extract("3/4", AnswerForm("number"), protocol="tag").answer == ""
+
+
 @pytest.mark.parametrize("said", ["not mentioned", "n/a", "-", "unspecified", "TBD", "value"])
 def test_words_for_no_value_and_repeated_slots_are_no_state(said):
     assert read("woz.en", f"<answer>food: thai, area: {said};</answer>")[0] == ""
@@ -379,7 +457,10 @@ def test_words_for_no_value_and_repeated_slots_are_no_state(said):
         (f"{QUERY} (a number)", ""),
         (f"{QUERY} => 12", ""),
         (f"{QUERY}; this selects a", ""),
-        ("SELECT a FROM table WHERE b &lt; 42", ""),
+        ("SELECT a FROM table WHERE b &lt; 42", "SELECT a FROM table WHERE b < 42"),
+        ("SELECT a FROM table WHERE b = 26\u20119", "SELECT a FROM table WHERE b = 26-9"),
+        (json.dumps({"sql": QUERY}), QUERY),
+        ("Select the players from the table", ""),
         ("SELECT a FROM table\\nWHERE b = 42", ""),
         (f"{QUERY}. This query selects a.", ""),
         ("Select the players", ""),
@@ -403,7 +484,8 @@ def test_a_tag_has_a_single_query_without_comments(inner, answer):
         ("\n".join(f"{at} {tag}" for at, tag in enumerate(POS.split())), POS),
         (f"<answer>{json.dumps(WORDS.split())}</answer>", ""),
         ('<answer>{"nouns": ["AP", "story"]}</answer>', ""),
-        (f"<answer>Tags: {POS}</answer>", ""),
+        (f"<answer>Tags: {POS}</answer>", POS),
+        ("ADP", ""),
         (f"<answer>{POS}\nWait, AP is a noun.</answer>", ""),
         (json.dumps({"answer": ["ADP DET", "PROPN VERB", "DET NOUN PUNCT"]}), ""),
         ("<answer>From: ADP\nstory: NOUN\nAP: PROPN :</answer>", ""),
