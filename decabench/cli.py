@@ -195,8 +195,7 @@ class _Cli(click.Group):
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:  # a command may give its own advice
             _fail(
-                str(error)
-                or "Interrupted. No partial files were left behind. Run the same command again to continue.",
+                str(error) or "Interrupted. Run the same command again to continue.",
                 getattr(error, "exit_code", _INTERRUPTED),
                 ctx.meta,
             )

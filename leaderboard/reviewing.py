@@ -368,7 +368,7 @@ def _examine_in_time(place: Path, path: str, options: ScoringOptions, seconds: f
         for child in (each for each in active_children() if each not in others):
             child.join(_GRACE)
             child.kill()
-        return Review(path, refusal=f"checking and scoring it took more than {seconds:g} seconds")
+        return Review(path, refusal=f"it took more than {seconds:g} seconds to check and score")
 
 
 def _examine(place: Path, path: str, options: ScoringOptions) -> Review:

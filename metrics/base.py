@@ -271,7 +271,7 @@ def items(references: Iterable[Any], **columns: Iterable[Any]) -> list[Item]:
     for name, values in values_of.items():
         if len(values) != len(listed):
             raise MetricError(
-                f"{name!r} has {len(values)} values for {len(listed)} examples. Pass one value per example."
+                f"{name!r} must have one value per example, but has {len(values)} instead of {len(listed)}."
             )
     made = []
     for index, answers in enumerate(listed):
@@ -316,7 +316,7 @@ def evaluate(metric: Metric, predictions: Iterable[str], references: Sequence[Re
             raise MetricError(f"{wanted}, but item {index} is {show_value(text)}.")
     if len(texts) != len(references):
         raise MetricError(
-            f"There are {len(texts)} predictions for {len(references)} examples. Pass one prediction per example."
+            f"There must be one prediction per example, but got {len(texts)} instead of {len(references)}."
         )
     if not texts:
         raise MetricError(f"{metric.name} can't be computed without examples. Pass at least one example.")

@@ -250,8 +250,8 @@ def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
     tags = tags.split() if isinstance(tags, str) else list(tags)
     if len(tags) != len(relations):
         raise MetricError(
-            f"Every token must have a tag, but {reference.id or 'an example'} has {len(tags)} tags "
-            f"for {len(relations)} tokens."
+            f"There must be one tag per token, but {reference.id or 'an example'} has {len(tags)} instead of "
+            f"{len(relations)}."
         )
     return [tag in _PUNCTUATION_TAGS for tag in tags]
 

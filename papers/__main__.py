@@ -77,7 +77,8 @@ def reproduce(plan: Plan, place: Place, given: argparse.Namespace) -> None:
             failed.append(f"{one.title}: {error}")
             print(failed[-1], file=sys.stderr, flush=True)
     print(
-        f"{sum(one.is_scored for one in asked)} of {len(asked)} runs are done, in {given.output} or in the records."
+        f"Runs done: {sum(one.is_scored for one in asked)} of {len(asked)}, in {given.output} or in the "
+        "records."
     )
     if failed:
         raise DecabenchError("\n".join(["Not done:", *failed]))

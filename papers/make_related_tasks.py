@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError:
         parser.error(f"--relatedness is {given.relatedness!r}, but must be more, less, or {SEGMENTS} numbers")
     if len(relatedness) != SEGMENTS or not all(0 <= share <= 1 for share in (*relatedness, given.noise)):
-        parser.error(f"--relatedness needs {SEGMENTS} numbers from 0 to 1, and --noise needs one")
+        parser.error(f"--relatedness must be {SEGMENTS} numbers and --noise a number, all from 0 to 1")
     if given.tasks < 1 or given.texts < 1:
         parser.error("--tasks and --texts must be 1 or more")
     family = draw_tasks(np.random.default_rng([given.seed, 0]), given.tasks, relatedness, given.noise)

@@ -330,7 +330,7 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
     yield f"![Gains, weights and minutes of training]({picture.name})"
     without = f" The plots leave out {join_words(plan.unplotted)}." if plan.unplotted else ""
-    yield f"Each arrow starts at the row compared with.{without}"
+    yield f"Each arrow starts at the row in *compared with*.{without}"
 
 
 def _indent(text: str) -> str:

@@ -131,7 +131,8 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.baseline or len(set(self.baseline)) < len(self.baseline):
             raise ValueError(
-                f"a contrast of {self.row!r} must have at least one baseline, and none of them twice"
+                f"a contrast of {self.row!r} must have at least one baseline, and list each baseline only "
+                "once"
             )
         if self.claimed is not None and len(self.measures) != 1:
             raise ValueError(
@@ -445,7 +446,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         measures = [pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)]
         content["measures"] = dict(measures)
         if len(measures) > len(content["measures"]):
-            raise ValueError("two measures have the same name: if you use each, put {} in the name")
+            raise ValueError("two measures have the same name: if you use 'each', put {} in the name")
         content["summary"] = [" ".join(text.split()) for text in content.get("summary", ())]
         for table in content.get("tables", ()):
             table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}

@@ -120,7 +120,10 @@ def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, Scor
                 raise DataError(f"{task} of {folder.name}: {error}") from None
             sample = Sample.of_levels(metric, rows, units, task)
             if sample.examples != result.n or not numbers_agree(result.score, sample.score):
-                raise DataError(f"{task} of {folder.name}: its statistics give {sample.score:.4f}")
+                raise DataError(
+                    f"{task} of {folder.name}: the score is {result.score} on {result.n:,} examples, but its "
+                    f"statistics give {sample.score:.4f} on {sample.examples:,}. Restore the record."
+                )
             found[task] = ScoredTask(result, sample)
     return found
 

@@ -117,7 +117,8 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
         )
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(
-            f"Each {kind} must be listed only once, but {', '.join(repeated)} is listed more than once."
+            f"Each {kind} must be listed only once, but {', '.join(repeated)} "
+            f"{'is' if len(repeated) == 1 else 'are'} listed more than once."
         )
 
 
@@ -213,8 +214,11 @@ def _find_own_fault(answer: str, output: Output, context: str, metrics: Sequence
         case Tags() | Tree():
             items, words = answer.split(), context.split()
             if len(items) != len(words):
-                kind = "tags" if isinstance(output, Tags) else "heads"
-                return f"The answer has {len(items):,} {kind} for {len(words):,} words."
+                kind = "tag" if isinstance(output, Tags) else "head"
+                return (
+                    f"The answer must have one {kind} for each word, but has {len(items):,} instead of "
+                    f"{len(words):,}."
+                )
             if isinstance(output, Tags):
                 return _find_tag_fault(items, output.names)
             return _find_tree_fault(items, output.relations)

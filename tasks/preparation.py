@@ -473,7 +473,8 @@ class _SplitFacts:
             if not self.rows and task.unit_names and len(task.unit_names) != len(example.units):
                 raise DataError(
                     f"{task.name} declares the unit names {', '.join(task.unit_names)}, but an example has "
-                    f"{len(example.units)} units: {', '.join(map(repr, example.units))}. Use one name for each unit."
+                    f"a different number of units: {', '.join(map(repr, example.units))}. Use one name for "
+                    "each unit."
                 )
             if example.answers:
                 for find, first in classes:

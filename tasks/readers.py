@@ -144,7 +144,7 @@ def column_blocks(
             is_comment = comment is not None and line.value.startswith(comment)
             cells = [line.value] if is_comment else line.value.split(separator, columns - 1)
             if len(cells) < columns and not is_comment:
-                raise line.fault(f"the line has {len(cells)} columns, but must have {columns}")
+                raise line.fault(f"the line must have {columns} columns, but has {len(cells)}")
             rows.append(replace(line, value=cells))
         yield rows
 
@@ -203,7 +203,9 @@ def csv_records(path: Path) -> Iterator[Record]:
                 header = header or cells
                 row = Record(dict(zip(header, cells, strict=False)), path.name, f"line {line:,}")
                 if len(cells) not in (0, len(header)):
-                    raise row.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
+                    raise row.fault(
+                        f"the row must have {len(header)} cells, like the header, but has {len(cells)}"
+                    )
                 if cells and cells is not header:
                     yield row
         except BrokenCsvError as error:

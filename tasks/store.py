@@ -535,7 +535,8 @@ def include_option(task: Task | None) -> str:
 def prepare_again(task: str, record: SplitRecord) -> str:
     """Return advice on replacing data that doesn't match its record."""
     option = " --sample" if record.origin == "sample" else include_option(known_tasks().get(task))
-    return f"Run decabench prepare {task}{option}, and add --force if that does not help"
+    force = "--force and the same --mirror" if record.origin == "mirror" else "--force"
+    return f"Run decabench prepare {task}{option}, and add {force} if that does not help"
 
 
 def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterator[Example]:
@@ -553,8 +554,8 @@ def _validate(examples: Iterable[Example], name: str, may_lack: bool) -> Iterato
         levels = levels or len(example.units)
         if len(example.units) != levels:
             raise DataError(
-                f"{name}: example {number} has {len(example.units)} units, but earlier examples have "
-                f"{levels}. All examples must have the same number of units."
+                f"{name}: all examples must have the same number of units, but example {number} has "
+                f"{len(example.units)} and earlier examples have {levels}."
             )
         first = seen.setdefault(hashlib.blake2b(example.id.encode(), digest_size=8).digest(), number)
         if first != number:

@@ -80,8 +80,8 @@ class Suite:
         for row in self.published:
             if strange := [task for task in row.scores if task not in self.tasks]:
                 faults.append(
-                    f"The published row {row.name!r} has scores for {', '.join(strange)}, which are not "
-                    "tasks in the suite."
+                    f"The published row {row.name!r} has scores for tasks that are not in the suite: "
+                    f"{', '.join(strange)}."
                 )
         for key in ("title", "total_name", "description", "source"):
             if not getattr(self, key).isprintable():

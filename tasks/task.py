@@ -339,7 +339,8 @@ class Task:
             yield "The train split can't be hidden, because models, baselines and prompts use its answers."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            yield f"Each variant must have its own name, but {', '.join(repeated)} is used more than once."
+            listed = f"{', '.join(repeated)} {'is' if len(repeated) == 1 else 'are'}"
+            yield f"Each variant must have its own name, but {listed} used more than once."
         if isinstance(self.output, Label) and self.output.names:
             for variant in self.variants:
                 if strange := sorted(set(variant.labels.values()) - set(self.output.names)):

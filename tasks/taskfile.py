@@ -377,8 +377,8 @@ _LIST = re.compile(r"\[\s*(?:(['\"]).*\1\s*)?\]|\{\s*(['\"])\w+\2\s*:.*\}", re.D
 def _fault_of_cells(cells: Sequence[str], columns: int, separator: str, last: int) -> str:
     if len(cells) != columns:
         return (
-            f"The row has {len(cells)} cells, but the header has {columns} columns. Put cells that contain the "
-            "separator, a quotation mark or a line break in quotation marks."
+            f"The row must have {columns} cells, like the header, but has {len(cells)}. Put cells that "
+            "contain the separator, a quotation mark or a line break in quotation marks."
         )
     if rows_in_quotes(cells, separator):
         return (

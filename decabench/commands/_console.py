@@ -295,7 +295,8 @@ class Lines:
         self._next = time.monotonic() + _LINE_SECONDS
         self._before = None
         if tally.resumed:
-            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are already in the journal")
+            verb = "is" if tally.resumed == 1 else "are"
+            note(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers {verb} already in the journal")
 
     def update(self, tally: Tally) -> None:
         """Print a line once a minute, with the time left.
@@ -445,7 +446,8 @@ def shortened(text: str, limit: int) -> str:
 def describe_valid(valid: int, total: int) -> str:
     """Return a phrase such as `only 3 of 20 answers are valid labels`."""
     if valid == 0:
-        return f"none of the {total:,} answers is a valid label"
+        subject = f"none of the {total:,} answers is" if total > 1 else "the only answer is not"
+        return f"{subject} a valid label"
     labels = "is a valid label" if valid == 1 else "are valid labels"
     return f"only {valid:,} of {total:,} answers {labels}"
 

@@ -254,7 +254,8 @@ SUITE = option(
 JOBS = option(os.cpu_count, "Number of processes.", at_least=1, unset="one per core")
 HIDDEN = option(
     False,
-    "Also show the labels of hidden splits. Use this option only if no one else can read the output.",
+    "Also show hidden labels, and messages that may quote them. Use this option only if no one else can "
+    "read the output.",
 )
 LOG = option(
     (),

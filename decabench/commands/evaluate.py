@@ -388,8 +388,9 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     if missing:
         yield f"No answers for: {', '.join(missing)}"
     if results.unknown_tasks:
+        which = "this name" if len(results.unknown_tasks) == 1 else "these names"
         yield (
-            "Not scored, because there is no task with this name: "
+            f"Not scored, because there is no task with {which}: "
             f"{', '.join(map(printable, results.unknown_tasks))}. Correct the file name, or specify the "
             "file that defines the task with --include."
         )

@@ -86,5 +86,6 @@ def selftest(context: click.Context) -> None:
     columns = [TableColumn("case"), TableColumn("scorer", is_text=True), TableColumn("score")]
     columns += [TableColumn("expected", right=True), TableColumn("got", right=True), TableColumn("")]
     print_table(console(), columns, rows)
-    echo(f"{len(results)} scores: " + (f"{failed} differ" if failed else "all agree"))
+    verb = "differs" if failed == 1 else "differ"
+    echo(f"{len(results)} scores: " + (f"{failed} {verb}" if failed else "all agree"))
     context.exit(1 if failed else 0)

@@ -368,7 +368,8 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
             f"special tokens, which were removed. To find out why, {advice}."
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
-        yield f"{number:,} of {count:,} answers call a tool and are unparseable. Turn tools off on the server."
+        verbs = "calls a tool and is" if number == 1 else "call a tool and are"
+        yield f"{number:,} of {count:,} answers {verbs} unparseable. Turn tools off on the server."
 
 
 def _gpu_memory() -> str:

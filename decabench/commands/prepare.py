@@ -139,7 +139,8 @@ def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "fa
 def _report(preparation: Preparation) -> None:
     for split in preparation.altered:  # with --quiet too, because the data was changed by hand
         record = preparation.records.get(split)
-        origin = "" if record is None else {"user": "local files"}.get(record.origin, record.origin)
+        places = {"user": "local files", "mirror": "the mirror", "sample": "the sample"}
+        origin = "" if record is None else places.get(record.origin, record.origin)
         outcome = f", so it was prepared again from {origin}" if origin else ""
         sentence = f"{preparation.task}: {split} has been changed or deleted since it was prepared{outcome}."
         echo(sentence, err=True)

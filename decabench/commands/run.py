@@ -152,7 +152,8 @@ def _print_forecast(experiment: Experiment, found: Forecast) -> None:
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
-        print_estimate(found.estimates, "run with --set predict.limit=50, without --dry-run")
+        first_run = "run without --dry-run and with --set predict.limit=50, then repeat this command"
+        print_estimate(found.estimates, first_run)
     else:
         echo(
             f"Prepare this data to see how many questions {experiment.predictor} would be asked. "

@@ -51,8 +51,8 @@ def train(
     ),
     freeze: tuple[str, ...] = option(
         (),
-        "Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; other "
-        "models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
+        "Freeze a part's weights. Can be repeated. MQAN has encoder, decoder and generate; most "
+        "other models have embed, shared and heads. Parts inside these, such as decoder.layers, work too.",
         metavar="PART",
     ),
     device: str = _options.DEVICE,

@@ -44,7 +44,7 @@ def open_foreign(path: Path, format: str, places: Places) -> ForeignFile:
         size = path.stat().st_size
         if not path.is_file():
             raise SubmissionError(f"{path} is not a regular file. Specify a file with answers.")
-    most, advice = FILE_BYTES, "Split the file"
+    most, advice = FILE_BYTES, "Remove everything except the ids and the answers"
     if format == "squad":
         most, advice = WHOLE_BYTES, "Remove everything except the answer to each question id"
     if size > most:
@@ -173,8 +173,8 @@ def _csv_rows(path: Path, places: Places) -> Iterator[ForeignAnswer]:
                     yield row._replace(ids_in_quotes=tuple(each[table.at_id or 0] for each in quoted_rows))
                 elif cells:
                     message = (
-                        f"the row has {len(cells)} fields, but the header has {len(heading)}; put fields that contain "
-                        f"{delimiter!r} in quotation marks"
+                        f"the row must have {len(heading)} fields, like the header, but has {len(cells)}; "
+                        f"put fields that contain {delimiter!r} in quotation marks"
                     )
                     yield ForeignAnswer(first, problem=("bad-record", message))
     except BrokenCsvError as error:

@@ -296,9 +296,9 @@ def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) 
     id_, row = next(iter(matched.rows.items()))
     own = quoted(examples.texts[examples.at[id_]].answers[0])
     raise SubmissionError(
-        f"In all {len(matched.rows):,} rows of {name}, the right answer differs from the example's, such as "
-        f"{quoted(row.golds[-1])} instead of {own}. The file may use the same labels in a different order. Map them "
-        "with --label FILE=DATASET."
+        f"{name} has a different right answer from the example in all {len(matched.rows):,} rows, such as "
+        f"{quoted(row.golds[-1])} instead of {own}. The file may use the same labels in a different order. "
+        "Map them with --label FILE=DATASET."
     )
 
 

@@ -209,8 +209,8 @@ class _Matching:
         size = len(self.rows) + len(self.faults) if self.opened.size is None else self.opened.size
         if size != most:
             message = (
-                f"there are {size:,} rows for {most:,} examples, but matching by order requires one row per "
-                "example"
+                f"matching by order requires one row for each of the {most:,} examples, but the number of "
+                f"rows is {size:,}"
             )
             if self.rows and size > most and not (self.rows[-1].answer or "").strip():
                 message += "; the last row is empty"
@@ -262,8 +262,8 @@ class _Matching:
         for name, cells in columns.items():
             if len(set(cells)) == len(cells) and not _are_ascending(cells):
                 raise SubmissionError(
-                    f"The rows in {self.name} are not in the order of the data, because the numbers in {name} begin "
-                    f"with {', '.join(map(quoted, cells[:3]))}. Sort the rows by the numbers in {name}."
+                    f"{self.name} does not have its rows in the order of the data: the numbers in {name} "
+                    f"begin with {', '.join(map(quoted, cells[:3]))}. Sort the rows by the numbers in {name}."
                 )
 
     def _by_id(self) -> dict[int, int]:
@@ -316,9 +316,10 @@ class _Matching:
         ids = self.examples.ids
         like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
         is_ordered = is_ordered and self.opened.has_order and not self.words
-        rows = f"the {len(self.rows):,} rows"
+        count = len(self.rows)
+        subject = f"none of the {count:,} rows has" if count > 1 else "the only row does not have"
         self._refuse(
-            f"none of {rows} has {what} of an example ({like})",
+            f"{subject} {what} of an example ({like})",
             f"{_CHECK} {_IN_ORDER}" if is_ordered else _CHECK,
         )
 
@@ -378,8 +379,9 @@ class _Matching:
             may_be_answers = _PREDICTED.search(column) and len(set(cells.values())) > 1
             if is_wrong and (are_answers or may_be_answers):
                 raise SubmissionError(
-                    f"All answers in {self.name} are right, so they may be the labels. The model's answers may be in "
-                    f"the column {quoted(column)}. Select that column with --answer, or remove it from the file."
+                    f"{self.name} has only right answers, so they may be the labels. The model's answers may "
+                    f"be in the column {quoted(column)}. Select that column with --answer, or remove it from "
+                    "the file."
                 )
 
     def _other_golds(self, places: Mapping[int, int]) -> Iterator[tuple[int, str]]:

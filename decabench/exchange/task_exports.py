@@ -430,8 +430,8 @@ Written by decabench {decabench.__version__}, which must be installed alongside 
     {_COMMANDS[harness].format(tasks=names)}{own}
 
 {advice}Prompts, answer extraction and scores come from decabench. `decabench evaluate` gives the same scores for
-the same answers. Prompts have {shots or "no"} worked examples. To get intervals and comparisons, import the
-answers with `decabench import`.
+the same answers. Prompts have {shots or "no"} worked example{"" if shots == 1 else "s"}. To get intervals and
+comparisons, import the answers with `decabench import`.
 
 | task | split | examples | data | license |
 |---|---|---|---|---|

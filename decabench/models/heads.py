@@ -82,8 +82,8 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
 def _check_count(answer: str, tokens: int, what: str) -> None:
     if len(answer.split()) != tokens:
         raise DataError(
-            f"The answer {answer!r:.200} has {len(answer.split())} {what}, but the context has {tokens} tokens. "
-            f"There must be as many {what} as tokens, separated by spaces."
+            f"The number of {what} in the answer {answer!r:.200} is {len(answer.split())} instead of "
+            f"{tokens}. There must be as many {what} as tokens in the context, separated by spaces."
         )
 
 

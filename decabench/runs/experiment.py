@@ -206,7 +206,7 @@ def _find(name: str) -> _Setting:
     table, _, last = name.rpartition(".")
     if elsewhere := find_setting(last):
         place = f"in the table [{elsewhere.partition('.')[0]}]" if "." in elsewhere else "above all tables"
-        raise DecabenchError(f"'{name}' belongs {place}, as {elsewhere} = …")
+        raise DecabenchError(f"'{name}' belongs {place} (with --set: {elsewhere}=…)")
     names = [full.rpartition(".")[2] for full in _known() if full.rpartition(".")[0] == table]
     tables = () if table else (*_TABLES, "predict")
     return _known()[require_name(last, (*names, *tables), f"[{table}] setting" if table else "setting")]

@@ -421,8 +421,8 @@ def lay_out(workers: int | None, gpus: float) -> tuple[int, int]:
     room = sum(int(node.get(resource, 0) // each) for node in nodes)
     if gpus and not room:
         raise DecabenchError(
-            f"Each copy of the model requires {gpus:g} GPU(s), but no machine in the cluster has that many. Use "
-            "--device cpu, or start Ray on machines with GPUs."
+            f"Each copy of the model requires {gpus:g} {'GPU' if gpus == 1 else 'GPUs'}, but no machine in "
+            "the cluster has enough. Use --device cpu, or start Ray on machines with GPUs."
         )
     if workers and workers > room:
         raise DecabenchError(

@@ -182,12 +182,12 @@ def _without(
     place = f"the scored data ({', '.join(scored)}, {options.split})"
     if len(absent) == count:
         raise DataError(
-            f"None of the {count:,} examples to leave out ({', '.join(options.without)}) is in {place}: "
+            f"The examples to leave out ({', '.join(options.without)}) are not in {place}: "
             f"{shown_ids(absent)}. Check the tasks, the split and the ids."
         )
     if absent:
         warnings.warn(
-            f"These examples are not in {place}, so they can't be left out: {shown_ids(absent)}", stacklevel=2
+            f"Some examples are not in {place}, so they can't be left out: {shown_ids(absent)}", stacklevel=2
         )
     return {
         name: _leave_out(found, ids[name], set(options.without.get(name, ())), known[name], options.split)

@@ -147,7 +147,7 @@ def _form_faults(
             id_, given = wrong[0]
             message = (
                 f"{subject} not have one item for each word ({fewer:,} too short, {len(wrong) - fewer:,} "
-                f"too long); {quoted(id_)} has {given:,} items for {words[id_]:,} words"
+                f"too long); the number of items for {quoted(id_)} is {given:,} instead of {words[id_]:,}"
             )
             yield Fault("wrong-length", message, file.name)
     references: Sequence[Item] | None = None

@@ -175,7 +175,8 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             word, numbers = fields[:-width], fields[-width:]
             if not word or (len(rows) == 0 and any(map(_is_number, word[1:]))):
                 raise DataError(
-                    f"{path}, line {number}, has {len(fields) - 1} numbers instead of {width}. Use a complete copy."
+                    f"{path}, line {number}, must have {width} numbers, but has {len(fields) - 1}. Use a "
+                    "complete copy."
                 )
             words.append(" ".join(word))
             try:

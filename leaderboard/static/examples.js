@@ -307,7 +307,7 @@
         }),
       );
       const left = field.labels.length - MOST_GROUPS;
-      const about = "Percentage of right answers, with 95% intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + " smaller groups are left out." : "");
+      const about = "Percentage of right answers, with 95% intervals that treat the examples as independent (Wilson)." + (left > 0 ? " " + left + (left === 1 ? " smaller group is" : " smaller groups are") + " left out." : "");
       decabench.charts.forest(figures[0], "breakdown", about, items, 1);
       if (form.by.value === "gold" && isOne() && field.labels.length <= 12) await confusion(figures[1], field);
     }

@@ -42,7 +42,7 @@
       if (!known.length) return nothing(figure, "No row with a total gives its " + (key === "size" ? "number of parameters." : "date."));
       const items = known.map((row) => ({ name: row.name, x: key === "size" ? row.size : year(row), y: row.total, colour: colour(row) }));
       const left = rows.filter((row) => row.total !== null).length - known.length;
-      const words = "Total by " + (key === "size" ? "number of parameters" : "date") + ". " + about + (left ? " " + left + " rows without this information are left out." : "");
+      const words = "Total by " + (key === "size" ? "number of parameters" : "date") + ". " + about + (left ? " " + left + (left === 1 ? " row without this information is" : " rows without this information are") + " left out." : "");
       const options = { isLog: key === "size", showX: key === "size" ? parameters : (value) => String(Math.floor(value + 1e-9)), digits: board.digits };
       charts.scatter(figure, key, words, items, options);
     };

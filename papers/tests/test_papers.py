@@ -198,7 +198,7 @@ def test_a_paper(given, home, tmp_path, capsys):
     capsys.readouterr()
     main(["reproduce", *given])  # doing it again has no effect
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == before
-    assert capsys.readouterr().out.startswith("6 of 6 runs are done, in ")
+    assert capsys.readouterr().out.startswith("Runs done: 6 of 6, in ")
 
     kept = sorted((tmp_path / "records" / "small").iterdir())
     assert len(kept) == 6 and max(path.stat().st_size for path in kept) < 40_000

@@ -25,7 +25,7 @@ def _rows(path: Path) -> Iterator[Record]:
         cells = line.value.split("\t")
         header = header or cells
         if len(cells) != len(header):
-            raise line.fault(f"the row has {len(cells)} cells, but the header has {len(header)}")
+            raise line.fault(f"the row must have {len(header)} cells, like the header, but has {len(cells)}")
         if cells is not header:
             yield replace(line, value=dict(zip(header, cells, strict=True)))
 

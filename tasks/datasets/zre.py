@@ -36,7 +36,7 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
     for index, line in enumerate(text_lines(files.path(f"{_UPSTREAM[split]}.0"))):
         fields = line.value.split("\t")
         if len(fields) < 4:
-            raise line.fault(f"the line has {len(fields)} fields, but must have at least 4")
+            raise line.fault(f"the line must have at least 4 fields, but has {len(fields)}")
         relation, question, subject, context, *answers = fields
         yield _example(split, index, relation, question, subject, context, answers)
 

@@ -241,7 +241,10 @@ def test_a_task_of_ones_own_without_training_data_says_so(command, own_task, tmp
         (["suites", "sst"], "Choose from show. For details, run cli suites show NAME."),
         (["--home", "data", "tasks"], "Put a command's options after its name"),
         (["run", "--limit", "20"], "a setting instead: --set predict.limit=…"),
-        (["run", "--set", "limit=20"], "'limit' belongs in the table [predict], as predict.limit = …"),
+        (
+            ["run", "--set", "limit=20"],
+            "'limit' belongs in the table [predict] (with --set: predict.limit=…)",
+        ),
         (["prepare", "sst", "--suite", "sst", "--sample"], "sst is a task, not a suite"),
         (["tasks", "show", "sst,schema"], "sst,schema lists 2 tasks, but only one task is allowed"),
         (["tasks", "--include", "own.toml", "--include", "own.toml"], "own.toml is included more than once"),

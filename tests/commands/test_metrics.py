@@ -30,4 +30,4 @@ def test_a_difference_exits_with_1(command, monkeypatch):
     done = command("metrics", "selftest")
     assert done.exit_code == 1
     assert done.stdout.count("FAIL") == 1
-    assert done.stdout.endswith(f"{len(results)} scores: 1 differ\n")
+    assert done.stdout.endswith(f"{len(results)} scores: 1 differs\n")

@@ -161,9 +161,7 @@ def test_a_column_that_counts_the_rows_must_count_them_in_order(bring, examples)
 def test_right_texts_next_to_a_model_s_are_refused(bring, examples, column):
     rows = examples("squad")
     table = {"id": [each.id for each in rows], "answer": [each.answers[0] for each in rows]}
-    with pytest.raises(
-        SubmissionError, match="All answers in The table are right, so they may be the labels"
-    ):
+    with pytest.raises(SubmissionError, match="The table has only right answers, so they may be the labels"):
         bring({**table, column: [each.context.split()[0] + each.id for each in rows]}, "squad")
     bring({**table, column: ["gpt-4"] * len(rows)}, "squad")
 

@@ -56,7 +56,7 @@ def test_items_take_strings_and_lists():
     ("call", "message"),
     [
         (lambda: nf1([], []), "without examples"),
-        (lambda: nf1(["a"], []), "1 predictions for 0 examples"),
+        (lambda: nf1(["a"], []), "one prediction per example, but got 1 instead of 0"),
         (
             lambda: nf1("ab", ["a", "b"]),
             "list of strings as predictions, one per example, but got a single string",

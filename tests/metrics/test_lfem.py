@@ -58,7 +58,7 @@ def test_the_forms_of_references():
         (([ANSWER], [ANSWER]), "Without tables="),
         (([ANSWER], [ANSWER], [{"sql": SQL}]), "requires meta\\['header'\\]"),
         (([ANSWER], [ANSWER], [{"header": ["a"]}]), "requires meta\\['sql'\\]"),
-        (([ANSWER], [ANSWER], []), "'meta' has 0 values for 1 examples"),
+        (([ANSWER], [ANSWER], []), "'meta' must have one value per example, but has 0 instead of 1"),
     ],
 )
 def test_errors(arguments, message):

@@ -138,8 +138,8 @@ def test_answers_become_columns(output, answer, columns):
     ("output", "answer", "words"),
     [
         (Label(names=("no", "yes")), "maybe", "but its labels are no, yes"),
-        (Tags(names=("N", "V")), "V N", "2 tags, but the context has 3 tokens"),
-        (Tree(relations=("root",)), "0:root", "1 heads, but the context has 3 tokens"),
+        (Tags(names=("N", "V")), "V N", "tags in the answer 'V N' is 2 instead of 3"),
+        (Tree(relations=("root",)), "0:root", "heads in the answer '0:root' is 1 instead of 3"),
         (Tree(relations=("root",)), "9:root 0:root 1:root", "not a number from 0 to 3"),
         (Tree(relations=("root",)), "x:root 0:root 1:root", "not a number from 0 to 3"),
         (Tree(relations=("root",)), "2:root 2:root 0:root", "token 2 is its own head"),

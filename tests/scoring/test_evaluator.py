@@ -649,7 +649,7 @@ def test_classes_are_those_of_the_rest(score: Any) -> None:
 def test_if_none_of_the_ids_is_in_the_data(score: Any, tmp_path: Path) -> None:
     score(["a", "b"], ["a", "b"], [0], "em")
     options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"]}
-    with pytest.raises(DataError, match=r"None of the 2 examples to leave out \(own\).*: x, y"):
+    with pytest.raises(DataError, match=r"The examples to leave out \(own\) are not in .*: x, y"):
         evaluate(tmp_path / "sub", without={"own": ["x", "y"]}, **options)
     with pytest.warns(UserWarning, match="can't be left out: x"):
         found = evaluate(tmp_path / "sub", without={"own": ["x", "own.validation.1"]}, **options)

@@ -108,7 +108,7 @@ GOOD = Example("a", "q", "c", ("x",), ("g",))
         ([replace(GOOD, units="g")], "example 0: 'units' must contain one or more strings, outermost first"),  # type: ignore[arg-type]
         (
             [GOOD, replace(GOOD, id="b", units=("g", "h"))],
-            "example 1 has 2 units, but earlier examples have 1",
+            "all examples must have the same number of units, but example 1 has 2",
         ),
         ([replace(GOOD, id="\ud800")], "example 0: every field must be valid Unicode text"),
     ],
@@ -150,7 +150,7 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
     path = store.path("sst", "test")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(
-        DataError, match=r"test split of sst is damaged .*\. Run decabench prepare sst, and add --force if"
+        DataError, match=r"test split of sst is damaged .*\. Run decabench prepare sst, and add --force "
     ):
         list(store.examples("sst", "test"))
 

@@ -41,7 +41,7 @@ def test_the_total(total: Combination, combined: float | None) -> None:
         ({"total": "product"}, "'total' must be sum, mean or none, not 'product'."),
         (
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
-            "The published row 'M' has scores for squad, which are not tasks in the suite.",
+            "The published row 'M' has scores for tasks that are not in the suite: squad.",
         ),
         ({"source_url": "javascript:alert(1)"}, "'source_url' must begin with https:// or http://"),
         ({"title": "Two\x1b]0;mine"}, "'title' contains characters that can't be printed"),

@@ -279,7 +279,11 @@ def table_of(tmp_path: Path, name: str, text: str | bytes, **fields: str) -> Pat
             'q\tc\ta\nq1\t"c1\ta1\nq2\tc2\ta2\nq3\tc3"\ta3\nq4\tc4\ta4\n',
             r"line 2: A quotation mark .* to line 4",
         ),
-        ("d.csv", "q,c,a\nq1,Paris, France,a1\n", "line 2: The row has 4 cells, but the header has 3"),
+        (
+            "d.csv",
+            "q,c,a\nq1,Paris, France,a1\n",
+            "line 2: The row must have 3 cells, like the header, but has 4",
+        ),
         ("d.csv", "q,c,a,a\nq1,c1,a1,b1\n", "line 1: the column 'a' occurs more than once"),
         ("d.csv", '"q"x,c,a\nq1,c1,a1\n', "line 1: From here on, the file is not valid CSV"),
         ("d.csv", 'q,c,a\nq1,"c1"x,a1\n', "line 2: From here on, the file is not valid CSV"),
@@ -312,7 +316,11 @@ def test_tables_that_could_be_misread(
             {"a": "maybe"},
             "'maybe' is not one of the labels yes, no",
         ),
-        ({"output": '"tags"'}, {"c": "x y z", "a": "N V"}, "The answer has 2 tags for 3 words"),
+        (
+            {"output": '"tags"'},
+            {"c": "x y z", "a": "N V"},
+            "The answer must have one tag for each word, but has 2 instead of 3",
+        ),
         (
             {"output": '{ kind = "tags", names = ["N"] }'},
             {"c": "x", "a": "V"},

@@ -73,8 +73,8 @@ WINK = '{"size":5,"dimensions":2,"vectors":{"a":[1,2],"b":[1,2]'
     [
         ("x.txt", "", DataError, "contains no vectors. Each line"),
         ("x.txt", "A text.\nAnother\n", DataError, "is not a word-vector file, because line 2"),
-        ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers instead of 2"),
-        ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, has 2 numbers instead of 3"),
+        ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, must have 2 numbers, but has 1"),
+        ("x.vec", "1 3\nthe 1.5 2.5\n", DataError, "line 2, must have 3 numbers, but has 2"),
         (
             "x.txt",
             "a 1 2\nb 1 x\n",
