@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from decabench.prompts import load_template, show
 from decabench.runs import (
     Estimate,
     Plan,
-    Prices,
     Prompts,
     Report,
     Run,
@@ -107,7 +106,6 @@ def predict(context: click.Context, /, **given: Any) -> None:
     if given["output"] is None and not given["dry_run"]:
         raise click.UsageError("Missing option '--output'.")
     plan = plan_run(_run(given))
-    prices = plan.run.tariff
     _note_unused_templates(given["template"], given["include"])
     if given["dry_run"]:
         estimates = estimate_run(plan)
@@ -126,25 +124,21 @@ def predict(context: click.Context, /, **given: Any) -> None:
     report = run_plan(plan, show_progress())
     write_record(plan, report, started)
     if is_set("json"):
-        _print_document(plan, report, prices)
+        _print_document(plan, report)
     else:
-        print_report(plan, report, prices)
+        print_report(plan, report)
     context.exit(ModelError.exit_code if report.failed else 0)
 
 
-def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
+def _print_document(plan: Plan, report: Report) -> None:
     from decabench.commands._documents import PredictionDocument
 
-    asked = [
-        replace(tally, cost=prices.cost(tally.prompt_tokens, tally.completion_tokens))
-        for tally in report.tallies
-    ]
     print_json(
         PredictionDocument(
             submission=str(plan.run.output),
             name=str(plan.submission_info().name),
             split=plan.run.split,
-            tasks=asked,
+            tasks=report.tallies,
             failed=report.failed,
             remarks=list(_remarks(plan, report)),
         )
@@ -236,14 +230,7 @@ def print_estimate(rows: Sequence[Estimate], first_run: str = _FIRST_RUN) -> Non
 def write_record(plan: Plan, report: Report, started: float) -> None:
     """Write times, tokens and memory to `run.json` next to the submission."""
     prompts = {task.name: task.prompting.describe() for task in plan.tasks if task.prompting}
-    tasks = [
-        {
-            **asdict(tally),
-            "prompts": prompts.get(tally.task),
-            "cost": plan.run.tariff.cost(tally.prompt_tokens, tally.completion_tokens),
-        }
-        for tally in report.tallies
-    ]
+    tasks = [{**asdict(tally), "prompts": prompts.get(tally.task)} for tally in report.tallies]
     more = {"fingerprint": plan.predictor["fingerprint"], "engine": plan.run.engine, "tasks": tasks}
     write_run_file(report.folder, started, more)
 
@@ -255,9 +242,9 @@ _RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out"
 """Columns that can be hidden in a narrow window. Columns with the highest numbers are hidden first."""
 
 
-def print_report(plan: Plan, report: Report, prices: Prices) -> None:
+def print_report(plan: Plan, report: Report) -> None:
     """Print the table at the end of a run, and warnings about the answers."""
-    rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
+    rows = {tally.task: _cells(tally) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
     headings = (*_ALWAYS, *shown)
     columns = [TableColumn(name, right=True, rank=_RANKS.get(name, 0)) for name in headings]
@@ -278,9 +265,8 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
         out.print(sentence)
 
 
-def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
+def _cells(tally: Tally) -> dict[str, str]:
     counted = tally.prompt_tokens or tally.completion_tokens
-    cost = prices.cost(tally.prompt_tokens, tally.completion_tokens)
     speed = f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–"
     return {
         "answers": format_count(tally.resumed + tally.answered),
@@ -292,7 +278,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
         "cut off": format_count(tally.truncated),
         "tokens in": format_count(tally.prompt_tokens if counted else None),
         "tokens out": format_count(tally.completion_tokens if counted else None),
-        "cost": _money(cost if counted else None),
+        "cost": _money(tally.cost if counted else None),
     }
 
 

@@ -181,7 +181,10 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
             budget = _budget(plan)
             answered = [_answer(run, task, engine, shown, budget) for task in plan.tasks]
         removed = _write(plan, _with_samples(answered))
-    return Report(run.output, [done.tally for done in answered], removed)
+    tallies = [done.tally for done in answered]
+    for tally in tallies:
+        tally.cost = run.tariff.cost(tally.prompt_tokens, tally.completion_tokens)
+    return Report(run.output, tallies, removed)
 
 
 @contextmanager
