@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from decabench.commands._documents import ConfusionCount
     from decabench.scoring import Results, ScoredTask, TaskResult
+    from decabench.tasks import Task
 
 
 @click.command()
@@ -128,7 +129,7 @@ def evaluate(
                 path=str(written),
                 missing=missing,
                 remarks=[*_remarks(results, missing), *forms],
-                confusions=_count_confusions(scored, include) if confusion else None,
+                confusions=_count_confusions(scored, known) if confusion else None,
             )
         )
     else:
@@ -137,7 +138,7 @@ def evaluate(
             echo(sentence)
         _print_variants(results)
         if confusion:
-            _print_confusions(scored, include)
+            _print_confusions(scored, known)
         echo(f"Results: {written}", wrap=False)
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
@@ -266,11 +267,11 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
-    from decabench.tasks import Label, Tags, known_tasks
+def _print_confusions(scored: Mapping[str, ScoredTask], tasks: Mapping[str, Task]) -> None:
+    from decabench.tasks import Label, Tags
 
-    out, tasks = console(), known_tasks(include)
-    for name, counts in _count_confusions(scored, include).items():
+    out = console()
+    for name, counts in _count_confusions(scored, tasks).items():
         out.print(f"\n{name}: classes", style="bold")
         print_table(out, _CLASS_COLUMNS, list(_class_rows(counts)))
         wrong = [each for each in counts if each.gold != each.predicted]
@@ -298,14 +299,14 @@ _CLASS_COLUMNS = (
 
 
 def _count_confusions(
-    scored: Mapping[str, ScoredTask], include: tuple[Path, ...]
+    scored: Mapping[str, ScoredTask], tasks: Mapping[str, Task]
 ) -> dict[str, list[ConfusionCount]]:
     """Count the pairs of gold and predicted class, most frequent first, for each task with labels or tags."""
     from decabench.commands._documents import ConfusionCount
     from decabench.metrics import confusions
-    from decabench.tasks import Label, Tags, known_tasks
+    from decabench.tasks import Label, Tags
 
-    tasks, counted = known_tasks(include), {}
+    counted = {}
     for name, found in scored.items():
         output = tasks[name].output
         if not found.predictions or found.hidden or not isinstance(output, Label | Tags):
