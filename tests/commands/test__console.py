@@ -260,22 +260,6 @@ def test_submissions(place: Path, options: tuple[object, ...], tmp_path: Path) -
     run("check", "--submission", folder / "predictions" / HOSTILE, *options, code=1)
 
 
-def test_results(place: Path, options: tuple[object, ...], tmp_path: Path) -> None:
-    (record,) = (place / "says").rglob("results.json") if (place / "says" / "results").exists() else [None]
-    if record is None:
-        run("evaluate", "--submission", place / "says", *options)
-        (record,) = (place / "says").rglob("results.json")
-    content = json.loads(record.read_text())
-    content["submission"]["name"] = content["decabench"] = HOSTILE
-    content["tasks"]["hostile"]["metric"] = HOSTILE
-    (tmp_path / "results.json").write_text(json.dumps(content))
-    (tmp_path / f"{HOSTILE}.results.json").write_text("{")
-    run("verify", "--submission", place / "says", "--results", tmp_path / "results.json", *options, code=1)
-    run(
-        "leaderboard", "--submissions", tmp_path, "--output", tmp_path / "board", code=1
-    )  # no task belongs to the suite
-
-
 def test_failures(place: Path, options: tuple[object, ...], tmp_path: Path) -> None:
     predict = ("predict", "--tasks", "hostile", *options)
     run(*predict, "--predictor", f"{__name__}:Fails", "--output", tmp_path / "a", code=None)
@@ -288,25 +272,6 @@ def test_failures(place: Path, options: tuple[object, ...], tmp_path: Path) -> N
     run(HOSTILE, code=None)
     run("tasks", "show", "hostile", "--include", tmp_path / f"{HOSTILE}.toml", code=None)
     run("tasks", "show", "hostile", "--home", tmp_path / HOSTILE, "--include", place / "task.toml")
-
-
-def test_toml(tmp_path: Path) -> None:
-    keys = f"{TOML_HOSTILE} = {TOML_HOSTILE}\n"
-    for text, code in [
-        (f"format = {TOML_HOSTILE}", 2),
-        (f'format = "decabench.taskfile/1"\nname = {TOML_HOSTILE}\nmetric = {TOML_HOSTILE}\n{keys}', 3),
-        (f'format = "decabench.suite/1"\nname = {TOML_HOSTILE}\ntasks = [{TOML_HOSTILE}]\n{keys}', 3),
-        ("x = '\x1b[2J'", 3),
-        (f"{TOML_HOSTILE} = 1\n{TOML_HOSTILE} = 1", 3),
-    ]:
-        (tmp_path / "a.toml").write_text(text)
-        run("tasks", "--include", tmp_path / "a.toml", code=code)
-        run("tasks", "--include", tmp_path / "a.toml", "--debug", code=code)
-    (tmp_path / "suite.toml").write_text(
-        f'format = "decabench.suite/1"\nname = "own"\ntitle = "Own"\ntasks = ["sst"]\ndescription = {TOML_HOSTILE}\n'
-    )
-    done = CliRunner().invoke(cli, ["suites", "show", "own", "--include", str(tmp_path / "suite.toml")])
-    assert not ACTS.search(done.output)
 
 
 def test_a_bug_prints_its_text_safely(monkeypatch: pytest.MonkeyPatch) -> None:
