@@ -182,7 +182,8 @@ def _read_references(home: Path, task: str, split: str, digest: str) -> Referenc
 
 
 def _own_code(task: Task) -> list[str]:
-    modules = {getattr(source.read, "__module__", "") for source in task.sources}
+    readers = [getattr(source.read, "func", source.read) for source in task.sources]  # of a partial
+    modules = {getattr(reader, "__module__", "") for reader in readers}
     own = [sys.modules.get(name) for name in sorted(modules) if not name.startswith("decabench.")]
     return [file_digest(Path(module.__file__)) for module in own if module and module.__file__]
 

@@ -295,6 +295,8 @@ def test_data_that_changes_while_it_is_used_gives_no_result(
 
 
 READER = """
+from functools import partial
+
 from decabench.tasks import Example, RemoteFile, Source, Task
 
 def read(files, split):
@@ -306,16 +308,20 @@ OWN = Task("own", "own", "own", "em", {}, (SOURCE,), "CC0", "", folder=__import_
 """
 
 
-def test_a_changed_reader_of_a_task_misses_the_entry(tmp_path: Path, scored_tasks: list[str]) -> None:
+@pytest.mark.parametrize("reader", ["read", "partial(read)"])
+def test_a_changed_reader_of_a_task_misses_the_entry(
+    tmp_path: Path, scored_tasks: list[str], reader: str
+) -> None:
     file, home = tmp_path / "own.py", tmp_path / "home"
-    file.write_text(READER)
+    code = READER.replace(", read)", f", {reader})")
+    file.write_text(code)
     prepare("own", home=home, include=file)
     answers = [(f"own.validation.{number}", str(number)) for number in range(3)]
     folder = tmp_path / "s"
     write_submission(folder, "s", {("own", "validation"): answers})
     options = ScoringOptions(home=home, include=file)
     keys = set()
-    for text in (READER, READER, f"{READER}# read in another way\n"):
+    for text in (code, code, f"{code}# read in another way\n"):
         file.write_text(text)
         keys.add(score_submission(folder, options)[1]["own"].key)
     assert len(keys) == len(scored_tasks) == 2 and "" not in keys
