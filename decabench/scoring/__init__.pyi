@@ -12,7 +12,6 @@ from .comparison import LineupRow as LineupRow
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .comparison import mean_sample as mean_sample
-from .comparison import system_and_seed as system_and_seed
 from .evaluator import ScoringOptions as ScoringOptions
 from .evaluator import describe_forms as describe_forms
 from .evaluator import evaluate as evaluate
@@ -48,6 +47,7 @@ from .results import read_results as read_results
 from .results import read_results_file as read_results_file
 from .results import score_digits as score_digits
 from .results import statistics_path as statistics_path
+from .results import system_and_seed as system_and_seed
 from .results import write_results_file as write_results_file
 from .significance import Sample as Sample
 from .significance import SampledUnits as SampledUnits

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from decabench.errors import SubmissionError
-from decabench.files import canonical_json
 from decabench.scoring.evaluator import ScoringOptions, restricted, score_submission, shown_ids
 from decabench.scoring.pairs import (
     LEVEL,
@@ -27,6 +26,7 @@ from decabench.scoring.pairs import (
 from decabench.scoring.results import (
     Results,
     hidden_decimals,
+    model_of,
     plain_record,
     score_digits,
     show_html,
@@ -526,50 +526,6 @@ class Lineup:
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-_OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "time", "usage"})
-"""Keys of a predictor's record that differ between runs of the same system."""
-
-_OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})
-"""Additional keys that may differ between runs of the same model."""
-
-_OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
-"""Keys of a trained model's record (`backend`) that differ if the model is trained again with another seed."""
-
-
-def _model_record(predictor: object) -> Mapping[str, Any] | None:
-    """Return a predictor's record, or None if it doesn't say which model answered."""
-    if isinstance(predictor, Mapping) and isinstance(predictor.get("backend"), Mapping):
-        return predictor
-    return None
-
-
-def _identity(predictor: Mapping[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
-    kept = {key: value for key, value in predictor.items() if key not in left_out}
-    backend = {key: value for key, value in kept["backend"].items() if key not in ("decabench", "seed")}
-    return {**kept, "backend": backend}
-
-
-def system_and_seed(predictor: object) -> tuple[str, str] | None:
-    """Return a key shared by runs that differ only in their seeds, and the seed of this run.
-
-    For a model trained with `decabench train`, the seed is the training seed, because its
-    answers are not sampled. Returns None if the predictor's record doesn't say which model
-    answered.
-    """
-    record = _model_record(predictor)
-    if record is None:
-        return None
-    identity, seed = _identity(record, _OF_A_RUN), record.get("seed")
-    backend = identity["backend"]
-    config = backend.get("config")
-    if "training_data" in backend and isinstance(config, Mapping):
-        seed = config.get("seed")
-        config = {key: value for key, value in config.items() if key != "seed"}
-        backend = {key: value for key, value in backend.items() if key not in _OF_WEIGHTS}
-        identity = {**identity, "name": None, "backend": {**backend, "config": config}}
-    return canonical_json(identity), canonical_json(seed)
-
-
 def mean_sample(samples: Sequence[Sample]) -> Sample:
     """Return a sample with the mean score and mean effects of several runs' samples.
 
@@ -610,10 +566,8 @@ def compare_all(
     common = list(matched[0])
     groups: dict[str, list[int]] = {}
     for at, (path, found) in enumerate(zip(paths, results, strict=True)):
-        record = None if each else _model_record(found.submission.get("predictor"))
-        # the same for all runs of a model, regardless of seeds, prompts and wordings
-        key = path if record is None else canonical_json(_identity(record, _OF_A_RUN | _OF_A_PROMPT))
-        groups.setdefault(key, []).append(at)
+        model = None if each else model_of(found.submission.get("predictor"))
+        groups.setdefault(path if model is None else model, []).append(at)
     total = options.suite.total_name
     scores = [_scores(scored, options.suite) for scored in matched]
     rows = {}

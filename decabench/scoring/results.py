@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, require_name, require_package
-from decabench.files import require_machine, write_file
+from decabench.files import canonical_json, require_machine, write_file
 from decabench.metrics import METRICS
 from decabench.scoring.examples import ExamplesHead, ScoredExample, examples_frame
 from decabench.scoring.significance import SampledUnits, show_interval
@@ -513,6 +513,57 @@ def show_lines(title: str, rows: Iterable[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*found, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in found)
     return "\n".join([terminal_safe(title), *(f"  {line}" for line in lines)])
+
+
+# Runs of one system
+
+_OF_A_RUN = frozenset({"decabench", "fingerprint", "seed", "served_by", "time", "usage"})
+"""Keys of a predictor's record that differ between runs of the same system."""
+
+_OF_A_PROMPT = frozenset({"extraction", "prompts", "reasoning_tags", "variant"})
+"""Additional keys that may differ between runs of the same model."""
+
+_OF_WEIGHTS = frozenset({"config", "exported_from", "files", "step", "weights"})
+"""Keys of a trained model's record (`backend`) that differ if the model is trained again with another seed."""
+
+
+def _identity(predictor: object, left_out: frozenset[str]) -> dict[str, Any] | None:
+    """Return the keys that identify a model, or None if the predictor's record doesn't say which model answered."""
+    if not isinstance(predictor, Mapping) or not isinstance(predictor.get("backend"), Mapping):
+        return None
+    kept = {key: value for key, value in predictor.items() if key not in left_out}
+    backend = {key: value for key, value in kept["backend"].items() if key not in ("decabench", "seed")}
+    return {**kept, "backend": backend}
+
+
+def model_of(predictor: object) -> str | None:
+    """Return a key shared by all runs of a model, regardless of seeds, prompts and wordings.
+
+    Returns None if the predictor's record doesn't say which model answered.
+    """
+    identity = _identity(predictor, _OF_A_RUN | _OF_A_PROMPT)
+    return None if identity is None else canonical_json(identity)
+
+
+def system_and_seed(predictor: object) -> tuple[str, str] | None:
+    """Return a key shared by runs that differ only in their seeds, and the seed of this run.
+
+    For a model trained with `decabench train`, the seed is the training seed, because its
+    answers are not sampled. Returns None if the predictor's record doesn't say which model
+    answered.
+    """
+    identity = _identity(predictor, _OF_A_RUN)
+    if identity is None or not isinstance(predictor, Mapping):
+        return None
+    seed = predictor.get("seed")
+    backend = identity["backend"]
+    config = backend.get("config")
+    if "training_data" in backend and isinstance(config, Mapping):
+        seed = config.get("seed")
+        config = {key: value for key, value in config.items() if key != "seed"}
+        backend = {key: value for key, value in backend.items() if key not in _OF_WEIGHTS}
+        identity = {**identity, "name": None, "backend": {**backend, "config": config}}
+    return canonical_json(identity), canonical_json(seed)
 
 
 # Reading
