@@ -354,8 +354,8 @@ def describe_answers(report: Report, predictor: str) -> Iterator[str]:
             f"special tokens, which were removed. To find out why, {advice}."
         )
     if number := sum(tally.tool_calls for tally in report.tallies):
-        verbs = "calls a tool and is" if number == 1 else "call a tool and are"
-        yield f"{number:,} of {count:,} answers {verbs} unparseable. Turn tools off on the server."
+        form = "calls a tool and is" if number == 1 else "call a tool and are"
+        yield f"{number:,} of {count:,} answers {form} unparseable. Turn tools off on the server."
 
 
 def _gpu_memory() -> str:
