@@ -44,7 +44,7 @@ from decabench.scoring import (
     statistics_path,
 )
 from decabench.submission import open_submission
-from decabench.tasks import Store, find_overlap, number_units
+from decabench.tasks import TASKS, Store, find_overlap, number_units
 from papers.plan import (
     Contrast,
     Measure,
@@ -124,7 +124,7 @@ def _read_withheld(folder: Path, results: Path, split: str) -> Mapping[str, Scor
                     f"{task} of {folder.name}: the score is {result.score} on {result.n:,} examples, but its "
                     f"statistics give {sample.score:.4f} on {sample.examples:,}. Restore the record."
                 )
-            found[task] = ScoredTask(result, sample)
+            found[task] = ScoredTask(TASKS[task], result, sample)
     return found
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from decabench.commands._documents import ConfusionCount
     from decabench.scoring import Results, ScoredTask, TaskResult
-    from decabench.tasks import Task
 
 
 @click.command()
@@ -93,7 +92,7 @@ def evaluate(
         score_submission,
         without_digests,
     )
-    from decabench.tasks import Store, choose_tasks, known_tasks, select_suite
+    from decabench.tasks import Store, choose_tasks, select_suite
 
     started, trackers = time.monotonic(), None
     if log:
@@ -113,11 +112,11 @@ def evaluate(
     missing = [name for name in expected if name not in results.tasks]
     if not names and len(missing) == len(expected):
         missing = []  # the answers are all to tasks outside the suite
-    known, store = known_tasks(include), Store(home)
+    store = Store(home)
     forms = [
         f"{name}: {sentence}."
         for name, found in scored.items()
-        for sentence in describe_forms(known[name], found, store, split)
+        for sentence in describe_forms(found, store, split)
     ]
     forms += changed_since(scored, split, home, include)
     if is_set("json"):
@@ -129,7 +128,7 @@ def evaluate(
                 path=str(written),
                 missing=missing,
                 remarks=[*_remarks(results, missing), *forms],
-                confusions=_count_confusions(scored, known) if confusion else None,
+                confusions=_count_confusions(scored) if confusion else None,
             )
         )
     else:
@@ -138,7 +137,7 @@ def evaluate(
             echo(sentence)
         _print_variants(results)
         if confusion:
-            _print_confusions(scored, known)
+            _print_confusions(scored)
         echo(f"Results: {written}", wrap=False)
     whole = results.ok and not any(task.variants and task.variants.failed for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
@@ -267,11 +266,11 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-def _print_confusions(scored: Mapping[str, ScoredTask], tasks: Mapping[str, Task]) -> None:
+def _print_confusions(scored: Mapping[str, ScoredTask]) -> None:
     from decabench.tasks import Label, Tags
 
     out = console()
-    for name, counts in _count_confusions(scored, tasks).items():
+    for name, counts in _count_confusions(scored).items():
         out.print(f"\n{name}: classes", style="bold")
         print_table(out, _CLASS_COLUMNS, list(_class_rows(counts)))
         wrong = [each for each in counts if each.gold != each.predicted]
@@ -280,11 +279,11 @@ def _print_confusions(scored: Mapping[str, ScoredTask], tasks: Mapping[str, Task
         for each in wrong[:10]:
             gold, predicted = excerpt(each.gold, 40), excerpt(each.predicted, 40) or "no answer"
             out.print(f"  {gold} → {predicted}: {each.count:,}")
-        if isinstance(tasks[name].output, Tags) and any(each.predicted == _NO_TAG for each in counts):
+        if isinstance(scored[name].task.output, Tags) and any(each.predicted == _NO_TAG for each in counts):
             out.print(f"{_NO_TAG}: no answer for this token", style="dim")
     if hidden := [name for name, found in scored.items() if found.hidden]:
         out.print(f"No confusions for {', '.join(hidden)}: the labels are hidden.")
-    others = [name for name in scored if not isinstance(tasks[name].output, Label | Tags)]
+    others = [name for name, found in scored.items() if not isinstance(found.task.output, Label | Tags)]
     if others:
         out.print(f"No confusions: the answers to {', '.join(others)} are neither labels nor tags.")
 
@@ -298,9 +297,7 @@ _CLASS_COLUMNS = (
 )
 
 
-def _count_confusions(
-    scored: Mapping[str, ScoredTask], tasks: Mapping[str, Task]
-) -> dict[str, list[ConfusionCount]]:
+def _count_confusions(scored: Mapping[str, ScoredTask]) -> dict[str, list[ConfusionCount]]:
     """Count the pairs of gold and predicted class, most frequent first, for each task with labels or tags."""
     from decabench.commands._documents import ConfusionCount
     from decabench.metrics import confusions
@@ -308,7 +305,7 @@ def _count_confusions(
 
     counted = {}
     for name, found in scored.items():
-        output = tasks[name].output
+        output = found.task.output
         if not found.predictions or found.hidden or not isinstance(output, Label | Tags):
             continue
         is_tags = isinstance(output, Tags)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from decabench.errors import DataError, require_name
 from decabench.metrics import Item
-from decabench.scoring.evaluator import ScoringOptions, known_to, score_submission, scored_examples
+from decabench.scoring.evaluator import ScoringOptions, score_submission, scored_examples
 from decabench.scoring.examples import (
     Course,
     ExamplesHead,
@@ -20,8 +20,7 @@ from decabench.scoring.examples import (
 )
 from decabench.scoring.results import TaskResult, score_digits
 from decabench.scoring.task_results import find_metric
-from decabench.submission import open_submission
-from decabench.tasks import Store, Task, get_task
+from decabench.tasks import Store, Task
 
 Order = Literal["data", "loss", "length"]
 """The sort order: the order of the data, the largest loss first, or the longest answer first."""
@@ -89,29 +88,27 @@ def find_examples(
     Raises the same errors as `evaluate`, and DataError if the answers have faults or if the labels are hidden and
     `hidden` is not set.
     """
-    with open_submission(submission) as opened:
-        known = known_to(opened, replace(options, tasks=[task]))
-        name = get_task(task, known).name
-        _, scored = score_submission(submission, replace(options, tasks=[name]))
-    head, made = scored_examples(options, known, scored, name, hidden)
+    results, scored = score_submission(submission, replace(options, tasks=[task]))
+    ((name, found),) = scored.items()
+    head, made = scored_examples(options, scored, name, hidden)
     wordings: dict[int, list[ScoredExample]] = {0: []}
     for row in made:
         wordings.setdefault(row.variant, []).append(row)
     rows = wordings.pop(0)
-    metric, courses = find_metric(known[name].metric), {}
+    metric, courses = find_metric(found.task.metric), {}
     if metric.states is not None:
         items = [Item(row.references, row.id) for row in rows]
         courses = find_courses(metric, [row.prediction or "" for row in rows], items)
     return Inspected(
-        opened.info.name,
-        known[name],
+        str(results.submission["name"]),
+        found.task,
         head,
         rows,
         wordings,
         _read_texts(Store(options.home), head, rows),
         courses,
-        scored[name].result,
-        opened.info.predictor,
+        found.result,
+        results.submission["predictor"],
     )
 
 

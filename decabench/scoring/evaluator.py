@@ -148,11 +148,7 @@ def evaluate(
 
 
 def scored_examples(
-    options: ScoringOptions,
-    known: Mapping[str, Task],
-    scored: Mapping[str, ScoredTask],
-    name: str,
-    hidden: bool = False,
+    options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str, hidden: bool = False
 ) -> tuple[ExamplesHead, list[ScoredExample]]:
     """Return the scored examples of a task.
 
@@ -166,13 +162,11 @@ def scored_examples(
         )
     if found.sample is None:
         raise DataError(f"The examples of {name} can't be shown: {found.result.reason.rstrip('.')}.")
-    head, rows = _make_examples(known[name], found, found.sample, replace(options, all_texts=True))
+    head, rows = _make_examples(found, found.sample, replace(options, all_texts=True))
     return head, list(rows)
 
 
-def _without(
-    scored: Mapping[str, ScoredTask], options: ScoringOptions, known: Mapping[str, Task]
-) -> dict[str, ScoredTask]:
+def _without(scored: Mapping[str, ScoredTask], options: ScoringOptions) -> dict[str, ScoredTask]:
     ids = {name: ids_of(found.references) for name, found in scored.items()}
     known_ids = {name: set(each) for name, each in ids.items()}
     absent = [
@@ -190,14 +184,13 @@ def _without(
             f"Some examples are not in {place}, so they can't be left out: {shown_ids(absent)}", stacklevel=2
         )
     return {
-        name: _leave_out(found, ids[name], set(options.without.get(name, ())), known[name], options.split)
+        name: _leave_out(found, ids[name], set(options.without.get(name, ())), options.split)
         for name, found in scored.items()
     }
 
 
-def _leave_out(
-    scored: ScoredTask, ids: Sequence[str], without: Collection[str], task: Task, split: str
-) -> ScoredTask:
+def _leave_out(scored: ScoredTask, ids: Sequence[str], without: Collection[str], split: str) -> ScoredTask:
+    task = scored.task
     kept = {id_ for id_ in ids if id_ not in without}
     if scored.sample is None or len(kept) == len(ids):
         return scored
@@ -288,7 +281,7 @@ def score_submission(
                 ledger.keep(job, scored_job)
         scored = {name: each for name, each in found.items() if each is not None}
         if options.without:
-            scored = _without(scored, options, known)
+            scored = _without(scored, options)
         results = Results(
             opened.info.described(),
             options.split,
@@ -296,8 +289,8 @@ def score_submission(
             _total_ends(scored, options.suite),
             answers=options.answers,
             suite=options.suite,
-            source=partial(scored_examples, options, known, scored),
-            writer=partial(_write, Path(path), options, known, scored),
+            source=partial(scored_examples, options, scored),
+            writer=partial(_write, Path(path), options, scored),
             unknown_tasks=() if options.tasks else _unknown_tasks(opened, known, options.split),
         )
     return results, scored
@@ -468,10 +461,11 @@ def _require_same_data(
         )
 
 
-def describe_forms(task: Task, found: ScoredTask, store: Store, split: str) -> Iterator[str]:
+def describe_forms(found: ScoredTask, store: Store, split: str) -> Iterator[str]:
     """Yield sentences about answers that are scored as wrong because of their form, with examples and advice."""
     if not found.predictions:
         return
+    task = found.task
     given = GivenAnswers(
         task.output,
         find_metric(task.metric),
@@ -515,7 +509,6 @@ def results_folder(submission: Path, results: Results) -> Path:
 def _write(
     submission: Path,
     options: ScoringOptions,
-    known: Mapping[str, Task],
     scored: Mapping[str, ScoredTask],
     results: Results,
     folder: Path | None,
@@ -534,7 +527,7 @@ def _write(
         for name, found in scored.items():
             _write_statistics(statistics_path(folder, name), found)
             if found.sample is not None and not found.hidden:
-                _save_examples(folder, *_make_examples(known[name], found, found.sample, options))
+                _save_examples(folder, *_make_examples(found, found.sample, options))
             else:
                 remove_file(examples_path(folder, name))
     return write_results_file(folder, results)
@@ -568,10 +561,10 @@ _EXACT = 0.005
 
 
 def _make_examples(
-    task: Task, found: ScoredTask, sample: Sample, options: ScoringOptions
+    found: ScoredTask, sample: Sample, options: ScoringOptions
 ) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Return the head of a task's file of scored examples, and an iterator over the rows of all wordings."""
-    metric = sample.metric
+    metric, task = sample.metric, found.task
     low, high = metric.range
     best = high if metric.higher_is_better else low
     head = ExamplesHead(
@@ -588,7 +581,7 @@ def _make_examples(
         answers=options.answers,
         left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
     )
-    return head, _make_rows(task, found, metric, options, head)
+    return head, _make_rows(found, metric, options, head)
 
 
 def _left_out(task: Task) -> tuple[str, ...]:
@@ -602,8 +595,9 @@ def _left_out(task: Task) -> tuple[str, ...]:
 
 
 def _make_rows(
-    task: Task, found: ScoredTask, metric: Metric, options: ScoringOptions, head: ExamplesHead
+    found: ScoredTask, metric: Metric, options: ScoringOptions, head: ExamplesHead
 ) -> Iterator[ScoredExample]:
+    task = found.task
     questions = label_questions(task, Store(options.home), options.split)
     shows_answers, shows_raw, shows_reasoning, shows_references = (
         name not in head.left_out for name in ("prediction", "raw", "reasoning", "references")

@@ -262,6 +262,8 @@ class ReadAnswers:
 class ScoredTask:
     """A scored task of a submission, with the data behind its score."""
 
+    task: Task
+    """The task."""
     result: TaskResult
     """The task's entry in the results."""
     sample: Sample | None = None
@@ -330,7 +332,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     except (_FaultyFileError, MetricError) as error:  # a metric may be unable to score the gold answers
         faults = error.faults if isinstance(error, _FaultyFileError) else 1
         failed = ReadAnswers(job.references)
-        return ScoredTask(replace(result, reason=str(error), faults=faults), read=lambda: failed)
+        return ScoredTask(task, replace(result, reason=str(error), faults=faults), read=lambda: failed)
     ids = ids_of(references)
     counts = Counter[str]()
     named = set[str]()  # unparseable and refused answers, which aren't counted as empty too
@@ -378,7 +380,9 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         units=describe_units(sample, task.unit_names),
     )
     answered = ReadAnswers(references, texts, {0: aligned, **reworded})
-    return ScoredTask(result, sample, found.rows, units, lambda: answered, variant_rows, hidden=job.hidden)
+    return ScoredTask(
+        task, result, sample, found.rows, units, lambda: answered, variant_rows, hidden=job.hidden
+    )
 
 
 def _score_samples(
@@ -664,6 +668,7 @@ class Ledger:
         metric = METRICS[job.task.metric].for_columns(entry.columns)
         sample = Sample.of_layout(metric, rows, layout, job.task.name)
         return ScoredTask(
+            job.task,
             entry.result,
             sample,
             rows,

@@ -11,7 +11,7 @@ from decabench.errors import DataError
 from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, ReadAnswers, Sample, ScoredTask, TaskResult, student_t
 from decabench.scoring.significance import Interval
-from decabench.tasks import SUITES, number_units
+from decabench.tasks import SUITES, TASKS, number_units
 from papers.effort import asked_for
 from papers.plan import WEIGHTS, Contrast, Measure, Place, Plan, Run, SeededRun
 from papers.scores import (
@@ -48,7 +48,7 @@ def make_scored(task, answers, golds, metric="accuracy", units=None):
     )
     data = DataUsed("sha256:0", "mirror", True, len(golds), None, "")
     result = TaskResult("scored", metric, found.headline, data, scores=dict(found.scores))
-    return ScoredTask(result, sample, found.rows, read=lambda: ReadAnswers(references, answers))
+    return ScoredTask(TASKS[task], result, sample, found.rows, read=lambda: ReadAnswers(references, answers))
 
 
 def make_rows(random, quality, seeds, n=400, shared=0.0, luck=0.0):
