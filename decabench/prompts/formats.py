@@ -21,6 +21,7 @@ from typing import Any
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import FORMATS, Format
 from decabench.prompts.forms import GivenAnswers, count_forms, describe_fillers
+from decabench.prompts.tagged import is_in_context
 from decabench.tasks import Label, Tags, Text, Tree
 from decabench.text import excerpt
 
@@ -547,7 +548,7 @@ def _elsewhere(sample: _Sample) -> str:
         return ""
 
     def are_elsewhere(texts: Sequence[str]) -> list[bool]:
-        return [not _is_inside(text, own[1]) for text, own in zip(texts, sample.sources, strict=True)]
+        return [not is_in_context(text, own[1]) for text, own in zip(texts, sample.sources, strict=True)]
 
     seen, fewest = are_elsewhere(sample.texts), max(_FEW, _ELSEWHERE * len(sample.texts))
     if sum(seen) < fewest:
@@ -571,9 +572,3 @@ def _elsewhere(sample: _Sample) -> str:
 
 _ELSEWHERE = 0.1
 """The minimum fraction of answers that don't occur in their context. Models that copy words stay below 6%."""
-
-
-def _is_inside(text: str, context: str) -> bool:
-    """Whether a text, or each part of a comma-separated list, occurs in the context, ignoring case and punctuation."""
-    words = f" {_folded(context)} "
-    return f" {_folded(text)} " in words or all(f" {_folded(part)} " in words for part in text.split(", "))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 
-from decabench.metrics import Item, Metric, find_loss, write_change
+from decabench.metrics import Item, Metric, find_loss, read_change, write_change
 from decabench.prompts.items import MISSING, find_items
 from decabench.prompts.labels import match_label, possible_labels
 from decabench.prompts.markup import is_refusal, says_nothing
@@ -405,13 +405,16 @@ def _count_states(given: GivenAnswers) -> FormCounts:
         return {re.sub(r"\s*:\s*", ": ", part.strip().lower()) for part in re.split("[,;]", text)} - {""}
 
     golds = [
-        pair for item in given.references or () for gold in item.answers for pair in _slots(gold).items()
+        pair
+        for item in given.references or ()
+        for gold in item.answers
+        for pair in read_change(gold).inform.items()
     ]
     unknown = dict[str, list[str]]()
     slots = {slot for slot, _ in golds}
     values = {"yes", "no", "true", "false", "any", *(value for _, value in golds)}
     for place, text in zip(given.places, given.texts, strict=True):
-        loss, own = find_loss(text), _slots(text)
+        loss, own = find_loss(text), read_change(text).inform
         if loss and parts(text) != parts(read := write_change(text)):
             counts.count(place, text, read, loss)
         elif any(NO_VALUE.fullmatch(value) for value in own.values() if value not in values):
@@ -431,12 +434,6 @@ def _count_states(given: GivenAnswers) -> FormCounts:
                 f"has. The first is {places[0]}"
             )
     return counts
-
-
-def _slots(text: str) -> dict[str, str]:
-    """Return the slots of a state with their values, in lower case."""
-    items = (item.casefold().partition(":") for item in text.partition(";")[0].split(","))
-    return {slot.strip(): value.strip() for slot, colon, value in items if colon}
 
 
 # Placeholders

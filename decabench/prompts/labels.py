@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 
 from decabench.metrics import fold_label
@@ -88,8 +88,8 @@ def find_mentions(text: str, labels: Sequence[str]) -> list[tuple[int, int, str]
     return [(*match.span(), names[(match.lastindex or 1) - 1]) for match in pattern.finditer(text)]
 
 
-def match_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label if the whole text is a label, or None otherwise.
+def match_label(text: str, labels: Sequence[str], known: Set[str] = frozenset()) -> str | None:
+    """Return the label if the whole text, apart from words in `known`, is a label, or None otherwise.
 
     Case, punctuation and articles are ignored, but not signs that negate the label, such as a cross.
     """
@@ -104,7 +104,8 @@ def match_label(text: str, labels: Sequence[str]) -> str | None:
         return None
     start, end, label = found[0]
     before = _ARTICLE.sub("", plain[:start])
-    return None if re.search(r"[^\W_]", before + plain[end:]) else label
+    others = re.findall(r"[^\W_][\w'\u2019]*", f"{before} {plain[end:]}".casefold())
+    return None if others and ("?" in plain or not known >= set(others)) else label
 
 
 _STRIKES = re.compile(

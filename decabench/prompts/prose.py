@@ -387,10 +387,7 @@ def _find_query(text: str) -> str | None:
 
 
 def _state(text: str, form: AnswerForm) -> str | None:
-    """Return the state change in a text, or None if there is none or more than one.
-
-    The change may be on a single line among others, on several lines with one slot each, or in JSON.
-    """
+    """Return the state change that fills a text or one of its lines, or None if there is none or more than one."""
     value = find_json(text)
     said = read_json(json.dumps(value), "state") if isinstance(value, dict) else text
     if said is not None and (state := read_state(said, form)):

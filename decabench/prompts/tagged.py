@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from decabench.prompts.enforced import read_json
 from decabench.prompts.items import find_items
-from decabench.prompts.labels import find_mentions, labels_for, match_label
+from decabench.prompts.labels import labels_for, match_label
 from decabench.prompts.markup import (
     BULLET,
     REMARK,
@@ -26,7 +26,7 @@ from decabench.prompts.markup import (
     says_nothing,
     unwrapped,
 )
-from decabench.tasks import AnswerForm, Kind
+from decabench.tasks import AnswerForm
 from decabench.text import INVISIBLE, bare
 
 OPENING, CLOSING = "<answer>", "</answer>"
@@ -65,6 +65,7 @@ _TAKES_BACK = re.compile(
 """Matches the beginning of a sentence that withdraws the answer before it."""
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
 """Matches the end of a clause."""
+_CLAUSES = re.compile(r"[.!?;:]\s+|,\s+(?=(?:so|the|this|it)\b)|\n", re.IGNORECASE)
 _COLON = re.compile(r"[:\u2013\u2014-][\s*_`\"'(]*\Z")
 """Matches a colon or dash directly before a tag. It may follow a condition, as in `Only if it rains: <answer>…`."""
 _CONDITION = r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\bunless\b"
@@ -97,12 +98,6 @@ _SAYS_ANSWER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Matches a line that states the answer, such as `Final answer: x`."""
-_SAYS_LABEL = re.compile(
-    r"\b(?:(?:answer|label|sentiment|verdict|relation\w*|classification) (?:is|should be|would be)|makes? (?:it|this)"
-    r"|it(?: is|['\u2019]s))\W{1,4}(?:an? |\w+ly )?\Z",
-    re.IGNORECASE,
-)
-"""Matches words before a label that show that it is the answer, such as `so the label is`."""
 
 
 def read_tagged(
@@ -116,11 +111,12 @@ def read_tagged(
     """
 
     def read(text: str, is_tagged: bool = True) -> str | None:
-        text = bare(_spelled_out(text, form, context))
+        text = bare(text if form.kind == "raw" else _spelled_out(text, form, context))
         found = _answer_in(text, form, question, context, is_tagged)
-        if found or form.kind in ("raw", "line", "text"):
-            return found
-        return _answer_in(_introduced(text, form, loosely=True), form, question, context, False)
+        is_found = found or form.kind in ("raw", "line", "text")
+        return (
+            found if is_found else _answer_in(_introduced(text, form, True), form, question, context, False)
+        )
 
     def json_in(text: str) -> str | None:
         return read_json(" ".join(lines_of(text)), form.kind, _names(form))
@@ -138,9 +134,10 @@ def read_tagged(
         answer = read(json_in(inner) or inner)
         before = own[max(tags[-1].start() - 300, 0) : tags[-1].start()]
         clause, condition = (_CLAUSE.split(text)[-1] for text in (before, _COLON.sub("", before)))
-        later = lines_of(rest) if form.kind in _FIXED else ()
-        # A label may follow a heading, such as `Sentiment:`.
-        others = {read(line.rpartition(":")[2] if form.kind == "label" else line, False) for line in later}
+        later = (
+            _CLAUSES.split(rest) if form.kind == "label" else lines_of(rest) if form.kind in _FIXED else ()
+        )
+        others = {read(part, False) for part in later}
         is_taken_back = (
             re.search(_CONDITION, condition, re.IGNORECASE)
             or _DENIES.search(clause)
@@ -150,7 +147,7 @@ def read_tagged(
             or not _are_consistent(tags)
         )
         is_whole = tags[-1]["end"] or is_finished
-        if not answer or not is_whole or is_taken_back or _names_another(rest, answer, form, question):
+        if not answer or not is_whole or is_taken_back or _names_another(rest, answer):
             return "", f"tag+{_fault(inner, form)}"
         return answer, "tag"
     if not is_finished and form.kind not in ("raw", "label"):
@@ -194,34 +191,24 @@ def _are_consistent(tags: Sequence[re.Match[str]]) -> bool:
     )
 
 
-def _names_another(rest: str, answer: str, form: AnswerForm, question: str) -> bool:
+def _names_another(rest: str, answer: str) -> bool:
     """Whether the text after a tag says that another answer is right."""
     said = (" ".join("".join(found).split()).casefold() for found in _SAYS_ANSWER.findall(rest))
-    if any(re.search(r"\w", line) and " ".join(answer.split()).casefold() not in line for line in said):
-        return True
-    labels = labels_for(form, question) if form.kind == "label" else ()
-    return any(
-        label != answer
-        and _SAYS_LABEL.search(rest[max(start - 60, 0) : start])
-        and not re.match(r" (?:who|that|if|when|only)\b", rest[end:])
-        for start, end, label in find_mentions(rest, labels)
-    )
+    return any(re.search(r"\w", line) and " ".join(answer.split()).casefold() not in line for line in said)
 
 
-_NAMES: Mapping[Kind, Sequence[str]] = {
-    "span": ("Span",),
-    "line": ("Translation", "The translation is"),
-    "sql": ("SQL", "Query"),
-    "tags": ("Tags",),
-    "tree": ("Parse",),
-    "number": ("Score", "Rating"),
+_NAMES: dict[str, tuple[str, ...]] = {"span": ("span",), "tags": ("tags",), "tree": ("parse",)}
+_NAMES |= {
+    "line": ("translation", "the translation is"),
+    "sql": ("sql", "query"),
+    "number": ("score", "rating"),
 }
 
 
 def introductions(form: AnswerForm) -> list[str]:
     """Return the words that can introduce an answer, as in `Score: 4` or `{"score": 4}`, in lower case."""
-    names = ("answer", *form.markers, *_NAMES.get(form.kind, ()))
-    return [name.strip(" :\uff1a").casefold() for name in names if name.strip(" :\uff1a")]
+    own = (marker.strip(" :\uff1a").casefold() for marker in form.markers)
+    return ["answer", *filter(None, own), *_NAMES.get(form.kind, ())]
 
 
 def _names(form: AnswerForm) -> list[str]:
@@ -242,16 +229,12 @@ def _introduced(text: str, form: AnswerForm, loosely: bool = False) -> str:
 
 _SPELLINGS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2212\u00a0\u202f", "''\"\"----  ")
 """Characters that models often write for others: typographic quotation marks, hyphens, dashes, and spaces."""
-_ESCAPED = re.compile(
-    r"&(?:[a-z]{2}|#x?[\da-f])\w{0,29};|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE
-)
+_ESCAPED = re.compile(r"(?i)&(?:[a-z]{2}|#x?[\da-f])\w{0,29};|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]")
 """Matches entities, escapes of Markdown and LaTeX, and invisible characters."""
 
 
 def _spelled_out(text: str, form: AnswerForm, context: str) -> str:
     """Return a text without entities, escapes, invisible or typographic characters that the context lacks."""
-    if form.kind == "raw":
-        return text
 
     def spelled_out(found: re.Match[str]) -> str:
         return found[0] if found[0] in context else found[1] or html.unescape(found[0]).strip(INVISIBLE)
@@ -275,7 +258,11 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
         case "raw":
             return text
         case "label":
-            return match_label(line, labels_for(form, question))
+            asked = re.sub('"[^"]*"', "", question).casefold()
+            known = {word for word in re.findall(r"[\w'\u2019]+", asked) if not _REVERSES.fullmatch(word)}
+            return match_label(
+                line, labels_for(form, question), known | {"it", "this", "is", "a", "an", "the"}
+            )
         case "number":
             return _number(line, form.scale)
         case "sql":
@@ -296,6 +283,10 @@ def _answer_in(text: str, form: AnswerForm, question: str, context: str, is_tagg
             return None
 
 
+_REVERSES = re.compile(
+    r"not|no|never|n?either|nor|none|or|if|cannot|hardly|false|wrong|\w+n['\u2019]t", re.IGNORECASE
+)
+"""Matches words that would change the meaning of a sentence that otherwise repeats its question."""
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
 _ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:[a-z]{2}|#x?[\da-f])\w{0,29};", re.IGNORECASE)
@@ -381,9 +372,7 @@ _DIGITS = (
     r"[-+\u2212\u2013]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?)"
     r"(?!\w|[.,]\d)"
 )
-NUMBER = re.compile(
-    rf"(?<![\w.,]){_DIGITS}(?!\s*(?:hundred|thousand|million|billion|trillion)\b)", re.IGNORECASE
-)
+NUMBER = re.compile(rf"(?<![\w.,]){_DIGITS}(?!\s*(?:hundred|thousand|(?:m|b|tr)illion)\b)", re.IGNORECASE)
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _SCALE = re.compile(
     rf"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?"

@@ -44,7 +44,10 @@ def read(task, text, question="", context="", finish="stop", is_opened=False):
         ("positive", "positive", "as-is"),
         ("**Positive.**", "positive", "label"),
         ("Answer: Positive", "positive", "label"),
-        ("The review is positive.", "", "unparseable"),
+        ("The review is positive.", "positive", "label"),
+        ("The review isn't positive.", "", "unparseable"),
+        ("Is this review positive?", "", "unparseable"),
+        ("The plot is positive.", "", "unparseable"),
         ("positive\nReview: dull\nnegative", "", "unparseable"),
         ("I'm sorry, but I can't help with that.", "", "refused"),
         ("<answer>…</answer>", "", "unparseable"),
@@ -66,6 +69,26 @@ def test_a_label(text, answer, rule):
 )
 def test_a_span_without_a_tag_is_in_the_context(text, answer):
     assert read("squad", text, "Who?", SQUAD)[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "label"),
+    [
+        ("Adam would have lost.", "Who would have lost? Bob or Adam?", "Adam"),
+        ("<answer>Adam would have lost.</answer>", "Who would have lost? Bob or Adam?", "Adam"),
+        ("Adam already speaks French.", "Who was eager to speak French? Sam or Adam?", None),
+        ("Bob was ahead, so Adam would have lost.", "Who would have lost? Bob or Adam?", None),
+        ("Adam was not eager.", "Who was not eager? Sam or Adam?", None),
+    ],
+)
+def test_a_label_may_be_in_a_sentence_that_repeats_the_question(text, question, label):
+    assert read("schema", text, question)[0] == (label or "")
+
+
+def test_a_sentence_is_not_made_of_words_that_the_question_quotes():
+    question = 'Hypothesis: "It is hard to say that it is false." -- entailment, neutral, or contradiction?'
+    assert read("snli", "Entailment is hard to say.", question)[0] == ""
+    assert read("snli", "The hypothesis is neutral.", question)[0] == "neutral"
 
 
 def test_free_text_needs_its_tag():
@@ -113,6 +136,9 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("<answer>positive</answer>\n\nWait, it mocks the film, so it is negative.", ""),
         ("<answer>positive</answer>\nAnswer: negative", ""),
         ("<answer>positive</answer>\n\nBut wait, it mocks the film.", ""),
+        ("<answer>positive</answer>\n\nIt mocks the film, so the label is negative.", ""),
+        ("<answer>positive</answer>\n\nIt mocks the film. The review is negative.", ""),
+        ("<answer>positive</answer>\n\nIt is not negative.", "positive"),
         ("<answer>positive</answer>\n\nSorry, I meant negative.", ""),
         ("<answer>positive</answer>\nThe actors actually try.", "positive"),
         # denied in the words before it
