@@ -65,7 +65,7 @@ _TAKES_BACK = re.compile(
 """Matches the beginning of a sentence that withdraws the answer before it."""
 _CLAUSE = re.compile(r"[.!?:;\u2014](?:\s|$)|,? (?:so|but|thus|hence|therefore) |\n", re.IGNORECASE)
 """Matches the end of a clause."""
-_CLAUSES = re.compile(r"[.!?;:]\s+|,\s+(?=(?:so|the|this|it)\b)|\n", re.IGNORECASE)
+_CLAUSES = re.compile(r"[.!?;]\s+|,\s+(?=(?:so|the|this|it)\b)|\n", re.IGNORECASE)
 _COLON = re.compile(r"[:\u2013\u2014-][\s*_`\"'(]*\Z")
 """Matches a colon or dash directly before a tag. It may follow a condition, as in `Only if it rains: <answer>…`."""
 _CONDITION = r"(?<!even )(?<!as )\bif\b(?! i (?:have|had|must)\b)|\A\W*(?:had|were|should)\b|\bunless\b"
@@ -137,7 +137,7 @@ def read_tagged(
         later = (
             _CLAUSES.split(rest) if form.kind == "label" else lines_of(rest) if form.kind in _FIXED else ()
         )
-        others = {read(part, False) for part in later}
+        others = {read(part.rpartition(":")[2] if form.kind == "label" else part, False) for part in later}
         is_taken_back = (
             re.search(_CONDITION, condition, re.IGNORECASE)
             or _DENIES.search(clause)
@@ -452,7 +452,7 @@ def read_state(text: str, form: AnswerForm) -> str | None:
     for part in re.split(r"[,;]\s*", text):
         slot, colon, value = _HEADING.sub("", part).strip().partition(":")
         slot, value = slot.strip(), value.strip(" \"'")
-        if not slot or (slot == NO_CHANGE and not colon):
+        if not slot or (slot.capitalize() == NO_CHANGE and not colon):
             continue
         name = (
             known.get(re.sub(r"[\s_-]", "", slot.casefold()))

@@ -139,6 +139,8 @@ QUERY = "SELECT a FROM table WHERE b = 42"
         ("<answer>positive</answer>\n\nIt mocks the film, so the label is negative.", ""),
         ("<answer>positive</answer>\n\nIt mocks the film. The review is negative.", ""),
         ("<answer>positive</answer>\n\nIt is not negative.", "positive"),
+        ("<answer>positive</answer>\n\n- Negative: nothing\n- Positive: the cast", "positive"),
+        ("<answer>positive</answer>\nLabels: negative, positive", "positive"),
         ("<answer>positive</answer>\n\nSorry, I meant negative.", ""),
         ("<answer>positive</answer>\nThe actors actually try.", "positive"),
         # denied in the words before it
@@ -427,6 +429,7 @@ def test_states_in_json(constraints, requests, answer):
         ("food: thai;\nphone, address", "food: thai; phone, address"),
         ("pricerange: cheap; None", "price range: cheap;"),
         ("Constraints: food: thai; Requests: phone", "food: thai; phone"),
+        ("Constraints:\n- food: thai\n\nRequests: none", "food: thai;"),
         ('{"price_range": "cheap", "area": "south"}', "price range: cheap, area: south;"),
         ('{"requests": ["phone"]}', "; phone"),
         ('{"food": "thai", "requests": ["phone"]}', "food: thai; phone"),
