@@ -69,7 +69,10 @@ def _bound(classes: Collection[str], kind: str) -> list[str]:
 
 
 def _count(pairs: Sequence[_Pair], classes: Sequence[str]) -> Row:
-    """Return the number of pairs, the number of right pairs, and how often each class is gold, predicted and both."""
+    """Return the number of pairs, the number of right pairs, and counts for each class.
+
+    A class is counted when it is gold, when it is predicted, and when it is both.
+    """
     gold = Counter(theirs for theirs, _ in pairs)
     predicted = Counter(ours for _, ours in pairs)
     both = Counter(ours for theirs, ours in pairs if ours == theirs)

@@ -96,7 +96,7 @@ def rouge(
 def _choose_by_sentences(sentences: str, by_period: Metric, by_line: Metric) -> Metric:
     if sentences not in (".", "\n"):
         raise MetricError(
-            f"'sentences' must be '.' or '\\n', the character that ends a sentence, but got {sentences!r}."
+            f"'sentences' is the character that ends a sentence. It must be '.' or '\\n', not {sentences!r}."
         )
     return by_period if sentences == "." else by_line
 

@@ -273,7 +273,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
         raise SubmissionError(f"{folder} contains a submission that can't be read: {faults[0]}.")
     if info.predictor.get("name") != IMPORTED:
         raise SubmissionError(
-            f"{folder} contains the submission {quoted(info.name)}, whose answers were not imported. Choose "
+            f"{folder} contains the submission {quoted(info.name)}, which was not created by an import. Choose "
             "another folder."
         )
     if name and name != info.name:
@@ -285,7 +285,7 @@ def _occupant(folder: Path, name: str) -> SubmissionInfo:
 
 
 def _refuse_swapped_labels(matched: MatchedRows, examples: Examples, name: str) -> None:
-    """Raise SubmissionError if every row's right answer is a label of this task, but not the label of its example."""
+    """Raise SubmissionError if each row's right answer is a label of this task, but never its example's label."""
     if len(matched.rows) < _FEW:
         return
     every = set[str]().union(*examples.golds)

@@ -322,7 +322,7 @@ def in_batches(questions: Iterable[Question], size: Callable[[], int]) -> Iterat
 def is_cut_in_reasoning(answer: Answer, begun: str = "") -> bool:
     """Whether an answer reached its token limit while the model was still reasoning.
 
-    `begun` is the end of the prompt, if the prompt already starts the reasoning, as in `<think>`.
+    `begun` is the closing text of the prompt if the prompt itself opens the reasoning, for example with `<think>`.
     """
     from decabench.prompts import read_turn
 

@@ -460,7 +460,7 @@ def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
 
 
 def _order(sample: _Sample) -> str:
-    """Detect reordered answers, which are mostly the gold answers to other examples.
+    """Detect answers in the wrong order: most of them are the gold answers to other examples.
 
     A weak model often gives the answer to another question about the same context, so such answers count only if they
     are the majority.

@@ -85,7 +85,7 @@ def _read(text: str, form: AnswerForm, question: str, context: str, is_finished:
 
 
 def _before_stop(text: str, form: AnswerForm) -> str:
-    """Return the text up to the next example that the model invented.
+    """Return the text up to the point where the model begins to invent another example.
 
     If the text begins with a copy of the prompt, the result starts after the prompt's `Answer:`.
     """

@@ -158,8 +158,9 @@ def predict(
 
     `predictor` is a name as in `decabench predict --predictor`. `tasks` contains task names or tasks, by
     default those of the decathlon, and `include` contains files that define tasks. All other settings are
-    fields of `decabench.runs.Run`. Answers of the same predictor to other tasks and splits are kept, and
-    those of another predictor are replaced. Raises DecabenchError if the run can't start or is stopped by an error.
+    fields of `decabench.runs.Run`. Existing answers of the same predictor to other tasks and splits are
+    kept, and those of another predictor are replaced. Raises DecabenchError if the run can't start or is
+    stopped by an error.
     """
     if tasks is None:
         tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)

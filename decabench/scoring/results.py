@@ -348,7 +348,7 @@ class Results:
         return examples_frame(*self.source(task))
 
     def write(self, folder: str | Path | None = None) -> Path:
-        """Write `results.json` with its statistics and examples, and return the path of `results.json`.
+        """Write `results.json` and the files of statistics and examples next to it, and return its path.
 
         By default, results are written to the submission's results folder. Results that were read from a file have no
         statistics or examples and require `folder`. Raises MissingDataError if `folder` is required but not given,

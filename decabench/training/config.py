@@ -223,7 +223,7 @@ class TrainConfig:
             for key in ("validate_every", "checkpoint_every"):
                 if not getattr(self, key):
                     raise DecabenchError(
-                        f"'{key}' is 0, but must be at least 1 unless the run is counted in epochs."
+                        f"'{key}' is 0, but must be at least 1 unless the length of the run is given in epochs."
                     )
         if self.epoch_steps and not self.epochs:
             raise DecabenchError(

@@ -65,7 +65,7 @@ from decabench.training.schedule import Schedule, Stretch
 from decabench.training.validator import ValidationScores, Validator, can_be_summed, check_best_by, show_score
 from decabench.vectors import WordTable, join_vectors
 
-_RELEASE_EVERY = 20  # steps; returning freed memory to the system takes about 40 ms
+_RELEASE_EVERY = 200  # steps; memory that was returned to the system must be cleared again before it is used
 _READ_EVERY = 50  # steps; reading a loss makes a GPU wait
 
 

@@ -46,7 +46,7 @@ class _Direction:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The pair (en, other language). The archives are named in this order and contain both directions."""
+        """The pair (en, other language). Names of archives have this order, and each archive has both directions."""
         return "en", self.source if self.target == "en" else self.target
 
     @property
