@@ -58,7 +58,7 @@ _PAIRS = 64
 """The maximum number of pairs to resample at once. More pairs would not fit into the processor's cache."""
 
 _MANY_PARTS = 100
-"""The number of batches of pairs above which threads are faster."""
+"""The number of systems above which threads are faster."""
 
 _TIE = 1e-4
 """The relative tolerance for rounding errors in single precision. Values this close count as equal."""
