@@ -234,21 +234,15 @@ def _test_rows(
     samples = {name: [row.entry.sample(name) for row in rows] for name in names}
     flipped = {name: flip_signs(found) if any(found) else nothing for name, found in samples.items()}
     complete = [index for index, row in enumerate(systems) if row.value is not None]
-    return Tests(
-        total=compare_pairs([flipped[name] for name in names], board.suite.total, complete, intervals)
-        if names and board.suite.total != "none"
-        else None,
-        tasks={
-            name: untested
-            if flipped[name] is nothing
-            else compare_pairs(
-                [flipped[name]],
-                family=[index for index, row in enumerate(systems) if row.entry.score(name) is not None],
-                intervals=intervals,
-            )
-            for name in names
-        },
-    )
+    total = None
+    if names and board.suite.total != "none":
+        total = compare_pairs([flipped[name] for name in names], board.suite.total, complete, intervals)
+    tests = {}
+    for name in names:
+        family = [index for index, row in enumerate(systems) if row.entry.score(name) is not None]
+        task = flipped.pop(name)  # frees its resamples, which take most of the memory of a large board
+        tests[name] = untested if task is nothing else compare_pairs([task], "sum", family, intervals)
+    return Tests(total, tests)
 
 
 def _make_row(board: Board, entry: Entry, names: Sequence[str]) -> tuple[tuple[Any, ...], Row]:
