@@ -487,22 +487,16 @@ def _resample_pairs(
     """
     import numpy as np
 
-    found = [
-        (block, task.powers, task.rows[a], task.rows[others])
-        for task in tasks
-        for block in task.blocks[task.layouts[a]]
-    ]
+    of_tasks = [(task, block) for task in tasks for block in task.blocks[task.layouts[a]]]
+    found = [(block, task.rows[a], task.rows[others]) for task, block in of_tasks]
+    exponents = np.array([task.powers for task, _ in of_tasks])
     # (blocks, pairs): factors that convert a system's units to the units of its pair; usually 1
-    ours = np.ldexp(1.0, np.array([each[a] - powers for _, each, _, _ in found]))
-    theirs = np.ldexp(1.0, np.array([each[others] - powers for _, each, _, _ in found]))
-    products = zip(
-        *(
-            (p[i, [i]], p[j, j], p[i, j], p[-1, [i]], p[-1, j], p[-1, -1:])
-            for p, i, j in ((block.products, i, j) for block, _, i, j in found)
-        ),
-        strict=True,
+    ours, theirs = (np.ldexp(1.0, exponents[:, at] - powers) for at in ([a], others))
+    products = (
+        (p[i, [i]], p[j, j], p[i, j], p[-1, [i]], p[-1, j], p[-1, -1:])
+        for p, i, j in ((block.products, i, j) for block, i, j in found)
     )
-    first, second, both, first_share, second_share, square = map(np.array, products)
+    first, second, both, first_share, second_share, square = map(np.array, zip(*products, strict=True))
     own = np.maximum(first * ours**2 + second * theirs**2 - 2 * both * ours * theirs, 0.0)
     variance: Array = own.sum(axis=0)
     share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
@@ -516,11 +510,12 @@ def _resample_pairs(
         for start in range(0, len(others), _PAIRS):
             some = slice(start, start + _PAIRS)
             moved, spread, step, lean = memory.take(4, len(others[some]), found[0][0].moved.shape[1])
-            for number, (block, _, i, j) in enumerate(found):
+            for number, (block, i, j) in enumerate(found):
                 by, across = (step, lean) if number else (moved, spread)
                 at = j[some]
                 rows = slice(at[0], at[-1] + 1) if at[-1] - at[0] < len(at) else at  # a slice is faster
                 for values, out in ((block.moved, by), (block.lean, across)):
+                    # the row of the first system, and the last row, which contains the values of the shares
                     np.matmul(weights[number, some], values[i :: len(values) - 1 - i], out=out)
                     out += values[rows] if times is None else values[rows] * times[number, some]
                 across *= by
