@@ -52,6 +52,7 @@ from decabench.scoring.task_results import (
     ReadAnswers,
     ScoredTask,
     collector_paused,
+    count_flags,
     find_metric,
     ids_of,
     label_questions,
@@ -211,7 +212,7 @@ def _leave_out(scored: ScoredTask, ids: Sequence[str], without: Collection[str],
 
 
 def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) -> ScoredTask:
-    """Return a scored task limited to the examples in `kept`, with only the scores of its main metric."""
+    """Return a scored task limited to the examples in `kept`, with the scores of its main metric and its flags."""
     if len(kept) == len(ids) or scored.sample is None:
         return scored
     import numpy as np
@@ -228,12 +229,15 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
         rows = np.asarray(metric.statistics(predictions, references), dtype=float)
     units = unit_numbers(references)
     sample = Sample.of_levels(metric, rows, units, scored.sample.name)
+    less = ReadAnswers(references, predictions, {0: given.wordings[0].only(places)})
+    counts, empty = count_flags(predictions, less.wordings[0].details)
     result = replace(
         scored.result,
         score=sample.score,
         scores=score_rows(metric, rows).details,
         n=len(places),
-        empty=sum(not text.strip() for text in predictions),
+        empty=empty,
+        answers=dict(counts),
         partial=LimitedRun(len(places), scored.result.data.rows),
         units=None,
         calibration=None,
@@ -241,7 +245,6 @@ def restricted(scored: ScoredTask, ids: Sequence[str], kept: Collection[str]) ->
         variants=None,
         ceiling=None,
     )
-    less = ReadAnswers(references, predictions, {0: given.wordings[0].only(places)})
     return replace(
         scored, result=result, sample=sample, rows=rows, units=units, read=lambda: less, variant_rows={}
     )

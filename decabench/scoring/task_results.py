@@ -44,6 +44,7 @@ from decabench.scoring.significance import Layout, Sample, describe_units
 from decabench.submission import (
     AlignedAnswers,
     AnswerKind,
+    AnswerLine,
     AnswerReader,
     PredictionFile,
     Submission,
@@ -334,12 +335,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         failed = ReadAnswers(job.references)
         return ScoredTask(task, replace(result, reason=str(error), faults=faults), read=lambda: failed)
     ids = ids_of(references)
-    counts = Counter[str]()
-    named = set[str]()  # unparseable and refused answers, which aren't counted as empty too
-    for line in details.values():
-        counts.update(flags := line_flags(line))
-        if "unparseable" in flags or "refused" in flags:
-            named.add(str(line.id))
+    counts, empty = count_flags(texts, details)
     if isinstance(task.output, Label):
         names, questions = task.output.names, label_questions(task, job.store, split)
         given = Counter((text, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True))
@@ -369,7 +365,7 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
         scores=found.scores,
         signature=found.signatures[task.metric],
         signatures=found.signatures,
-        empty=sum(not text.strip() and id_ not in named for id_, text in zip(ids, texts, strict=True)),
+        empty=empty,
         predictions=texts_digest(ids, texts),
         answers=dict(+counts),  # without zeros
         ceiling=ceiling,
@@ -383,6 +379,14 @@ def _score_file(job: Job, pool: Executor | None) -> ScoredTask:
     return ScoredTask(
         task, result, sample, found.rows, units, lambda: answered, variant_rows, hidden=job.hidden
     )
+
+
+def count_flags(texts: Sequence[str], details: Mapping[int, AnswerLine]) -> tuple[Counter[str], int]:
+    """Return the number of answers with each flag, and of empty answers that are not unparseable or refused."""
+    flags = {at: line_flags(line) for at, line in details.items()}
+    named = {at for at, each in flags.items() if "unparseable" in each or "refused" in each}
+    counts = Counter(flag for each in flags.values() for flag in each)
+    return counts, sum(not text.strip() and at not in named for at, text in enumerate(texts))
 
 
 def _score_samples(

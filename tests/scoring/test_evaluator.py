@@ -663,3 +663,16 @@ def test_a_turn_keeps_the_state_that_was_answered_before(home: Path, submit: Cal
     ids = [json.loads(line)["id"] for line in lines]
     found = evaluate(folder, home=home, without={"woz.en": [id_ for id_ in ids if id_.endswith("_0")]})
     assert found.tasks["woz.en"].score == 100 and found.tasks["woz.en"].status == "partial"
+
+
+def test_flags_without_some_examples(home: Path, submit: Callable[..., Path]) -> None:
+    """An unparseable answer isn't counted as empty too, and the flags of left-out examples aren't counted."""
+    folder = submit("oracle", ["sst"])
+    path = folder / "predictions" / "sst.validation.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines[:3]:
+        line.update(answer="", raw="hm", rule="unparseable")
+    lines[3]["answer"] = ""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = evaluate(folder, home=home, without={"sst": [lines[0]["id"], lines[9]["id"]]}).tasks["sst"]
+    assert (found.n, found.empty, found.answers["unparseable"]) == (len(lines) - 2, 1, 2)
