@@ -89,9 +89,9 @@ def _without_remark(text: str) -> str:
     return re.sub(r"(?<=\S)\s*(?:\([^()]*\)|\[[^\[\]]*\])\W*\Z", "", text)
 
 
-def _first_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0].strip() if len(lines) > 1 else text
+def _first_of_several(text: str) -> str:
+    answers = re.split(r"[\n\t]|\s[|/]\s|;\s|\sor\s", text.strip())
+    return answers[0].strip() or text
 
 
 def _as_wikisql(text: str) -> str:
@@ -102,6 +102,7 @@ def _as_wikisql(text: str) -> str:
     text = re.sub(r"(?i)(?<=from )[\"'`\[]?(?!table\b)[\w.-]+[\"'`\]]?", "table", text, count=1)
     if alias := re.search(r"(?i)(?<=from table)\s+(?:as\s+)?(?!where\b)(\w+)(?=\s+where\b|[\s;]*\Z)", text):
         text = text.replace(alias.group(), "", 1).replace(f"{alias[1]}.", "")
+    text = re.sub(r"(?is)\A(?!.*\bfrom\b)(.*?)(?=\s+where\b)", r"\1 FROM table", text)
     text = re.sub(r"([\"'`])([^\"'`]*)\1|\[([^\]]*)\]", lambda found: found[2] or found[3] or "", text)
     text = re.sub(r"\s*(==?|[<>])\s*(?=\S)", lambda found: f" {found[1][0]} ", text)
     text = re.sub(r"(?<=\w)_(?=\w)", " ", text)
@@ -173,6 +174,29 @@ def _visible(text: str) -> str:
     return re.sub(spaces, " ", re.sub(hidden, "", text))
 
 
+_BRACKETS = dict(zip(("lrb", "rrb", "lsb", "rsb", "lcb", "rcb"), "()[]{}", strict=True))
+_MARKS = str.maketrans("\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u201a\u2013\u2014", '"""""\'\'\'--')
+
+
+def _plain_marks(text: str) -> str:
+    text = re.sub(r"(?i)-([lr][rsc]b)-", lambda found: _BRACKETS[found[1].lower()], text)
+    return text.replace("``", '"').replace("''", '"').translate(_MARKS)
+
+
+def _without_accents(text: str) -> str:
+    letters = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
+_ASCII: tuple[Callable[[str], str], ...] = (
+    lambda text: text.translate(_UMLAUTS),
+    _without_accents,
+    lambda text: text.encode("ascii", "replace").decode(),
+    lambda text: text.encode("ascii", "ignore").decode(),
+)
+
+
 def _from_pieces(text: str) -> str:
     for space, pattern in (("\u2581", "\u2581"), ("\u0120", r" \u0120|[a-z\d]\u0120"), ("</w>", "</w>")):
         if re.search(pattern, text):
@@ -206,8 +230,11 @@ FORMATS: tuple[Format, ...] = (
     Format("are UTF-8 decoded with another encoding", "Read the file as UTF-8", _reread),
     Format("contain invisible characters or unusual spaces", "Remove these characters", _visible),
     Format("are decomposed Unicode (NFD)", "Normalize them to NFC", partial(unicodedata.normalize, "NFC")),
+    *(Format("contain accents", _AS_IS, decode, True, lambda text: not text.isascii()) for decode in _ASCII),
+    Format("contain -LRB- or typographic quotation marks or dashes", "Write plain marks", _plain_marks, True),
+    Format("are numbers that end in .0", "Read them as text", partial(re.sub, r"(?<=\d)\.0\Z", "")),
     Format("end with a remark in brackets", "Write only the answer", _without_remark, True),
-    Format("have several lines", "Write only the answer", _first_line, True),
+    Format("give several answers", "Write only one", _first_of_several, True),
     Format(
         "are in lower case", "Keep the original case", str.casefold, True, lambda text: text[1:].islower()
     ),
@@ -215,5 +242,6 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "are tokenized", "Join the tokens", _detokenized, True, lambda text: bool(_TOKENIZED.search(text))
     ),
+    Format("contain punctuation marks", "Leave them out", partial(re.sub, r"[^\w\s]", ""), True),
 )
 """All formats, in the order in which they are decoded. Formats that may be intended come last."""

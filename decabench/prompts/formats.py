@@ -15,14 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import compress
+from operator import sub
+from random import Random
 from statistics import fmean, pstdev
 from typing import Any
 
 from decabench.metrics import Item, Metric, Reference, fold_label, score_rows
 from decabench.prompts.encodings import FORMATS, Format
 from decabench.prompts.forms import GivenAnswers, count_forms, describe_fillers
+from decabench.prompts.prose import find_number
 from decabench.prompts.tagged import is_in_context
-from decabench.tasks import Label, Tags, Text, Tree
+from decabench.tasks import Label, Number, Tags, Text, Tree, default_form
 from decabench.text import excerpt
 
 _SAMPLE = 200
@@ -92,7 +95,7 @@ def _describe_most(given: GivenAnswers) -> str:
     if len(written) < _FEWEST:
         return ""
     sample, most = _Sample.of(given, written), _Sample.of(given, range(len(given.texts)), most=_SCAN)
-    if said := _copies(most):
+    if said := _constant(most) or _copies(most):
         return said
     names = map(fold_label, given.output.names) if isinstance(given.output, Label) else ()
     are_labels = set(map(fold_label, sample.texts)) <= set(names)
@@ -106,7 +109,8 @@ def _describe_most(given: GivenAnswers) -> str:
         return said
     if sample.score > _RIGHT:
         return ""
-    return _order(sample) or _numbers(sample) or _cut(sample) or _elsewhere(sample)
+    said = _numbers(sample) or _cut(sample) or _elsewhere(sample)
+    return said or _displaced(sample) or _unrelated(most)
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,10 @@ class _Sample:
         return isinstance(self.given.output, Text)
 
     def read(self, text: str) -> frozenset[Any]:
-        is_listed = isinstance(self.given.output, Tags | Tree)
+        is_listed, scale = isinstance(self.given.output, Tags | Tree), self.given.output
+        if isinstance(scale, Number) and (number := find_number(text, (scale.low, scale.high))):
+            steps = 40 * (float(number) - scale.low) / (scale.high - scale.low)
+            return frozenset(range(1 + round(min(max(steps, 0), 40))))  # close numbers share most steps
         return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
 
     @cached_property
@@ -192,12 +199,16 @@ class _Sample:
     @cached_property
     def own_resemblance(self) -> list[float]:
         """How much each answer resembles its own gold answer."""
-        return self.neighbor_resemblance(0)
+        return self.resemblance(range(len(self.given.references or ())))
 
-    def neighbor_resemblance(self, step: int) -> list[float]:
-        """Return how much each answer resembles the gold answer `step` places after its own."""
+    def gains(self, order: Sequence[int]) -> list[float]:
+        """Return how much more each answer resembles the gold answer at its place in `order` than its own."""
+        return list(map(sub, self.resemblance(order), self.own_resemblance))
+
+    def neighbor_gains(self, step: int) -> list[float]:
+        """Return how much more each answer resembles the gold answer `step` places after its own than its own."""
         count = len(self.given.references or ())
-        return self.resemblance([(at + step) % count for at in range(count)])
+        return self.gains([(at + step) % count for at in range(count)])
 
     def say(self, seen: Sequence[bool], sentence: str) -> str:
         whole = len(self.texts) == len(self.given.texts)
@@ -256,7 +267,7 @@ def _describe_formats(given: GivenAnswers, found: tuple[Format, ...]) -> str:
     sample, whose = _Sample.of(given, range(total)), "answers"
     if fmean(map(main.is_seen, sample.golds or ("",))) > len(seen) / total:
         others = f"{total - len(seen):,} of {total:,} answers"
-        said = f"Most gold answers {phrase}, unlike {others}. Write your answers the same way"
+        said = f"Gold answers often {phrase}, unlike {others}. Write your answers the same way"
     else:
         sample, whose = _Sample.of(given, seen), "of these"
         text, plain = sample.texts[0], replace(sample, found=found).texts[0]
@@ -412,9 +423,9 @@ def _shift(sample: _Sample) -> str:
     be too strong to be due to chance, judging by its standard deviation or by the resemblance to
     the gold answers of more distant examples.
     """
-    own, best, chance = sample.own_resemblance, (0.0, 0.0, 0, 0, 0), 0.0
+    best, chance = (0.0, 0.0, 0, 0, 0), 0.0
     for step in (1, -1, 2, -2, 3, -3):
-        gains = [there - here for there, here in zip(sample.neighbor_resemblance(step), own, strict=True)]
+        gains = sample.neighbor_gains(step)
         total, start, end = _best_run(gains)
         if abs(step) > 1:
             chance = max(chance, total)
@@ -423,8 +434,7 @@ def _shift(sample: _Sample) -> str:
     total, deviation, start, end, step = best
     if total < _FEWEST or total < min(3 * chance, 6 * deviation):
         return ""
-    theirs = sample.neighbor_resemblance(step)
-    seen = [start <= at < end and theirs[at] > own[at] for at in range(len(own))]
+    seen = [start <= at < end and gain > 0 for at, gain in enumerate(sample.neighbor_gains(step))]
     name = "next" if step > 0 else "previous"
     return sample.say(seen, f"resemble the gold answer to the {name} example more than their own, {_ORDER}")
 
@@ -435,9 +445,8 @@ def _sorted(sample: _Sample) -> str:
     The resemblance to the gold answers in that order must be too strong to be due to chance.
     """
     ids = [item.id for item in sample.given.references or ()]
-    own = sample.own_resemblance
     for order in (sorted(range(len(ids)), key=ids.__getitem__), range(len(ids) - 1, -1, -1)):
-        gains = [there - here for there, here in zip(sample.resemblance(order), own, strict=True)]
+        gains = sample.gains(order)
         if sum(gains) > max(_FEWEST, 6 * pstdev(gains) * len(gains) ** 0.5):
             listed = ", ".join(ids[at] for at in order[:3])
             seen = [gain > 0 for gain in gains]
@@ -459,66 +468,95 @@ def _best_run(gains: Sequence[float]) -> tuple[float, int, int]:
     return best
 
 
-def _order(sample: _Sample) -> str:
-    """Detect answers in the wrong order: most of them are the gold answers to other examples.
-
-    A weak model often gives the answer to another question about the same context, so such answers count only if they
-    are the majority.
-    """
-    times = Counter(item.answers[0] for item in sample.given.references or ())
-    known = [at for at, text in enumerate(sample.texts) if times[text] == 1]
-    moved = [at in known and text != sample.golds[at] for at, text in enumerate(sample.texts)]
-    if not sample.is_worded or len(known) <= 2 * _FEWEST or sum(moved) <= 0.7 * len(known):
-        return ""
-    sources = sample.sources or [("", "")] * len(moved)
-    foreign = [
-        seen and text not in own[1] for seen, text, own in zip(moved, sample.texts, sources, strict=True)
-    ]
-    if 2 * sum(foreign) < sum(moved) < 0.5 * len(moved):
-        return ""
-    return sample.say(moved, f"are the gold answers to other examples, {_ORDER}")
-
-
 _ORDER = "so they are in a different order. Make sure that each answer has the id of its example"
 
 
 def _swapped(sample: _Sample) -> str:
-    """Detect swapped labels. A label is swapped if another label is the gold answer to most of its examples."""
-    if not isinstance(sample.given.output, Label):
+    """Detect swapped labels or tags, most of which would be right if they stood for other labels."""
+    output = sample.given.output
+    if not isinstance(output, Label | Tags):
         return ""
-    texts, golds = (list(map(fold_label, each)) for each in (sample.texts, sample.golds))
-    pairs = Counter(zip(texts, golds, strict=True))
-    meant = {given: max((pairs[given, gold], gold) for gold in golds)[1] for given in texts}
-    seen = [meant[text] == gold != text for text, gold in zip(texts, golds, strict=True)]
-    right = sum(text == gold != meant[text] for text, gold in zip(texts, golds, strict=True))
-    if sorted(meant) != sorted(meant.values()) or sum(seen) - right <= max(
-        0.3 * len(texts), 3 * len(texts) ** 0.5
-    ):
-        return ""
-    listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
-    sentence = (
-        f"would be right if the labels were swapped ({listed}). Check which number stands for which label"
+    texts, golds = (
+        [text.split() if isinstance(output, Tags) else [fold_label(text)] for text in each]
+        for each in (sample.texts, sample.golds)
     )
-    return sample.say(seen, sentence)
+    rows = [list(zip(*row, strict=False)) for row in zip(texts, golds, strict=True)]
+    pairs = Counter(pair for row in rows for pair in row)
+    times = Counter(given for row in rows for given, _ in row)
+    meant = {each: max((pairs[each, gold], gold) for _, gold in pairs)[1] for each in times}
+    meant.update({each: each for each, count in times.items() if count <= _PART * times.total()})
+    moved = sum(count for given, count in times.items() if meant[given] != given)
+    gain = sum(pairs[given, gold] - pairs[given, given] for given, gold in meant.items())
+    if sorted(meant) != sorted(meant.values()) or gain <= max(0.3 * moved, 3 * moved**0.5):
+        return ""
+    seen = [any(meant[given] == gold != given for given, gold in row) for row in rows]
+    listed = excerpt(", ".join(sorted(given for given, gold in meant.items() if given != gold)), 60)
+    said = f"would be right if the labels were swapped ({listed})"
+    return sample.say(seen, f"{said}. Check which number stands for which label")
 
 
-_NUMBERS = {
-    r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d{1,3})\W*": (
-        "numbers or letters that stand for labels. Write the labels"
-    ),
-    r"\W*\d+(?:\W+\d+)*\W*": "numbers, which may be token ids. Decode the answers with the model's tokenizer",
+def _constant(sample: _Sample) -> str:
+    """Detect answers that are all the same, such as `positive`, or `NOUN` for each word."""
+    is_listed = isinstance(sample.given.output, Tags)
+    items = [set(" ".join(each).split() if is_listed else each) for each in (sample.texts, sample.golds)]
+    if len(items[0]) > 1 or len(items[1]) < 2:
+        return ""
+    return sample.say([True] * len(sample.texts), f"repeat the same {'tag' if is_listed else 'text'}")
+
+
+def _displaced(sample: _Sample) -> str:
+    """Detect texts or tags that begin or end one word too early or too late, or are in reverse order."""
+    output, metric = sample.given.output, sample.given.metric
+    if not isinstance(output, Text | Tags) or default_form(output, metric.name).kind == "state":
+        return ""
+    long = [min(len(gold.split()) for gold in item.answers) > 1 for item in sample.items or ()]
+
+    def score(part: slice, of_gold: slice) -> float:
+        texts = [" ".join(text.split()[part]) for text in compress(sample.texts, long)]
+        items = [
+            replace(item, answers=tuple(" ".join(gold.split()[of_gold]) for gold in item.answers))
+            for item in compress(sample.items or (), long)
+        ]
+        return _score(metric, texts, items)
+
+    before, after = score(_WHOLE, _WHOLE), {said: score(*slices) for said, slices in _SLICES.items()}
+    said = max(after, key=after.__getitem__)
+    if sum(long) < _FEWEST or after[said] <= before + 5 * _GAIN:
+        return ""
+    scores = f"{after[said]:.2f} in {metric.headline} instead of {before:.2f}"
+    return sample.say(long, f"seem to {said}. With that fixed, they score {scores}")
+
+
+_WHOLE = slice(None)
+_SLICES = {
+    "lack their first word": (_WHOLE, slice(1, None)),
+    "lack their last word": (_WHOLE, slice(-1)),
+    "have a word too many at the beginning": (slice(1, None), _WHOLE),
+    "have a word too many at the end": (slice(-1), _WHOLE),
+    "be in reverse order": (slice(None, None, -1), _WHOLE),
 }
+"""Mistakes, with the parts of the answers and of the gold answers that are the same despite the mistake."""
+
+
+def _unrelated(sample: _Sample) -> str:
+    """Detect answers that resemble their own gold answers no more than those of other examples."""
+    count, random = len(sample.given.references or ()), Random(0)
+    reach = 10 if sample.is_worded else count  # texts nearby may have the same context
+    gains = sample.gains([(at + random.randint(1, reach)) % count for at in range(count)])
+    if len(gains) < 50 or -sum(gains) > 2 * pstdev(gains) * len(gains) ** 0.5:
+        return ""
+    said = "resemble their own gold answers no more than those of other examples"
+    return f"The answers {said}. They may be guesses, in a different order, for another split or on a reversed scale"
+
+
+_NUMBERS = re.compile(r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d+(?:\W+\d+)*)\W*")
 
 
 def _numbers(sample: _Sample) -> str:
-    for pattern, sentence in _NUMBERS.items():
-        seen, of_gold = (
-            [re.fullmatch(pattern, text) is not None for text in each]
-            for each in (sample.texts, sample.golds)
-        )
-        if _are_most(seen, of_gold):
-            return sample.say(seen, f"are {sentence}")
-    return ""
+    seen, of_gold = (list(map(bool, map(_NUMBERS.fullmatch, each))) for each in (sample.texts, sample.golds))
+    if not _are_most(seen, of_gold) or isinstance(sample.given.output, Number):
+        return ""
+    return sample.say(seen, "are numbers or letters that stand for labels or tokens. Write the texts instead")
 
 
 def _cut(sample: _Sample) -> str:
@@ -561,9 +599,8 @@ def _elsewhere(sample: _Sample) -> str:
     seen = without_labels(seen, sample.texts)
     if sum(seen) < fewest or fmean(without_labels(are_elsewhere(sample.golds), sample.golds)) > _PART:
         return ""
-    pairs = zip(sample.own_resemblance, sample.neighbor_resemblance(1), strict=True)
-    gains = [here - there for here, there in compress(pairs, seen)]
-    if sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
+    gains = list(compress(sample.neighbor_gains(1), seen))
+    if -sum(gains) < max(_FEW, 3 * pstdev(gains) * len(gains) ** 0.5):
         return ""
     return sample.say(
         seen, "don't occur in their context, unlike the gold answers. Write only words of the context"

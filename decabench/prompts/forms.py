@@ -26,6 +26,7 @@ from decabench.tasks import (
     Output,
     Scheme,
     Tags,
+    Text,
     Tree,
     default_form,
     find_lost_word,
@@ -203,7 +204,6 @@ def _count_labels(given: GivenAnswers) -> FormCounts:
 
 # Numbers
 
-_CORRELATIONS = ("pearson", "spearman")
 _PLAIN = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 
 
@@ -242,10 +242,8 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
             return True
         return read == wanted
 
-    numbers = set[float | None]()
     for at, (place, text) in enumerate(zip(given.places, given.texts, strict=True)):
         found = find_number_form(text, scale)
-        numbers.add(float(found[0]) if found else None)
         if found is None:
             if text.strip():
                 counts.note("no number", place, text)
@@ -258,11 +256,6 @@ def _count_numbers(given: GivenAnswers) -> FormCounts:
         if not reads(text, meant):
             counts.count(place, text, meant, form)
     counts.tell_others()
-    if counts.total > 1 and len(numbers) == 1 and None not in numbers and given.metric.name in _CORRELATIONS:
-        counts.more.append(
-            f"All {counts.total:,} answers are {numbers.pop():g}, so their correlation is undefined "
-            "and counts as 0. Write a separate answer for each example"
-        )
     return counts
 
 
@@ -488,10 +481,11 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
     failures = set(filter(is_failure, counts))
     fillers = set(filter(is_filler, counts)) - failures
-    if fillers or failures:
+    repeated = _repeated(given, counts) - failures - fillers
+    if fillers or failures or repeated:
         form = given.read_form()
         own = {*getattr(given.output, "names", ()), *form.labels, *([NO_CHANGE] * (form.kind == "state"))}
-        own.update(gold for gold in golds if len(gold) <= 2 * max(map(len, fillers | failures)))
+        own.update(gold for gold in golds if len(gold) <= 2 * max(map(len, fillers | failures | repeated)))
         known = set(map(plain, own - {_UNANSWERABLE}))
     meaning = (
         f"say that there is no answer in words that the metric doesn't recognize. Write {_UNANSWERABLE} instead"
@@ -499,7 +493,8 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         else "are placeholders for missing values. Answer these examples again"
     )
     failed = "are error messages or refusals instead of answers. Answer these examples again"
-    for found, said in ((fillers, meaning), (failures, failed)):
+    same = "repeat a text that is no gold answer, such as a refusal. Answer these examples again"
+    for found, said in ((fillers, meaning), (failures, failed), (repeated, same)):
         words = {text for text in found if plain(text) not in known}
         total = sum(counts[text] for text in words)
         if total > 1 and 100 * total >= len(given.texts):
@@ -519,3 +514,15 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
             "a program misread or truncated UTF-8. Read and write whole characters as UTF-8. The first is "
             f"{broken[0]}"
         )
+
+
+def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
+    """Return the texts that answer at least 3% of the examples, but are in no question, context or gold answer."""
+    most = len(given.texts)
+    found = {text for text, count in counts.items() if max(0.03 * most, 5) <= count < most}
+    if not found or not isinstance(given.output, Text) or not (given.references and given.read_prompts):
+        return set()
+    pairs, prompts = zip(given.texts, given.references, strict=True), given.read_prompts()
+    return found - {
+        text for text, item in pairs if text in item.answers or text in " ".join(prompts.get(item.id, ()))
+    }

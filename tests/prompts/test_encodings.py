@@ -55,7 +55,7 @@ CASES = {
     "a list of one": ("contain Markdown", f"1. {TEXT}"),
     "quotes": ("are in quotation", f'"{TEXT}"'),
     "CSV": ("are in quotation", '"' + TEXT.replace("„", '""').replace("“", '""') + '"'),
-    "several lines": ("have several", f"{TEXT}\nQuestion: And then?"),
+    "several lines": ("give several", f"{TEXT}\nQuestion: And then?"),
 }
 
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from decabench.metrics import METRICS, Item
 from decabench.prompts import GivenAnswers, describe_format
-from decabench.tasks import TASKS, Label, Store, Text
+from decabench.tasks import TASKS, Label, Number, Output, Store, Tags, Text
 from decabench.tasks.preparation import sample_sources
 
 Answers = Callable[[str], Sequence[Item]]
@@ -63,6 +64,7 @@ def tokenized(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"([^\w\s])", r" \1 ", text)).strip()
 
 
+UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
 WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     "pieces": ("iwslt.en.de", "", lambda text: pieces(text), "pieces of words"),
     "byte pieces": ("squad", "", lambda text: "\u0120" + text.replace(" ", "\u0120"), "pieces of words"),
@@ -80,7 +82,11 @@ WRITTEN: dict[str, tuple[str, str, Callable[[str], str], str]] = {
     
     "tokenized": ("iwslt.en.de", "em", tokenized, "are tokenized"),
     "quotes": ("squad", "em", lambda text: f'"{text}"', "are in quotation marks"),
-    "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "have several lines"),
+    "umlauts": ("iwslt.en.de", "", lambda text: text.translate(UMLAUTS), "often contain accents"),
+    "question marks": ("iwslt.en.de", "", lambda text: text.encode("ascii", "replace").decode(), "contain accents"),
+    "no marks": ("iwslt.en.de", "", lambda text: re.sub(r"[^\w\s]", "", text), "often contain punctuation marks"),
+    "choices": ("squad", "", lambda text: f"{text}; something else", "give several answers"),
+    "lines": ("squad", "", lambda text: f"{text}\n\nQuestion: Who?\nAnswer: me", "give several answers"),
     "SQL": ("wikisql", "", lambda text: re.sub("SELECT (.*?) FROM table", r"SELECT `\1` FROM t", text), "are SQL for"),
     "columns": (
         "wikisql", "", lambda text: re.sub(r"(?<=[a-z]) (?=[a-z]\w* FROM)", "_", text), "are SQL for",
@@ -177,10 +183,9 @@ def test_without_gold_answers_only_what_nobody_writes_on_purpose(items: Answers)
     [
         (lambda texts: texts[1:] + texts[:1], "to the next example"),
         (lambda texts: texts[-1:] + texts[:-1], "to the previous example"),
-        (lambda texts: sorted(texts, key=len), "to other examples"),
         (lambda texts: [text[:20] for text in texts], "have 20 characters, and no answer has more"),
         (lambda texts: [str(len(text)) for text in texts], "are numbers or letters that stand for labels"),
-        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "are numbers, which may be token ids"),
+        (lambda texts: [f"{7 * at} 345 {at}" for at in range(len(texts))], "that stand for labels or tokens"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_decoded(
@@ -294,16 +299,102 @@ def test_a_part_that_is_shifted(task: str, items: Answers) -> None:
     assert "example" not in describe(task, references, wrong)
 
 
-@pytest.mark.parametrize(("wrong", "said"), [(4, False), (9, True)])
+@pytest.mark.parametrize(("wrong", "said"), [(7, False), (10, True)])
 def test_answers_to_other_questions_about_the_same_context(wrong: int, said: bool) -> None:
     words = [f"{letter}{number}" for number in range(20) for letter in "abcdefghij"]
     contexts = [" ".join(words[at - at % 10 :][:10]) for at in range(200)]
     references = [Item((word,), id=str(at)) for at, word in enumerate(words)]
     prompts = {str(at): ("Which?", context) for at, context in enumerate(contexts)}
-    # A weak model confuses some answers, and gives the words of no answer to the other questions.
-    texts = [words[at - at % 10 + at * 7 % 10] if at % 10 < wrong else f"no{at}" for at in range(200)]
+    # A weak model gives the answers to other questions in 7 of 10 cases.
+    texts = [words[at - at % 10 + (at * 7 + 3) % 10] if at % 10 < wrong else words[at] for at in range(200)]
     given = GivenAnswers(Text(), METRICS["em"], words, texts, references, lambda: prompts)
-    assert ("gold answers to other examples" in describe_format(given)) is said
+    assert (UNRELATED in describe_format(given)) is said
+
+
+UNRELATED = "resemble their own gold answers no more than those of other examples"
+
+
+@pytest.mark.parametrize("right", [0.0, 0.3])
+def test_labels_in_any_other_order(right: float) -> None:
+    names = ("entailment", "neutral", "contradiction")
+    golds = Random(1).choices(names, k=600)
+    moved = Random(2).sample(golds, 600)
+    texts = [gold if at % 10 < 10 * right else moved[at] for at, gold in enumerate(golds)]
+    for answers in (texts, sorted(texts)):
+        said = describe_golds(Label(names), "em", golds, answers)
+        assert (UNRELATED in said) is (right == 0 or answers is not texts)
+
+
+def describe_golds(output: Output, metric: str, golds: Sequence[str], texts: Sequence[str]) -> str:
+    references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
+    prompts = {item.id: ("Which?", "") for item in references}
+    places = [str(at) for at in range(len(texts))]
+    return describe_format(GivenAnswers(output, METRICS[metric], places, texts, references, lambda: prompts))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda number: number, ""),
+        (lambda number: round(number), ""),  # a coarser scale is no mistake
+        (lambda number: 6 - number, "or on a reversed scale"),
+        (lambda number: 3.5, "100 of 100 answers repeat the same text"),
+    ],
+)
+def test_numbers_on_a_scale(change: Callable[[float], float], said: str) -> None:
+    golds = [1 + at * 37 % 100 / 25 for at in range(100)]
+    texts = [str(change(gold)) for gold in golds]
+    found = describe_golds(Number(1, 5), "pearson", list(map(str, golds)), texts)
+    assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda words: words, ""),
+        (lambda words: words[-1:] + words[:-1], "seem to have a word too many at the beginning"),
+        (lambda words: words[1:] + words[:1], "seem to lack their first word"),
+        (lambda words: words[::-1], "seem to be in reverse order"),
+        (lambda words: ["x" for word in words], "answers repeat the same tag"),
+        (lambda words: [{"c": "d", "d": "c"}.get(word, word) for word in words], "were swapped (c, d)"),
+    ],
+)
+def test_tags_of_other_words(change: Callable[[list[str]], list[str]], said: str) -> None:
+    golds = [" ".join(Random(at).choices("abcdx", k=7)) for at in range(60)]
+    texts = [" ".join(change(gold.split())) for gold in golds]
+    found = describe_golds(Tags("plain", (*"abcdx",)), "tag_accuracy", golds, texts)
+    assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda words: words[1:], "seem to lack their first word"),
+        (lambda words: words[:-1], "seem to lack their last word"),
+        (lambda words: [f"{words[0]}x", *words], "seem to have a word too many at the beginning"),
+        (lambda words: [*words, f"{words[0]}x"], "seem to have a word too many at the end"),
+    ],
+)
+def test_texts_that_begin_or_end_elsewhere(change: Callable[[list[str]], list[str]], said: str) -> None:
+    golds = [f"a{at} b{at} c{at}" for at in range(60)]
+    texts = [" ".join(change(gold.split())) for gold in golds]
+    assert said in describe_golds(Text(), "nf1", golds, texts)
+
+
+def test_brackets_of_a_treebank() -> None:
+    golds = [f"{at} (a) word" for at in range(60)]
+    texts = [gold.replace("(", "-LRB-").replace(")", "-RRB-") for gold in golds]
+    said = describe_golds(Text(), "em", golds, texts)
+    assert said.startswith("60 of 60 answers contain -LRB-") and "score 100.00 in em instead of 0.00" in said
+
+
+@pytest.mark.parametrize(("every", "said"), [(20, True), (60, False)])
+def test_the_same_text_for_many_examples(every: int, said: bool) -> None:
+    golds = [f"gold {at}" for at in range(300)]
+    texts = ["Lo siento, no puedo." if at % every == 0 else gold for at, gold in enumerate(golds)]
+    found = describe_golds(Text(), "nf1", golds, texts)
+    assert ("repeat a text that is no gold answer, such as a refusal" in found) is said
+    assert describe_golds(Text(), "nf1", texts, texts) == ""
 
 
 def test_a_long_answer_without_spaces_takes_no_time() -> None:

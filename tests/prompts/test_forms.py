@@ -70,25 +70,6 @@ def test_the_sentence_about_numbers() -> None:
     )
 
 
-@pytest.mark.parametrize("metric", ["pearson", "spearman", "mse"])
-@pytest.mark.parametrize(
-    ("texts", "number"),
-    [
-        (["3.5", "3.50", "+3.5"], "3.5"),
-        (["3.5", "3.5", "3.6"], ""),
-        (["3.5", "3.5", "?"], ""),  # an unreadable one counts as an end of the scale
-        (["3.5"], ""),
-        (["?", "?"], ""),
-    ],
-)
-def test_equal_numbers_have_no_correlation(metric: str, texts: list[str], number: str) -> None:
-    """scipy's pearsonr and spearmanr return NaN for them, with a warning."""
-    forms = counted(SCALE, metric, texts)
-    said = f"All {len(texts)} answers are {number}, so their correlation is undefined and counts as 0"
-    assert (said in forms.describe()) is (bool(number) and metric != "mse")
-    assert ("undefined" in forms.describe()) is (bool(number) and metric != "mse")
-
-
 @pytest.mark.parametrize(
     ("text", "form"),
     [

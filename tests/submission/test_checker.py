@@ -367,7 +367,7 @@ def test_sampled_answers_are_checked_like_the_first(tmp_path):
     from decabench.tasks import TASKS
 
     lines = [
-        {"id": f"sst.validation.{at}", "answer": "positive", "samples": ["negative", f"It's {label}."]}
+        {"id": f"sst.validation.{at}", "answer": label, "samples": [label, f"It's {label}."]}
         for at, label in enumerate(["positive", "negative"] * 3)
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
