@@ -493,7 +493,7 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
         else "are placeholders for missing values. Answer these examples again"
     )
     failed = "are error messages or refusals instead of answers. Answer these examples again"
-    same = "repeat a text that is no gold answer, such as a refusal. Answer these examples again"
+    same = "repeat a text that is no gold answer. Check whether it is a refusal"
     for found, said in ((fillers, meaning), (failures, failed), (repeated, same)):
         words = {text for text in found if plain(text) not in known}
         total = sum(counts[text] for text in words)
@@ -517,9 +517,13 @@ def describe_fillers(given: GivenAnswers) -> Iterator[str]:
 
 
 def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
-    """Return the texts that answer at least 3% of the examples, but are in no question, context or gold answer."""
+    """Return the texts that answer at least 3% of the examples, but are in no question, context or gold answer.
+
+    `unanswerable` isn't among them, because models that were also trained on other tasks may answer with it.
+    """
     most = len(given.texts)
     found = {text for text, count in counts.items() if max(0.03 * most, 5) <= count < most}
+    found -= {_UNANSWERABLE}
     if not found or not isinstance(given.output, Text) or not (given.references and given.read_prompts):
         return set()
     pairs, prompts = zip(given.texts, given.references, strict=True), given.read_prompts()

@@ -388,12 +388,23 @@ def test_brackets_of_a_treebank() -> None:
     assert said.startswith("60 of 60 answers contain -LRB-") and "score 100.00 in em instead of 0.00" in said
 
 
-@pytest.mark.parametrize(("every", "said"), [(20, True), (60, False)])
-def test_the_same_text_for_many_examples(every: int, said: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "every", "said"),
+    [
+        ("Lo siento, no puedo.", 20, True),
+        ("Lo siento, no puedo.", 60, False),
+        (
+            "unanswerable",
+            20,
+            False,
+        ),  # the demo's model, which also learned QA-ZRE, says so of SQuAD's questions
+    ],
+)
+def test_the_same_text_for_many_examples(text: str, every: int, said: bool) -> None:
     golds = [f"gold {at}" for at in range(300)]
-    texts = ["Lo siento, no puedo." if at % every == 0 else gold for at, gold in enumerate(golds)]
+    texts = [text if at % every == 0 else gold for at, gold in enumerate(golds)]
     found = describe_golds(Text(), "nf1", golds, texts)
-    assert ("repeat a text that is no gold answer, such as a refusal" in found) is said
+    assert ("repeat a text that is no gold answer" in found) is said
     assert describe_golds(Text(), "nf1", texts, texts) == ""
 
 
