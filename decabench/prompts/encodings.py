@@ -90,7 +90,7 @@ def _without_remark(text: str) -> str:
 
 
 def _first_of_several(text: str) -> str:
-    answers = re.split(r"[\n\t]|\s[|/]\s|;\s|\sor\s", text.strip())
+    answers = re.split(r"[\n\t]|\s(?:/|\|+)\s|;\s|\sor\s", text.strip())
     return answers[0].strip() or text
 
 

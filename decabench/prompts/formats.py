@@ -182,7 +182,7 @@ class _Sample:
         if isinstance(scale, Number) and (number := find_number(text, (scale.low, scale.high))):
             steps = 40 * (float(number) - scale.low) / (scale.high - scale.low)
             return frozenset(range(1 + round(min(max(steps, 0), 40))))  # close numbers share most steps
-        return frozenset(enumerate(text.split()) if is_listed else re.findall(r"\w+", text.lower()))
+        return frozenset(enumerate(text.lower().split()) if is_listed else re.findall(r"\w+", text.lower()))
 
     @cached_property
     def words(self) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
@@ -497,7 +497,7 @@ def _swapped(sample: _Sample) -> str:
 
 def _constant(sample: _Sample) -> str:
     """Detect answers that are all the same, such as `positive`, or `NOUN` for each word."""
-    is_listed = isinstance(sample.given.output, Tags)
+    is_listed = isinstance(sample.given.output, Tags | Tree)
     items = [set(" ".join(each).split() if is_listed else each) for each in (sample.texts, sample.golds)]
     if len(items[0]) > 1 or len(items[1]) < 2:
         return ""
@@ -542,10 +542,17 @@ def _unrelated(sample: _Sample) -> str:
     count, random = len(sample.given.references or ()), Random(0)
     reach = 10 if sample.is_worded else count  # texts nearby may have the same context
     gains = sample.gains([(at + random.randint(1, reach)) % count for at in range(count)])
-    if len(gains) < 50 or -sum(gains) > max(_PART * len(gains), 2 * pstdev(gains) * len(gains) ** 0.5):
+    total, start, end = _best_run([gain - fmean(gains) / 2 for gain in gains])
+    deviation = pstdev(gains)
+    if -sum(gains) <= max(_PART * len(gains), 2 * deviation * len(gains) ** 0.5):
+        start, end = 0, len(gains)
+    elif total <= 4 * deviation * (end - start) ** 0.5:
         return ""
-    said = "resemble their own gold answers hardly more than those of other examples"
-    return f"The answers {said}. They may be guesses, in a different order, for another split or on a reversed scale"
+    if end - start < 50:
+        return ""
+    said = "resemble their own gold answers hardly more than those of other examples. They may be guesses"
+    seen = [start <= at < end for at in range(len(gains))]
+    return sample.say(seen, f"{said}, in a different order, for another split or on a reversed scale")
 
 
 _NUMBERS = re.compile(r"(?i)\W*(?:[A-H]|(?:label|class|option|choice)?[_ ]?\d+(?:\W+\d+)*)\W*")

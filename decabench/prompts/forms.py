@@ -528,5 +528,8 @@ def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
         return set()
     pairs, prompts = zip(given.texts, given.references, strict=True), given.read_prompts()
     return found - {
-        text for text, item in pairs if text in item.answers or text in " ".join(prompts.get(item.id, ()))
+        text
+        for text, item in pairs
+        if text in found
+        and (text in " ".join(prompts.get(item.id, ())) or takes_label(given.metric, text, item.answers[0]))
     }

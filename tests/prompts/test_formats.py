@@ -325,6 +325,19 @@ def test_labels_in_any_other_order(right: float) -> None:
         assert (UNRELATED in said) is (right == 0 or answers is not texts)
 
 
+def test_a_part_of_the_answers_that_is_repeated() -> None:
+    """Half of the answers are 64 lines too late, as if a batch had been written twice."""
+    golds = [f"a{at} b{at}" for at in range(600)]
+    said = describe_golds(Text(), "nf1", golds, [*golds[:300], *golds[236:536]])
+    assert re.match(rf"(29|30)\d of 600 answers {UNRELATED}.* For example, (29\d|30\d) has", said)
+
+
+def test_a_form_that_the_metric_accepts_is_no_repeated_text() -> None:
+    golds = ["unanswerable" if at % 2 else f"gold {at}" for at in range(60)]
+    texts = [gold.replace("unanswerable", "Unanswerable.") for gold in golds]
+    assert describe_golds(Text(), "corpus_f1", golds, texts) == ""
+
+
 def describe_golds(output: Output, metric: str, golds: Sequence[str], texts: Sequence[str]) -> str:
     references = [Item((gold,), id=str(at)) for at, gold in enumerate(golds)]
     prompts = {item.id: ("Which?", "") for item in references}
@@ -352,6 +365,7 @@ def test_numbers_on_a_scale(change: Callable[[float], float], said: str) -> None
     ("change", "said"),
     [
         (lambda words: words, ""),
+        (lambda words: [word.upper() for word in words], ""),
         (lambda words: words[-1:] + words[:-1], "seem to have a word too many at the beginning"),
         (lambda words: words[1:] + words[:1], "seem to lack their first word"),
         (lambda words: words[::-1], "seem to be in reverse order"),
