@@ -473,14 +473,15 @@ _ORDER = "so they are in a different order. Make sure that each answer has the i
 
 def _swapped(sample: _Sample) -> str:
     """Detect swapped labels or tags, most of which would be right if they stood for other labels."""
-    output = sample.given.output
-    if not isinstance(output, Label | Tags):
+    if not isinstance(sample.given.output, Label | Tags):
         return ""
-    texts, golds = (
-        [text.split() if isinstance(output, Tags) else [fold_label(text)] for text in each]
-        for each in (sample.texts, sample.golds)
-    )
-    rows = [list(zip(*row, strict=False)) for row in zip(texts, golds, strict=True)]
+
+    def read(text: str) -> list[str]:
+        return text.split() if isinstance(sample.given.output, Tags) else [fold_label(text)]
+
+    rows = [
+        list(zip(*map(read, pair), strict=False)) for pair in zip(sample.texts, sample.golds, strict=True)
+    ]
     pairs = Counter(pair for row in rows for pair in row)
     times = Counter(given for row in rows for given, _ in row)
     meant = {each: max((pairs[each, gold], gold) for _, gold in pairs)[1] for each in times}
@@ -543,12 +544,9 @@ def _unrelated(sample: _Sample) -> str:
     reach = 10 if sample.is_worded else count  # texts nearby may have the same context
     gains = sample.gains([(at + random.randint(1, reach)) % count for at in range(count)])
     total, start, end = _best_run([gain - fmean(gains) / 2 for gain in gains])
-    deviation = pstdev(gains)
-    if -sum(gains) <= max(_PART * len(gains), 2 * deviation * len(gains) ** 0.5):
-        start, end = 0, len(gains)
-    elif total <= 4 * deviation * (end - start) ** 0.5:
-        return ""
-    if end - start < 50:
+    if -sum(gains) <= max(_PART * len(gains), 2 * pstdev(gains) * len(gains) ** 0.5):
+        total, start, end = len(gains), 0, len(gains)  # all of them
+    if end - start < 50 or total <= 4 * pstdev(gains) * (end - start) ** 0.5:
         return ""
     said = "resemble their own gold answers hardly more than those of other examples. They may be guesses"
     seen = [start <= at < end for at in range(len(gains))]

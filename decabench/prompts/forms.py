@@ -526,10 +526,9 @@ def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
     found -= {_UNANSWERABLE}
     if not found or not isinstance(given.output, Text) or not (given.references and given.read_prompts):
         return set()
-    pairs, prompts = zip(given.texts, given.references, strict=True), given.read_prompts()
-    return found - {
-        text
-        for text, item in pairs
-        if text in found
-        and (text in " ".join(prompts.get(item.id, ())) or takes_label(given.metric, text, item.answers[0]))
-    }
+    prompts = given.read_prompts()
+    for text, item in zip(given.texts, given.references, strict=True):
+        words = " ".join(prompts.get(item.id, ()))
+        if text in found and (text in words or takes_label(given.metric, text, item.answers[0])):
+            found.remove(text)
+    return found
