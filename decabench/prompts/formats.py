@@ -502,7 +502,8 @@ def _constant(sample: _Sample) -> str:
     items = [set(" ".join(each).split() if is_listed else each) for each in (sample.texts, sample.golds)]
     if len(items[0]) > 1 or len(items[1]) < 2:
         return ""
-    return sample.say([True] * len(sample.texts), f"repeat the same {'tag' if is_listed else 'text'}")
+    verb = "repeat the tag" if is_listed else "are"
+    return f"all {len(sample.texts):,} answers {verb} {excerpt(min(items[0]), 40)!r}"
 
 
 def _displaced(sample: _Sample) -> str:

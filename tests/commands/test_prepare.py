@@ -76,8 +76,11 @@ def test_data_that_were_altered_are_named_and_prepared_again(command, tmp_path):
     path.write_bytes(content[:-100])
     done = command(*options)
     assert done.exit_code == 0 and path.read_bytes() == content
-    said = "sst: validation has been changed or deleted since it was prepared, so it was prepared again from"
-    assert f"{said} the sample." in " ".join(done.stderr.split())
+    said = (
+        "sst: validation has been changed or deleted since it was prepared, so it was prepared again from the "
+        "sample."
+    )
+    assert said in " ".join(done.stderr.split())
     states = {line.split()[0]: line.split()[-1] for line in done.stdout.splitlines()[1:3]}
     assert states == {"sst": "prepared", "schema": "ready"}
     path.write_bytes(content[:-100])

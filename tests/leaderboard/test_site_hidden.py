@@ -608,7 +608,7 @@ def said_unquoted(keeper: Keeper) -> None:
         ("own.label", "mta0q3", "mta0q3"),
         ("own.label", True, "not true"),
         ("own.label", {"gold": "mta1q3"}, "not an object"),
-        ("own.tags", "mta2q3", "1 tags for 2 words"),
+        ("own.tags", "mta2q3", "has 1 instead of 2"),
         ("own.number", "mta3q3", "line 1"),
         ("own.dialogue", "slot1: a:val1q5;", "a colon in a value"),
     ],

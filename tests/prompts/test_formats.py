@@ -351,7 +351,7 @@ def describe_golds(output: Output, metric: str, golds: Sequence[str], texts: Seq
         (lambda number: number, ""),
         (lambda number: round(number), ""),  # a coarser scale is no mistake
         (lambda number: 6 - number, "or on a reversed scale"),
-        (lambda number: 3.5, "100 of 100 answers repeat the same text"),
+        (lambda number: 3.5, "all 100 answers are '3.5'"),
     ],
 )
 def test_numbers_on_a_scale(change: Callable[[float], float], said: str) -> None:
@@ -369,7 +369,7 @@ def test_numbers_on_a_scale(change: Callable[[float], float], said: str) -> None
         (lambda words: words[-1:] + words[:-1], "seem to have a word too many at the beginning"),
         (lambda words: words[1:] + words[:1], "seem to lack their first word"),
         (lambda words: words[::-1], "seem to be in reverse order"),
-        (lambda words: ["x" for word in words], "answers repeat the same tag"),
+        (lambda words: ["x" for word in words], "answers repeat the tag 'x'"),
         (lambda words: [{"c": "d", "d": "c"}.get(word, word) for word in words], "were swapped (c, d)"),
     ],
 )

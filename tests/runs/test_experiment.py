@@ -264,7 +264,7 @@ def test_every_option_of_predict_is_a_setting():
         ),
         (
             {"predict.split": "test"},
-            "'predict.split' belongs above all tables, as split = …",
+            "'predict.split' belongs above all tables (with --set: split=…)",
         ),
     ],
 )

@@ -330,5 +330,5 @@ def test_more_workers_than_there_is_room_for(cluster, run):
 
 
 def test_a_model_that_wants_a_gpu(cluster):
-    with pytest.raises(DecabenchError, match=r"requires 1 GPU\(s\), but no machine"):
+    with pytest.raises(DecabenchError, match=r"requires 1 GPU, but no machine"):
         lay_out(None, 1.0)
