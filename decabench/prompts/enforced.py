@@ -126,12 +126,10 @@ def read_json(text: str, kind: Kind, names: Sequence[str] = ("answer",)) -> str 
         named = [value for key, value in found.items() if key.casefold() in names]
         (value,) = [found["answer"]] if "answer" in found else named or [found] * (kind == "state")
         if kind in ("tags", "tree"):
-            items: list[Any] = value if isinstance(value, list) else [None]
-            return (
-                " ".join(items)
-                if all(isinstance(item, str) and item.split() == [item] for item in items)
-                else None
+            are_items = isinstance(value, list) and all(
+                isinstance(item, str) and item.split() == [item] for item in value
             )
+            return " ".join(value) if are_items else None
         if kind == "state" and not isinstance(value, str):
             asked, goals = value.pop("requests", []), value.pop("constraints", {}) | value
             goals = {slot: said for slot, said in goals.items() if said not in ("", None)}

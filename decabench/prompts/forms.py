@@ -528,7 +528,8 @@ def _repeated(given: GivenAnswers, counts: Mapping[str, int]) -> set[str]:
         return set()
     prompts = given.read_prompts()
     for text, item in zip(given.texts, given.references, strict=True):
-        words = " ".join(prompts.get(item.id, ()))
-        if text in found and (text in words or takes_label(given.metric, text, item.answers[0])):
+        if text in found and (
+            text in " ".join(prompts.get(item.id, ())) or takes_label(given.metric, text, item.answers[0])
+        ):
             found.remove(text)
     return found

@@ -50,7 +50,7 @@ def find_in_prose(
     rules += ["unwrapped"] if inner != said else []
     if (value := _from_json(inner, form)) is not None:
         inner, rules = value, [*rules, "json"]
-    if lines_of(inner)[:1] and lines_of(inner)[0].startswith("{") and find_json(inner) is None:  # broken JSON
+    if next(iter(lines_of(inner)), "").startswith("{") and find_json(inner) is None:  # broken JSON
         return _first_line(said, form), [*rules, "unparseable"]
     for part in dict.fromkeys((_after_marker(inner, form), inner)):
         if (value := _from_json(part, form)) is not None:

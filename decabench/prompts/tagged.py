@@ -229,7 +229,8 @@ def _introduced(text: str, form: AnswerForm, loosely: bool = False) -> str:
 
 _SPELLINGS = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2212\u00a0\u202f", "''\"\"----  ")
 """Characters that models often write for others: typographic quotation marks, hyphens, dashes, and spaces."""
-_ESCAPED = re.compile(r"(?i)&(?:[a-z]{2}|#x?[\da-f])\w{0,29};|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]")
+_ENTITY = r"&(?:[a-z]{2}|#x?[\da-f])\w{0,29};"
+_ESCAPED = re.compile(rf"(?i){_ENTITY}|\\([$%&#_])|[\u00ad\u200b\u2060\ufeff]")
 """Matches entities, escapes of Markdown and LaTeX, and invisible characters."""
 
 
@@ -289,7 +290,7 @@ _REVERSES = re.compile(
 """Matches words that would change the meaning of a sentence that otherwise repeats its question."""
 _QUOTED = re.compile("[\"'\u2018\u201c\u201e\u00ab]")
 """Matches a source text that starts with a quotation mark, so that its translation may be in quotation marks too."""
-_ESCAPES = re.compile(r"\\|</?[a-z][^<>\n]*>|</|&(?:[a-z]{2}|#x?[\da-f])\w{0,29};", re.IGNORECASE)
+_ESCAPES = re.compile(rf"\\|</?[a-z][^<>\n]*>|</|{_ENTITY}", re.IGNORECASE)
 _MARKUP = re.compile(r"[<>{}`~|=\u2192\u3010\ufffd]|(?<!\w)\*\*\b|^#{1,6} |(?<=\s)/(?=\s)")
 """Matches markup. Markup belongs to an answer only if it also occurs in the context."""
 _SENTENCES = re.compile(r"[.!?]\s+[A-Z]\w+\s")

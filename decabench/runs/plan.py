@@ -119,7 +119,7 @@ def read_prices(path: str | Path, model: str) -> Prices:
 
 @dataclass
 class Budget:
-    """The cost limit of a submission, and its cost so far."""
+    """The cost limit of a submission, and the cost of its answers from all runs."""
 
     prices: Prices
     """Token prices."""
